@@ -1,0 +1,64 @@
+"""The exceptions that a user may meet, each with the exit code that the command line gives it.
+
+Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class RetrokitError(Exception):
+    """Base of all errors with a message for the user; ``exit_code`` is what the command line returns."""
+
+    exit_code = 2
+
+
+class UsageError(RetrokitError):
+    """A wrong name, option or combination of options."""
+
+
+class DataError(RetrokitError):
+    """Bad input: the message names the file, the line (where there is one) and what was expected."""
+
+    def __init__(self, where: object, problem: str, line: int | None = None) -> None:
+        location = f"{where}:{line}" if line is not None else str(where)
+        super().__init__(f"{location}: {problem}")
+
+
+class GateFailed(RetrokitError):
+    """A gate that the user set (``--fail-under``, ``--fail-if-worse``) did not hold."""
+
+    exit_code = 1
+
+
+class MissingExtra(RetrokitError):
+    """An optional package is missing; the message is the exact command that installs it."""
+
+    exit_code = 3
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: python -m pip install 'retrokit[{extra}]'")
+        self.extra = extra
+
+
+class ServiceError(RetrokitError):
+    """An outside service (a model hub, an LLM) failed or could not be reached."""
+
+    exit_code = 4
+
+
+class Interrupted(RetrokitError):
+    """The user stopped the work; its state is kept and the message says how to go on."""
+
+    exit_code = 130
+
+
+@contextmanager
+def disk_errors(what: object) -> Iterator[None]:
+    """Turn an operating-system error while writing ``what`` (disk full, no permission) into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(what, f"could not be written: {error.strerror or error}") from error

@@ -1,0 +1,56 @@
+"""How library code speaks to whoever runs it: one-line notices, and progress of long work.
+
+The library never prints. It calls :func:`notice` and :func:`progress`; the command line installs a listener that
+shows them on standard error, and a Python program that installs none gets notices through :mod:`logging`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
+
+Advance = Callable[[int], None]
+
+
+class Listener(Protocol):
+    """What a front end provides."""
+
+    def notice(self, message: str) -> None:
+        """Show one line."""
+
+    def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+        """Show progress of ``total`` units; the context yields a function that advances it."""
+
+
+class _LoggingListener:
+    def notice(self, message: str) -> None:
+        logging.getLogger("retrokit").info(message)
+
+    def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+        return nullcontext(lambda count: None)
+
+
+_listener: Listener = _LoggingListener()
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Send notices and progress to ``listener`` for the duration of the block."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
+def notice(message: str) -> None:
+    """Say one line to the user."""
+    _listener.notice(message)
+
+
+def progress(label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+    """Open a progress display of ``total`` ``unit``; use as ``with progress(...) as advance: advance(1)``."""
+    return _listener.progress(label, total, unit)

@@ -1,0 +1,328 @@
+"""The one grammar of names, and the registries that it names things in.
+
+``name``, ``name:value``, ``name:key=value,key=value``: the same for similarities (``sfs:16``), encoders
+(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. :class:`Spec` is a parsed name with validated
+parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` holds lazy entries: listing them, or parsing
+a spec, imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from retrokit.errors import MissingExtra, UsageError
+
+Value = str | int | float | bool
+
+_KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
+_NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an entry: its type, its default (``None``: none), and the values it may take."""
+
+    name: str
+    type: type[str] | type[int] | type[float] | type[bool] = str
+    default: Value | None = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    summary: str = ""
+
+    def read(self, text: str, of: str) -> Value:
+        """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
+        value = self._convert(text, of)
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            too_low = self.minimum is not None and value < self.minimum
+            too_high = self.maximum is not None and value > self.maximum
+            if too_low or too_high or value != value:
+                raise UsageError(f"{of}: {self.name}={text} is out of range ({self._range()})")
+        return value
+
+    def _convert(self, text: str, of: str) -> Value:
+        if self.type is bool:
+            if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            raise UsageError(f"{of}: {self.name}={text} is neither true nor false")
+        try:
+            return self.type(text)
+        except ValueError:
+            kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
+            raise UsageError(f"{of}: {self.name}={text} is not {kind}") from None
+
+    def _range(self) -> str:
+        if self.minimum is not None and self.maximum is not None:
+            return f"{self.minimum:g} to {self.maximum:g}"
+        return f"at least {self.minimum:g}" if self.minimum is not None else f"at most {self.maximum:g}"
+
+    def describe(self) -> str:
+        """``name=default`` or ``name=TYPE``, for help texts."""
+        if self.choices:
+            shown = "|".join(self.choices)
+        elif self.default is not None:
+            shown = _text(self.default)
+        else:
+            shown = {str: "TEXT", int: "N", float: "X", bool: "true|false"}[self.type]
+        return f"{self.name}={shown}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only when it is made."""
+
+    name: str
+    summary: str
+    target: str
+    params: tuple[Param, ...] = ()
+    positional: str | None = None
+    extra: str | None = None
+
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name, or ``None``."""
+        return next((param for param in self.params if param.name == name), None)
+
+    def load(self) -> Callable[..., Any]:
+        """Import the target; a missing optional package becomes the command that installs it."""
+        module, _, attribute = self.target.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if self.extra is None:
+                raise
+            raise MissingExtra(self.name, self.extra) from error
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and the parameters given for it. Parameters left at their default are not kept, so specs that mean the
+    same are equal and print the same."""
+
+    name: str
+    params: Mapping[str, Value] = field(default_factory=dict)
+    positional: str | None = None
+    bare: bool = False
+
+    def __str__(self) -> str:
+        items = []
+        if self.positional in self.params:
+            items.append(_quoted(_text(self.params[self.positional])))
+        items += [f"{k}={_quoted(_text(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+        if self.bare:
+            return ",".join(items)
+        return f"{self.name}:{','.join(items)}" if items else self.name
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(sorted(self.params.items()))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and (self.name, dict(self.params)) == (other.name, dict(other.params))
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quoted(text: str) -> str:
+    if not _NEEDS_QUOTES.search(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
+    """Split ``value,key=value,key="quoted, value"`` into ``(key or None, value)`` pairs."""
+    items: list[tuple[str | None, str]] = []
+    position = 0
+    while True:
+        key: str | None = None
+        match = re.match(r"([a-z][a-z0-9_]*)=", text[position:])
+        if match:
+            key = match.group(1)
+            position += match.end()
+        value, position = _read_value(text, position, of)
+        items.append((key, value))
+        if position >= len(text):
+            return items
+        if text[position] != ",":
+            raise UsageError(f"{of}: expected a comma after the quoted value, found {text[position]!r}")
+        position += 1
+
+
+def _read_value(text: str, position: int, of: str) -> tuple[str, int]:
+    if not text.startswith('"', position):
+        end = text.find(",", position)
+        end = len(text) if end < 0 else end
+        return text[position:end], end
+    value = []
+    position += 1
+    while position < len(text):
+        character = text[position]
+        if character == '"':
+            return "".join(value), position + 1
+        if character == "\\" and position + 1 < len(text):
+            position += 1
+            character = text[position]
+        value.append(character)
+        position += 1
+    raise UsageError(f"{of}: the quoted value has no closing quote")
+
+
+class Registry:
+    """Entries of one kind (``kind`` is the singular noun used in messages).
+
+    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`.
+    ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
+    """
+
+    def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
+        self.kind = kind
+        self.group = group
+        self.fallback = fallback
+        self._entries: dict[str, Entry] = {}
+        self._scanned = False
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Register ``entry``; a duplicate name is an error."""
+        if not _KEY.match(entry.name.replace("-", "_")):
+            raise UsageError(f"{self.kind} name {entry.name!r} must be lower-case letters, digits, - and _")
+        if entry.name in self._entries:
+            raise UsageError(f"{self.kind} {entry.name!r} is registered twice ({entry.target})")
+        self._entries[entry.name] = entry
+
+    def entries(self) -> list[Entry]:
+        """All entries, third parties' included, in order of registration."""
+        self._scan()
+        return list(self._entries.values())
+
+    def names(self) -> list[str]:
+        """All registered names."""
+        return [entry.name for entry in self.entries()]
+
+    def _scan(self) -> None:
+        if self._scanned:
+            return
+        from importlib.metadata import entry_points
+
+        self._scanned = True
+        for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
+            entry = point.load()
+            if not isinstance(entry, Entry):
+                raise UsageError(f"entry point {point.name!r} of {self.group} is no retrokit.registry.Entry")
+            self.add(entry)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
+        self._scan()
+        if name not in self._entries:
+            raise UsageError(self.unknown(name))
+        return self._entries[name]
+
+    def unknown(self, name: str) -> str:
+        """The message for an unknown name: nearest names, then all."""
+        near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.6)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}"
+
+    def parse(self, text: str | Spec) -> Spec:
+        """Parse and validate ``text``; ``parse(str(spec)) == spec``.
+
+        Raises:
+            UsageError: an unknown name (with the nearest ones), or a parameter of a wrong name, type or range.
+        """
+        if isinstance(text, Spec):
+            return text
+        head, colon, rest = text.partition(":")
+        self._scan()
+        bare = False
+        if head not in self._entries:
+            if self.fallback is None or not text:
+                raise UsageError(self.unknown(head))
+            if re.fullmatch(r"[A-Za-z0-9_-]+", text) and difflib.get_close_matches(text, self._entries, 1, 0.8):
+                import os
+
+                if not os.path.exists(text):
+                    raise UsageError(f"{self.unknown(text)} (for a path or hub id of that name: {self.fallback}:{text})")
+            head, rest, bare = self.fallback, text, True
+        entry = self._entries[head]
+        items = split_items(rest, text) if rest or (colon and bare) else []
+        if colon and not rest and not bare:
+            raise UsageError(f"{text!r}: nothing after the colon")
+        return self._validated(entry, items, text, bare)
+
+    def _validated(self, entry: Entry, items: list[tuple[str | None, str]], text: str, bare: bool) -> Spec:
+        params: dict[str, Value] = {}
+        problems = []
+        for index, (key, value) in enumerate(items):
+            if key is None:
+                if index or entry.positional is None:
+                    expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
+                    problems.append(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
+                    continue
+                key = entry.positional
+            param = entry.param(key)
+            if param is None:
+                known = [param.name for param in entry.params]
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
+            elif key in params:
+                problems.append(f"{text}: {key} is given twice")
+            else:
+                try:
+                    params[key] = param.read(value, text)
+                except UsageError as error:
+                    problems.append(str(error))
+        problems += [
+            f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()})"
+            for param in entry.params
+            if param.required and param.name not in params and not problems
+        ]
+        if problems:
+            raise UsageError("; ".join(problems))
+        given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]
+        return Spec(entry.name, given, entry.positional, bare)
+
+    def options(self, spec: Spec) -> dict[str, Any]:
+        """All parameters of ``spec``, defaults filled in."""
+        entry = self.entry(spec.name)
+        return {param.name: spec.params.get(param.name, param.default) for param in entry.params}
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
+        spec = self.parse(spec)
+        return self.entry(spec.name).load()(**self.options(spec), **context)
+
+    def describe(self) -> str:
+        """One line an entry: name, parameters, summary; for help texts."""
+        lines = []
+        for entry in self.entries():
+            params = ",".join(param.describe() for param in entry.params)
+            lines.append(f"{entry.name}{':' + params if params else ''} — {entry.summary}")
+        return "\n".join(lines)
+
+
+def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
+    """Parse specs of any kinds, reporting every wrong one at once.
+
+    Raises:
+        UsageError: one message that holds all problems, a line each.
+    """
+    specs, problems = [], []
+    for registry, text in requests:
+        try:
+            specs.append(registry.parse(text))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return specs
