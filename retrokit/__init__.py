@@ -27,7 +27,7 @@ def similarity(spec: str) -> Similarity:
 
 
 def encoder(spec: str, device: str | None = None) -> Encoder:
-    """The encoder that ``spec`` names: a registered name, a local folder, or a hub id (``device``: chosen by itself)."""
+    """The encoder that ``spec`` names: a registered name, a local folder, or a hub id."""
     from retrokit.encoders import registry
 
     return registry.create(spec, device=device)

@@ -34,6 +34,7 @@ class Param:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    pattern: str | None = None
     summary: str = ""
 
     def read(self, text: str, of: str) -> Value:
@@ -41,6 +42,8 @@ class Param:
         value = self._convert(text, of)
         if self.choices and value not in self.choices:
             raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
+        if self.pattern and not re.fullmatch(self.pattern, text):
+            raise UsageError(f"{of}: {self.name}={text} is not {self.summary}")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             too_low = self.minimum is not None and value < self.minimum
             too_high = self.maximum is not None and value > self.maximum
@@ -251,7 +254,8 @@ class Registry:
                 import os
 
                 if not os.path.exists(text):
-                    raise UsageError(f"{self.unknown(text)} (for a path or hub id of that name: {self.fallback}:{text})")
+                    way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
+                    raise UsageError(f"{self.unknown(text)} ({way_out})")
             head, rest, bare = self.fallback, text, True
         entry = self._entries[head]
         items = split_items(rest, text) if rest or (colon and bare) else []
@@ -309,6 +313,16 @@ class Registry:
             params = ",".join(param.describe() for param in entry.params)
             lines.append(f"{entry.name}{':' + params if params else ''} — {entry.summary}")
         return "\n".join(lines)
+
+
+class SpecRegistry(Registry):
+    """A registry whose products carry the canonical spec that they were made from as ``spec``."""
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make what ``spec`` names."""
+        made = super().create(spec, **context)
+        made.spec = str(self.parse(spec))
+        return made
 
 
 def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:

@@ -1,0 +1,197 @@
+"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, or each ``.gz``.
+
+Thakur et al., "BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models", 2021.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrokit.data.corpus import Document, read_corpus, read_queries
+from retrokit.data.files import digest, writing
+from retrokit.data.jsonl import fields_of, write_jsonl
+from retrokit.data.trec import read_judgements
+from retrokit.errors import DataError, UsageError, disk_errors
+
+_LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
+
+
+@dataclass(frozen=True)
+class RetrievalData:
+    """A corpus, and the queries of one split with their judgements.
+
+    ``documents`` and ``queries`` are texts, aligned with ``document_ids`` and ``query_ids``, in file order; a
+    document's text is its title and text joined as BEIR does. ``query_ids`` holds only queries that ``qrels`` (query
+    id → document id → grade) judges; a grade of zero or below means not relevant. ``counts`` has the keys documents,
+    documents_without_text, queries, queries_without_judgements (left out: in the file, but not in the split),
+    judgements, queries_without_relevant (every grade zero or below).
+    """
+
+    name: str
+    split: str
+    document_ids: list[str]
+    documents: list[str]
+    query_ids: list[str]
+    queries: list[str]
+    qrels: dict[str, dict[str, int]]
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the three files of one split are."""
+
+    corpus: Path
+    queries: Path
+    qrels: Path
+
+
+def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
+    """Read the corpus of a BEIR folder and the queries that ``split`` judges.
+
+    Judgements may also be in TREC's four columns, and their header may be missing.
+
+    Raises:
+        DataError: no folder, no BEIR folder, no such split (the message lists those that are there), or a line of any
+            of the three files that is wrong: also one that judges a query or a document that is not there.
+    """
+    files = _layout(folder, split)
+    document_ids, documents = [], []
+    for document in read_corpus(files.corpus):
+        document_ids.append(document.id)
+        documents.append(document.full_text)
+    texts = dict(read_queries(files.queries))
+    qrels: dict[str, dict[str, int]] = {}
+    known = set(document_ids)
+    for line, query_id, document_id, grade in read_judgements(files.qrels):
+        if query_id not in texts:
+            raise DataError(files.qrels, f"query {query_id!r} is not in {files.queries.name}", line)
+        if document_id not in known:
+            raise DataError(files.qrels, f"document {document_id!r} is not in {files.corpus.name}", line)
+        qrels.setdefault(query_id, {})[document_id] = grade
+    query_ids = [query_id for query_id in texts if query_id in qrels]
+    return RetrievalData(
+        name=Path(folder).resolve().name,
+        split=split,
+        document_ids=document_ids,
+        documents=documents,
+        query_ids=query_ids,
+        queries=[texts[query_id] for query_id in query_ids],
+        qrels=qrels,
+        counts={
+            "documents": len(documents),
+            "documents_without_text": sum(not document for document in documents),
+            "queries": len(query_ids),
+            "queries_without_judgements": len(texts) - len(query_ids),
+            "judgements": sum(len(grades) for grades in qrels.values()),
+            "queries_without_relevant": sum(max(grades.values()) <= 0 for grades in qrels.values()),
+        },
+    )
+
+
+def digest_beir(folder: str | Path, split: str) -> str:
+    """``sha256:<hex>`` over the three files that :func:`read_beir` reads; other splits do not change it.
+
+    Raises:
+        DataError: the folder or one of the files is not there.
+    """
+    files = _layout(folder, split)
+    return digest(folder, [path.relative_to(folder).as_posix() for path in (files.corpus, files.queries, files.qrels)])
+
+
+def is_beir(folder: str | Path) -> bool:
+    """Whether ``folder`` holds a corpus as a BEIR folder does."""
+    return _plain_or_packed(Path(folder) / "corpus.jsonl") is not None
+
+
+def _layout(folder: str | Path, split: str) -> _Layout:
+    folder = Path(folder)
+    if not os.path.isdir(folder):
+        problem = "is a file" if os.path.exists(folder) else "does not exist"
+        raise DataError(folder, f"{problem}; expected {_LAYOUT}")
+    corpus = _plain_or_packed(folder / "corpus.jsonl")
+    queries = _plain_or_packed(folder / "queries.jsonl")
+    qrels = folder / "qrels"
+    if corpus is None or queries is None or not os.path.isdir(qrels):
+        there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
+        missing = ", ".join(name for name, found in there.items() if not found)
+        present = fields_of(sorted(path.name for path in folder.glob("*")))
+        raise DataError(folder, f"is no BEIR folder: {missing} missing; it holds {present}")
+    judged = _plain_or_packed(qrels / f"{split}.tsv")
+    if judged is None:
+        names = {path.name.removesuffix(".gz") for path in qrels.glob("*")}
+        splits = sorted(name.removesuffix(".tsv") for name in names if name.endswith(".tsv"))
+        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+    return _Layout(corpus, queries, judged)
+
+
+def _plain_or_packed(path: Path) -> Path | None:
+    candidates = (path, path.with_name(path.name + ".gz"))
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
+
+
+def write_beir(
+    folder: str | Path,
+    documents: Iterable[Document],
+    queries: Iterable[tuple[str, str]],
+    qrels: Mapping[str, Mapping[str, Mapping[str, int]]],
+) -> None:
+    """Write a BEIR folder, whole or not at all: ``queries`` are (id, text), ``qrels`` split → query → document → grade.
+
+    Raises:
+        UsageError: ``folder`` exists already.
+        DataError: it cannot be written, or a judgement names an id that was not written or that a TSV cannot hold.
+    """
+    folder = Path(folder)
+    with _folder_in_the_making(folder) as unfinished:
+        document_ids, query_ids = set(), set()
+
+        def corpus_rows() -> Iterator[dict[str, str]]:
+            for document in documents:
+                document_ids.add(document.id)
+                yield {"_id": document.id, "title": document.title, "text": document.text}
+
+        def query_rows() -> Iterator[dict[str, str]]:
+            for query_id, text in queries:
+                query_ids.add(query_id)
+                yield {"_id": query_id, "text": text}
+
+        write_jsonl(unfinished / "corpus.jsonl", corpus_rows())
+        write_jsonl(unfinished / "queries.jsonl", query_rows())
+        with disk_errors(folder):
+            (unfinished / "qrels").mkdir()
+        for split, judgements in qrels.items():
+            with writing(unfinished / "qrels" / f"{split}.tsv") as stream:
+                stream.write("query-id\tcorpus-id\tscore\n")
+                for query_id, grades in judgements.items():
+                    _check_id(folder, "query", query_id, query_ids)
+                    for document_id, grade in grades.items():
+                        _check_id(folder, "document", document_id, document_ids)
+                        stream.write(f"{query_id}\t{document_id}\t{grade}\n")
+
+
+def _check_id(folder: Path, what: str, identifier: str, written: set[str]) -> None:
+    if identifier not in written:
+        raise DataError(folder, f"could not be written: {what} {identifier!r} is judged, but is not there")
+    if identifier != identifier.strip() or len(identifier.splitlines()) != 1 or "\t" in identifier:
+        raise DataError(folder, f"could not be written: a TSV cannot hold the {what} id {identifier!r}")
+
+
+@contextmanager
+def _folder_in_the_making(folder: Path) -> Iterator[Path]:
+    if os.path.lexists(folder):
+        raise UsageError(f"{folder}: exists already; name a new folder")
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    with disk_errors(folder):
+        unfinished.mkdir()
+    try:
+        yield unfinished
+        with disk_errors(folder):
+            os.rename(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,200 @@
+"""Text files: reading them line by line, writing them whole or not at all, and their digests.
+
+Everywhere a path is taken, ``-`` is standard input or output, and a name that ends in ``.gz`` is compressed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gzip
+import hashlib
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from retrokit.errors import DataError, disk_errors
+
+# What a write to a file that is already open can fail with. Anything else that is raised while a file is being
+# written (a connection that breaks, a pipe that its reader closed) is not about that file.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def named(path: str | Path) -> str:
+    """How messages call an input: its path, or "standard input" for ``-``."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[TextIO]:
+    """Open ``path`` for reading as strict UTF-8 text; a byte-order mark at the start is dropped.
+
+    Raises:
+        DataError: no such file, a folder, a damaged or truncated gzip file, or (on reading) bytes that are not UTF-8.
+    """
+    with _opened(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        try:
+            yield text
+        except UnicodeDecodeError as error:
+            raise DataError(named(path), f"is not UTF-8 text ({error.reason})") from error
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(named(path), _damage(error)) from error
+        finally:
+            text.detach()
+
+
+def read_lines(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
+) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end.
+
+    A byte-order mark at the start is dropped. ``expected`` says in a few words what the file should hold, for the
+    message when it holds nothing. ``feed`` is called with the bytes of every line, blank ones too: give it the
+    ``update`` of a hash to get the digest of what was read, which for a pipe cannot be read twice.
+
+    Raises:
+        DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, or bytes that are not UTF-8.
+    """
+    blank = True
+    with _opened(path) as stream:
+        try:
+            for number, raw in enumerate(stream, start=1):
+                if feed is not None:
+                    feed(raw)
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                line = raw.decode("utf-8").rstrip("\r\n")
+                if line and not line.isspace():
+                    blank = False
+                    yield number, line
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            problem = f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1} of the line)"
+            raise DataError(named(path), problem, number) from error
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(named(path), _damage(error)) from error
+    if blank:
+        raise DataError(named(path), f"is empty; expected {expected}")
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BinaryIO]:
+    if str(path) == "-":
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            stream: BinaryIO = stack.enter_context(open(path, "rb"))
+        except OSError as error:
+            raise DataError(path, _damage(error)) from error
+        if _is_packed(path):
+            # a GzipFile yields lines slowly by itself; a buffer in front of it reads them three times as fast
+            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
+            stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked))))
+        yield stream
+
+
+def _is_packed(path: str | Path) -> bool:
+    return str(path).endswith(".gz")
+
+
+def _damage(error: Exception) -> str:
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return "does not exist"
+        case IsADirectoryError():
+            return "is a folder; expected a file"
+        case EOFError():
+            return "the gzip data ends too early (a truncated file?)"
+        case gzip.BadGzipFile() | zlib.error():
+            return f"is no sound gzip file ({error})"
+        case OSError():
+            return f"could not be read: {error.strerror or error}"
+    return str(error)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[TextIO]:
+    """Write ``path`` as UTF-8 text, whole or not at all.
+
+    The text goes to a hidden file beside ``path`` that takes its place when the block ends well and is removed when
+    it does not. ``-`` is standard output; a pipe or a device is written to directly. ``.gz`` files carry no time, so
+    the same text gives the same bytes.
+
+    Raises:
+        DataError: the file cannot be written (no such folder, no permission, disk full). A ``BrokenPipeError`` of
+            standard output is let through: the reader has seen enough, which is no fault of anyone.
+    """
+    if str(path) == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        with _write_errors("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
+        return
+    target = Path(os.path.realpath(path))
+    if os.path.isdir(target):
+        raise DataError(path, "could not be written: it is a folder")
+    special = os.path.exists(target) and not os.path.isfile(target)
+    temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with _write_errors(path), ExitStack() as stack:
+            with disk_errors(path):
+                binary: BinaryIO = stack.enter_context(open(temporary, "wb"))
+            if _is_packed(path):
+                packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
+                binary = cast(BinaryIO, packer)
+            yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", newline="\n"))
+        if not special:
+            with disk_errors(path):
+                with open(temporary, "rb") as written:
+                    os.fsync(written.fileno())
+                os.replace(temporary, target)
+    finally:
+        if not special:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+@contextmanager
+def _write_errors(what: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _WRITE_ERRORS:
+            raise
+        with disk_errors(what):
+            raise
+
+
+def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
+    """``sha256:<hex>`` of the bytes of a file; of a folder, over its files' sorted relative names and their bytes.
+
+    ``names`` restricts a folder to those of its files (paths relative to it).
+
+    Raises:
+        DataError: no such file or folder, or one that cannot be read.
+    """
+    path = Path(path)
+    if not os.path.isdir(path):
+        return f"sha256:{_file_hash(path)}"
+    if names is None:
+        names = (found.relative_to(path).as_posix() for found in path.rglob("*") if found.is_file())
+    whole = hashlib.sha256()
+    for name in sorted(names):
+        whole.update(f"{name}\0{_file_hash(path / name)}\n".encode("utf-8", "surrogateescape"))
+    return f"sha256:{whole.hexdigest()}"
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(path, _damage(error)) from error

@@ -1,0 +1,132 @@
+"""JSON lines: one strict JSON object a line (RFC 8259: UTF-8, no NaN, no Infinity)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import named, read_lines, writing
+from retrokit.errors import DataError
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SHOWN_FIELDS = 12
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+# json.loads builds a new decoder at every call that changes a setting
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def read_jsonl(
+    path: str | Path, expected: str = "one JSON object a line", feed: Callable[[bytes], object] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its line number (from 1); blank lines are skipped.
+
+    ``path`` may be ``-`` (standard input) and may end in ``.gz``. ``expected`` and ``feed`` are those of
+    :func:`retrokit.data.files.read_lines`.
+
+    Raises:
+        DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.
+    """
+    for number, line in read_lines(path, expected, feed):
+        try:
+            row = _decode(line)
+            if _SURROGATE.search(line):
+                _check_surrogates(row)
+        except json.JSONDecodeError as error:
+            raise DataError(named(path), f"malformed JSON: {error.msg} (column {error.colno})", number) from error
+        except RecursionError as error:
+            raise DataError(named(path), "malformed JSON: nested too deeply", number) from error
+        except ValueError as error:
+            raise DataError(named(path), f"malformed JSON: {error}", number) from error
+        if not isinstance(row, dict):
+            raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
+        yield number, row
+
+
+def _check_surrogates(row: Any) -> None:
+    # JSON can spell half of a surrogate pair; no such text can be written, hashed or tokenized
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from error
+
+
+def kind_of(value: Any) -> str:
+    """What a decoded JSON value is, in words: "a string", "a number", "null"…"""
+    names = {
+        type(None): "null",
+        bool: "true or false",
+        str: "a string",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), type(value).__name__)
+
+
+def fields_of(names: Iterable[str]) -> str:
+    """Field names for a message, quoted on one line, long lists and long names cut."""
+    names = list(names)
+    shown = [repr(name if len(name) <= 40 else name[:39] + "…") for name in names[:_SHOWN_FIELDS]]
+    if len(names) > _SHOWN_FIELDS:
+        shown.append(f"and {len(names) - _SHOWN_FIELDS} more")
+    return ", ".join(shown) or "none"
+
+
+def text_of(row: Mapping[str, Any], key: str, path: str | Path, line: int) -> str:
+    """The string in the required field ``key`` of ``row``, which is line ``line`` of ``path``.
+
+    Raises:
+        DataError: there is no such field (the message names those that are there), or it holds no string.
+    """
+    if key not in row:
+        raise DataError(named(path), f"no field {key!r}; the fields are {fields_of(row)}", line)
+    value = row[key]
+    if not isinstance(value, str):
+        raise DataError(named(path), f"field {key!r} should be a string, found {kind_of(value)}", line)
+    return value
+
+
+def str_id(row: Mapping[str, Any], path: str | Path, line: int) -> str:
+    """The identifier of ``row``, in its field ``id`` or ``_id``: a string, or a whole number that becomes one.
+
+    Raises:
+        DataError: neither field is there, both are and differ, or the value is no string and no whole number, or empty.
+    """
+    keys = [key for key in ("id", "_id") if key in row]
+    if not keys:
+        raise DataError(named(path), f"no field 'id' or '_id'; the fields are {fields_of(row)}", line)
+    if len(keys) == 2 and row["id"] != row["_id"]:
+        raise DataError(named(path), "has both 'id' and '_id', and they differ", line)
+    value = row[keys[0]]
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise DataError(
+            named(path), f"field {keys[0]!r} should be a string or a whole number, found {kind_of(value)}", line
+        )
+    if value == "":
+        raise DataError(named(path), f"field {keys[0]!r} is empty", line)
+    return str(value)
+
+
+def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write ``rows`` as JSONL, whole or not at all, and return how many there were; ``-`` is standard output.
+
+    Raises:
+        DataError: the file cannot be written.
+        ValueError: a row holds NaN or an infinity, which JSON has no numbers for.
+    """
+    count = 0
+    with writing(path) as stream:
+        for row in rows:
+            stream.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            count += 1
+    return count

@@ -1,0 +1,129 @@
+"""TREC runs, and qrels in TREC's four columns or BEIR's three.
+
+A run line is ``query-id Q0 document-id rank score tag``; a qrels line ``query-id 0 document-id grade`` (TREC) or
+``query-id<TAB>document-id<TAB>grade`` (BEIR, usually under a header).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from retrokit.data.files import named, read_lines, writing
+from retrokit.errors import DataError
+
+_GRADE = re.compile(r"[+-]?[0-9]{1,9}")
+_HEADER = re.compile(r"(query|topic|q)([-_ ]?id)?", re.IGNORECASE)
+_WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eval; an id may hold any other character
+_QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
+
+
+def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
+    """``(line, query id, document id, grade)`` of each judgement of a qrels file, in file order, repetitions left out.
+
+    The first line decides whether the file has three columns (BEIR) or four (TREC), and may be a header. Grades are
+    whole numbers; zero and below mean not relevant.
+
+    Raises:
+        DataError: a line (named) with another number of columns or a grade that is no whole number, a document judged
+            twice for a query with different grades, or no judgement at all.
+    """
+    grades: dict[tuple[str, str], int] = {}
+    columns = 0
+    for line, text in read_lines(path, _QRELS):
+        cells = _cells(text)
+        if not columns:
+            if len(cells) not in (3, 4):
+                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}", line)
+            columns = len(cells)
+            if _HEADER.fullmatch(cells[0]) and not _GRADE.fullmatch(cells[-1]):
+                continue
+        if len(cells) != columns:
+            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
+        query_id, document_id, grade = cells[0], cells[-2], cells[-1]
+        if not query_id or not document_id:
+            raise DataError(named(path), "an id is empty", line)
+        if not _GRADE.fullmatch(grade):
+            raise DataError(named(path), f"the grade {grade[:40]!r} is no whole number", line)
+        pair = query_id, document_id
+        if pair not in grades:
+            grades[pair] = int(grade)
+            yield line, query_id, document_id, int(grade)
+        elif grades[pair] != int(grade):
+            problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
+            raise DataError(named(path), f"{problem}, here {int(grade)}", line)
+    if not grades:
+        raise DataError(named(path), f"holds a header alone; expected {_QRELS}")
+
+
+def _cells(text: str) -> list[str]:
+    by_tab = [cell.strip(" ") for cell in text.split("\t")]
+    return by_tab if len(by_tab) in (3, 4) else _WORD.findall(text)
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """Query id → document id → grade, from a qrels file in either format.
+
+    Raises:
+        DataError: as for :func:`read_judgements`.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    for _, query_id, document_id, grade in read_judgements(path):
+        qrels.setdefault(query_id, {})[document_id] = grade
+    return qrels
+
+
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+    """Query id → document id → score (higher is better) from a TREC run; ranks and tags are not used, as in trec_eval.
+
+    Raises:
+        DataError: a line (named) without six columns, a score that is no finite number, or a document that a query
+            has on an earlier line.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for line, text in read_lines(path, "a TREC run, 'query-id Q0 document-id rank score tag' a line"):
+        cells = _WORD.findall(text)
+        if len(cells) != 6:
+            raise DataError(named(path), f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}", line)
+        query_id, _, document_id, _, score_text, _ = cells
+        try:
+            score = float(score_text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError(named(path), f"the score {score_text[:40]!r} is no finite number", line)
+        ranked = run.setdefault(query_id, {})
+        if document_id in ranked:
+            raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
+        ranked[document_id] = score
+    return run
+
+
+def write_run(path: str | Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
+    """Write ``run`` (query id → document id → score) as a TREC run named ``tag``, whole or not at all.
+
+    Ranks count from 1 by descending score, then by descending document id, as trec_eval orders. Scores keep every
+    digit: what :func:`read_run` gives back is equal. A query without documents leaves no line.
+
+    Raises:
+        DataError: the file cannot be written, an id or the tag is empty or holds white space (which the format cannot
+            express), or a score is not finite.
+    """
+    _check_word(path, "tag", tag)
+    with writing(path) as stream:
+        for query_id, scores in run.items():
+            _check_word(path, "query id", query_id)
+            ranked = sorted(((float(score), document_id) for document_id, score in scores.items()), reverse=True)
+            for rank, (score, document_id) in enumerate(ranked, start=1):
+                _check_word(path, "document id", document_id)
+                if not math.isfinite(score):
+                    problem = f"the score of query {query_id!r} and document {document_id!r} is {score}"
+                    raise DataError(path, f"could not be written: {problem}")
+                stream.write(f"{query_id} Q0 {document_id} {rank} {score!r} {tag}\n")
+
+
+def _check_word(path: str | Path, what: str, word: str) -> None:
+    if not _WORD.fullmatch(word):
+        raise DataError(path, f"could not be written: the {what} {word!r} is empty or holds white space")

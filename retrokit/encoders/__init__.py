@@ -1,0 +1,63 @@
+"""The registry of encoders: the table of names.
+
+A text whose head is no registered name is a local folder (a finished run, a SentenceTransformer folder, a Hugging Face
+checkpoint) or a hub id, and goes to the entry ``model``.
+"""
+
+from __future__ import annotations
+
+from retrokit.registry import Entry, Param, SpecRegistry
+
+_LOADING = "retrokit.encoders.loading"
+
+_COMMON = (
+    Param("query_prompt", str, summary="text put before every query"),
+    Param("document_prompt", str, summary="text put before every document"),
+    Param("query_max_length", int, minimum=1, summary="tokens of a query that count"),
+    Param("max_length", int, minimum=1, summary="tokens of a text that count"),
+    Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
+)
+_POOLING = Param(
+    "pooling", str, pattern=r"mean|cls|last|sep|token\d+", summary="mean, cls, last, sep or tokenK (K from 0)"
+)
+_SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
+
+registry = SpecRegistry(
+    "encoder",
+    "retrokit.encoders",
+    [
+        Entry(
+            "minilm",
+            "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
+            f"{_LOADING}:minilm",
+            (_POOLING, *_COMMON),
+        ),
+        Entry(
+            "static",
+            "a bare table of token embeddings with fresh weights",
+            f"{_LOADING}:static",
+            (
+                Param("dim", int, 768, minimum=1, summary="dimensions of an embedding"),
+                Param("tokenizer", str, "minilm", summary="encoder, folder or hub id whose tokenizer it uses"),
+                _SEED,
+                *_COMMON,
+            ),
+            positional="dim",
+        ),
+        Entry(
+            "scratch",
+            "the architecture of a folder, hub id or minilm, with fresh weights",
+            f"{_LOADING}:scratch",
+            (Param("architecture", str, required=True, summary="folder, hub id or minilm"), _SEED, _POOLING, *_COMMON),
+            positional="architecture",
+        ),
+        Entry(
+            "model",
+            "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
+            f"{_LOADING}:model",
+            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON),
+            positional="path",
+        ),
+    ],
+    fallback="model",
+)

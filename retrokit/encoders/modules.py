@@ -1,0 +1,99 @@
+"""The modules that retrokit adds to a SentenceTransformer.
+
+Their import paths stand in the ``modules.json`` of saved runs, so this file keeps its name. Loaded by plain
+sentence-transformers they need ``trust_remote_code=True``; retrokit's own loader does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from sentence_transformers.base.modules.module import Module
+from torch import Tensor
+
+from retrokit.similarities import registry as similarities
+from retrokit.similarities.base import Similarity
+
+
+class Prepare(Module):
+    """Puts embeddings through a similarity's role transform: ``sentence_embedding [n, d] → [n, d']``.
+
+    The role is the ``task`` of sentence-transformers (``encode_query``, ``encode_document``). Without one the document
+    side is taken: only that side can change a ranking (MAG, Proposition S.2). ``prefixes`` are the Matryoshka sizes of
+    a training run: each prefix is prepared by itself, and the results stand side by side.
+    """
+
+    config_keys = ("similarity_spec", "prefixes")
+    forward_kwargs = ("task",)
+
+    def __init__(self, similarity_spec: str, prefixes: list[int] | None = None) -> None:
+        super().__init__()
+        self.similarity_spec = similarity_spec
+        self.prefixes = prefixes
+        self.similarity: Similarity = similarities.create(similarity_spec)
+
+    def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
+        """Replace ``features["sentence_embedding"]`` by the prepared embeddings."""
+        role = task or features.get("task") or "document"
+        embeddings: Tensor = features["sentence_embedding"]
+        prefixes = [embeddings[:, :size] for size in self.prefixes] if self.prefixes else [embeddings]
+        features["sentence_embedding"] = torch.cat([self.similarity.prepare(prefix, role) for prefix in prefixes], -1)
+        return features
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Write the spec, and what the similarity has learned."""
+        self.save_config(output_path)
+        if self.state_dict():
+            self.save_torch_weights(output_path, safe_serialization=safe_serialization)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Prepare:
+        """Read what :meth:`save` wrote."""
+        hub = {key: kwargs[key] for key in ("token", "cache_folder", "revision", "local_files_only") if key in kwargs}
+        module = cls(**cls.load_config(model_name_or_path, subfolder=subfolder, **hub))
+        if module.state_dict():
+            cls.load_torch_weights(model_name_or_path, subfolder=subfolder, model=module, **hub)
+        return module
+
+
+class TokenPooling(Module):
+    """Takes one token's embedding: the last separator, or the token at a position (from 0; the last one of a shorter
+    text). ``token_embeddings [n, t, d] → sentence_embedding [n, d]``."""
+
+    config_keys = ("embedding_dimension", "position", "token_id")
+
+    def __init__(self, embedding_dimension: int, position: int | None = None, token_id: int | None = None) -> None:
+        super().__init__()
+        self.embedding_dimension = embedding_dimension
+        self.position = position
+        self.token_id = token_id
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Add ``features["sentence_embedding"]``."""
+        tokens, mask = features["token_embeddings"], features["attention_mask"].bool()
+        steps = torch.arange(mask.shape[1], device=mask.device)
+        last = torch.where(mask, steps, -1).amax(dim=1)
+        if self.position is not None:
+            first = mask.int().argmax(dim=1)
+            index = torch.minimum(first + self.position, last)
+        else:
+            found = torch.where(mask & (features["input_ids"] == self.token_id), steps, -1).amax(dim=1)
+            index = torch.where(found >= 0, found, last)
+        rows = torch.arange(len(tokens), device=tokens.device)
+        features["sentence_embedding"] = tokens[rows, index.clamp_min(0)]
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """Dimensions of the embedding."""
+        return self.embedding_dimension
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the configuration."""
+        self.save_config(output_path)
+
+
+MODULE_CLASSES: dict[str, type[Module]] = {
+    f"{module.__module__}.{module.__name__}": module for module in (Prepare, TokenPooling)
+}
+"""What retrokit's own loader hands to the library, so that no ``trust_remote_code`` is needed."""

@@ -1,0 +1,128 @@
+"""Several encoders, similarities and tasks in one go, and how each differs from the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from retrokit import encoders, similarities
+from retrokit.errors import GateFailed, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.result import Result, Task
+from retrokit.metrics.ranking import mean
+from retrokit.metrics.significance import PairedTest, paired_t_test
+from retrokit.notices import notice
+from retrokit.registry import parse_all
+
+SIGNIFICANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How ``result`` differs from ``baseline`` in one metric over the same queries."""
+
+    task: str
+    metric: str
+    baseline: str
+    result: str
+    test: PairedTest
+
+    @property
+    def significantly_worse(self) -> bool:
+        """Whether the difference is negative and p < 0.05."""
+        return self.test.difference < 0 and self.test.p < SIGNIFICANCE
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All results, and the comparisons of each task's results with its first one."""
+
+    results: list[Result]
+    comparisons: list[Comparison]
+
+
+def evaluate(
+    encoder_specs: Sequence[str],
+    task_specs: Sequence[str],
+    similarity_specs: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    precision: str = "auto",
+    dims: int | None = None,
+    device: str | None = None,
+) -> Evaluation:
+    """Evaluate every encoder under every similarity on every task.
+
+    Without ``similarity_specs`` each encoder scores with its own: a run's, else cosine.
+
+    Raises:
+        UsageError: wrong names (all of them in one message), metrics, or dims.
+        DataError: a task's files.
+    """
+    requests = [(encoders.registry, spec) for spec in encoder_specs]
+    requests += [(tasks, spec) for spec in task_specs]
+    requests += [(similarities.registry, spec) for spec in similarity_specs]
+    parse_all(requests)
+    loaded: list[Task] = [tasks.create(spec) for spec in task_specs]
+    for task in loaded:
+        task.check_metrics(list(metrics))
+        notice(task.describe())
+    results = []
+    for spec in encoder_specs:
+        encoder = encoders.registry.create(spec, device=device)
+        chosen = [similarities.registry.create(name) for name in similarity_specs] or [encoder.similarity]
+        for task in loaded:
+            results += task.evaluate(encoder, chosen, list(metrics) or None, precision, dims)
+    results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
+    return Evaluation(results, compare(results, metrics))
+
+
+def compare(results: Sequence[Result], metrics: Sequence[str] = ()) -> list[Comparison]:
+    """Compare each task's results with its first one, in ``metrics`` (default: the task's main metric)."""
+    comparisons = []
+    for task in dict.fromkeys(result.task for result in results):
+        first, *others = [result for result in results if result.task == task]
+        comparisons += [
+            Comparison(
+                task, metric, first.name, other.name, paired_t_test(first.per_query[metric], other.per_query[metric])
+            )
+            for other in others
+            for metric in (metrics or [first.main_metric])
+        ]
+    return comparisons
+
+
+def parse_gate(text: str) -> tuple[str, float]:
+    """``ndcg@10=0.64`` as a metric and its least value.
+
+    Raises:
+        UsageError: another form.
+    """
+    metric, _, value = text.partition("=")
+    try:
+        return metric, float(value)
+    except ValueError:
+        raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64") from None
+
+
+def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
+    """Raise :class:`GateFailed` if a result lies under a least value, or is significantly worse than the first."""
+    failures = [
+        f"{result.name} on {result.task}: {metric} = {mean(result.per_query[metric]):.4f} is under {least:g}"
+        for result in evaluation.results
+        for metric, least in fail_under
+        if mean(result.per_query[metric]) < least
+    ]
+    if fail_if_worse:
+        failures += [
+            f"{comparison.result} on {comparison.task}: {comparison.metric} is {-comparison.test.difference:.4f} worse "
+            f"than {comparison.baseline} (p = {comparison.test.p:.3g})"
+            for comparison in evaluation.comparisons
+            if comparison.significantly_worse
+        ]
+    if failures:
+        raise GateFailed("\n".join(failures))

@@ -1,0 +1,158 @@
+"""Retrieval by exact search over all documents, measured with trec_eval's code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import retrokit
+from retrokit.data.beir import RetrievalData, read_beir
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.engine import choose_precision
+from retrokit.errors import UsageError
+from retrokit.evaluation.result import Result
+from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
+from retrokit.search import top_k
+from retrokit.similarities.base import Similarity
+
+
+class Retrieval:
+    """A retrieval task over documents, queries and judgements.
+
+    Documents are searched in descending order of their ids, so that equal scores rank as trec_eval ranks them.
+    """
+
+    main_metric = "ndcg@10"
+    shown_metrics = ("ndcg@10", "recall@100", "mrr@10")
+    spec = ""
+
+    def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
+        self.data = data
+        self.ignore_identical_ids = ignore_identical_ids
+        order = sorted(range(len(data.document_ids)), key=lambda i: data.document_ids[i], reverse=True)
+        self._ids = [data.document_ids[i] for i in order]
+        self._documents = [data.documents[i] for i in order]
+        known = set(self._ids)
+        self._identical = sum(query in known for query in data.query_ids)
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that is no ranking metric."""
+        for name in names:
+            check_metric(name)
+
+    def describe(self) -> str:
+        """What is used and what is left out, in a line."""
+        counts = self.data.counts
+        line = (
+            f"{self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} documents, "
+            f"{counts['judgements']:,} judgements"
+        )
+        left_out = {
+            "queries without judgements, left out": counts["queries_without_judgements"],
+            "queries with no relevant document, counted as 0": counts["queries_without_relevant"],
+            "documents without text, kept as empty": counts["documents_without_text"],
+        }
+        line += "".join(f"; {count:,} {what}" for what, count in left_out.items() if count)
+        if self._identical and not self.ignore_identical_ids:
+            line += f"; {self._identical:,} queries share their id with a document (ignore_identical_ids=true drops it)"
+        return line
+
+    def evaluate(
+        self,
+        encoder: Encoder,
+        similarities: list[Similarity],
+        metrics: list[str] | None = None,
+        precision: str = "auto",
+        dims: int | None = None,
+    ) -> list[Result]:
+        """One result per similarity; the texts are encoded once.
+
+        Args:
+            encoder: yields raw embeddings.
+            similarities: what to score with.
+            metrics: names such as ``ndcg@10``; default: all metrics at the usual cutoffs.
+            precision: of the encoding; scores are always float32.
+            dims: use the first dims dimensions of the embeddings only.
+
+        Raises:
+            UsageError: dims or a similarity does not fit the encoder.
+        """
+        names = list(metrics or DEFAULT_METRICS)
+        if self.main_metric not in names:
+            names.insert(0, self.main_metric)
+        if dims is not None and not 1 <= dims <= encoder.dimension:
+            raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        for similarity in similarities:
+            encoder.use_with(similarity)
+            similarity.check_dimension(dims or encoder.dimension)
+        start = time.perf_counter()
+        queries = encoder.embed(self.data.queries, "query", precision)
+        documents = encoder.embed(self._documents, "document", precision)
+        configuration = {
+            "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
+            "device": encoder.device.type,
+            "dims": dims or encoder.dimension,
+            "fingerprint": encoder.fingerprint(),
+            "encoding_seconds": round(time.perf_counter() - start, 3),
+            "retrokit": retrokit.__version__,
+        }
+        queries, documents = queries[:, :dims], documents[:, :dims]
+        return [
+            self._result(encoder, similarity, queries, documents, names, configuration) for similarity in similarities
+        ]
+
+    def _result(
+        self,
+        encoder: Encoder,
+        similarity: Similarity,
+        queries: np.ndarray,
+        documents: np.ndarray,
+        names: list[str],
+        configuration: dict[str, Any],
+    ) -> Result:
+        run = self._search(similarity, queries, documents, max(int(name.partition("@")[2]) for name in names), encoder)
+        per_query = evaluate_run(self.data.qrels, run, names)
+        return Result(
+            encoder=encoder.spec,
+            similarity=similarity.spec,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics={name: mean(scores) for name, scores in per_query.items()},
+            per_query=per_query,
+            counts=dict(self.data.counts),
+            norms={**norm_statistics(queries, "query"), **norm_statistics(documents, "document")},
+            configuration={**configuration, **similarity.statistics()},
+            run=run,
+        )
+
+    def _search(
+        self, similarity: Similarity, queries: np.ndarray, documents: np.ndarray, depth: int, encoder: Encoder
+    ) -> dict[str, dict[str, float]]:
+        extra = 1 if self.ignore_identical_ids else 0
+        scores, indices = top_k(similarity, queries, documents, depth + extra, encoder.device)
+        run: dict[str, dict[str, float]] = {}
+        for query, row_scores, row_indices in zip(self.data.query_ids, scores.tolist(), indices.tolist(), strict=True):
+            found = {self._ids[i]: score for i, score in zip(row_indices, row_scores, strict=True)}
+            if self.ignore_identical_ids:
+                found.pop(query, None)
+            run[query] = dict(list(found.items())[:depth])
+        return run
+
+
+def norm_statistics(embeddings: np.ndarray, role: str) -> dict[str, float]:
+    """Mean, standard deviation and coefficient of variation of the rows' norms (MAG, Figure 5 and N.2)."""
+    norms = np.linalg.norm(embeddings.astype(np.float64), axis=1)
+    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
+    return {
+        f"{role}_norm_mean": average,
+        f"{role}_norm_std": deviation,
+        f"{role}_norm_cv": deviation / average if average else 0.0,
+    }
+
+
+def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
+    """The retrieval task of a BEIR folder."""
+    return Retrieval(read_beir(path, split), ignore_identical_ids)

@@ -1,0 +1,1 @@
+"""Measures: ranking quality and significance, as pure functions on plain numbers."""

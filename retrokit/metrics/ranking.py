@@ -1,0 +1,89 @@
+"""Ranking metrics of a run against relevance judgements, through pytrec_eval (trec_eval's own code).
+
+Names are ``metric@cutoff``: ``ndcg@10``, ``map@100``, ``recall@100``, ``precision@5``, ``mrr@10``, ``accuracy@1``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+import pytrec_eval
+
+from retrokit.errors import UsageError
+
+Run = Mapping[str, Mapping[str, float]]
+Qrels = Mapping[str, Mapping[str, int]]
+
+CUTOFFS = (1, 3, 5, 10, 20, 50, 100, 1000)
+_TREC = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P", "accuracy": "success"}
+METRICS = (*_TREC, "mrr")
+DEFAULT_METRICS = tuple(f"{metric}@{cutoff}" for metric in METRICS for cutoff in CUTOFFS)
+
+
+def check_metric(name: str) -> str:
+    """Return ``name`` if it is ``metric@cutoff`` of a known metric.
+
+    Raises:
+        UsageError: it is not; the message has the nearest name.
+    """
+    match = re.fullmatch(r"([a-z]+)@([1-9]\d*)", name)
+    if match and match.group(1) in METRICS:
+        return name
+    near = difflib.get_close_matches(name, DEFAULT_METRICS, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(f"unknown metric {name!r}{hint}; it is one of {', '.join(METRICS)}, then @ and a cutoff")
+
+
+def evaluate_run(qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRICS) -> dict[str, dict[str, float]]:
+    """Scores per metric and query: ``{metric: {query: value}}``, for every query of ``qrels``.
+
+    Documents are ranked as trec_eval does: by score, equal scores by descending id. A query that ``run`` lacks counts
+    as 0. Grades of 0 and below are not relevant.
+
+    >>> scores = evaluate_run({"q": {"a": 1, "b": 0}}, {"q": {"a": 0.5, "b": 0.9}}, ["mrr@10", "accuracy@1"])
+    >>> scores["mrr@10"], scores["accuracy@1"]
+    ({'q': 0.5}, {'q': 0.0})
+    """
+    wanted = [check_metric(name) for name in metrics]
+    results: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in wanted}
+    by_trec = {_trec_name(name): name for name in wanted if not name.startswith("mrr@")}
+    if by_trec:
+        measures = {measure.rpartition("_")[0] + "." + measure.rpartition("_")[2] for measure in by_trec}
+        _collect(results, qrels, run, measures, by_trec)
+    for name in wanted:
+        if name.startswith("mrr@"):
+            cutoff = int(name.partition("@")[2])
+            _collect(results, qrels, _cut(run, cutoff), {"recip_rank"}, {"recip_rank": name})
+    return results
+
+
+def _trec_name(name: str) -> str:
+    metric, _, cutoff = name.partition("@")
+    return f"{_TREC[metric]}_{cutoff}"
+
+
+def _collect(
+    results: dict[str, dict[str, float]], qrels: Qrels, run: Run, measures: set[str], names: Mapping[str, str]
+) -> None:
+    # pytrec_eval refuses any numbers but Python's own.
+    plain = {q: {d: float(score) for d, score in found.items()} for q, found in run.items() if q in qrels and found}
+    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures)
+    for query, scores in evaluator.evaluate(plain).items():
+        for measure, name in names.items():
+            results[name][query] = scores[measure]
+
+
+def _cut(run: Run, cutoff: int) -> dict[str, dict[str, float]]:
+    return {query: dict(_ranked(found)[:cutoff]) for query, found in run.items()}
+
+
+def _ranked(found: Mapping[str, float]) -> list[tuple[str, float]]:
+    by_id = sorted(found.items(), key=lambda item: item[0], reverse=True)
+    return sorted(by_id, key=lambda item: item[1], reverse=True)
+
+
+def mean(scores: Mapping[str, float]) -> float:
+    """Mean over queries; 0 for none."""
+    return sum(scores.values()) / len(scores) if scores else 0.0

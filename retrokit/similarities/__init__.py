@@ -1,0 +1,42 @@
+"""The registry of similarity functions: the table of names. Behaviour lives in the entries' modules."""
+
+from __future__ import annotations
+
+from retrokit.registry import Entry, Param, SpecRegistry
+
+_HERE = "retrokit.similarities"
+
+
+def _gamma(role: str) -> Param:
+    return Param(role, float, 0.5, minimum=0.001, maximum=0.999, summary=f"γ of the {role} side at the start")
+
+
+registry = SpecRegistry(
+    "similarity",
+    "retrokit.similarities",
+    [
+        Entry("cosine", "angle alone", f"{_HERE}.magnitude:cosine"),
+        Entry("dot", "inner product: both magnitudes count", f"{_HERE}.magnitude:dot"),
+        Entry("qnorm", "query normalised: document magnitude counts", f"{_HERE}.magnitude:qnorm"),
+        Entry("dnorm", "document normalised: query magnitude counts", f"{_HERE}.magnitude:dnorm"),
+        Entry(
+            "learn",
+            "how much of each magnitude counts is learned",
+            f"{_HERE}.magnitude:learn",
+            (_gamma("query"), _gamma("document")),
+        ),
+        Entry(
+            "sfs",
+            "mean similarity of fragments of equal size",
+            f"{_HERE}.fragment:sfs",
+            (
+                Param("size", int, required=True, minimum=1, summary="dimensions of a fragment"),
+                Param("base", str, "cosine", choices=("cosine", "dot", "l2", "l1"), summary="similarity of a fragment"),
+                Param("dims", int, minimum=1, summary="use the first dims dimensions"),
+            ),
+            positional="size",
+        ),
+        Entry("l2", "minus the Euclidean distance", f"{_HERE}.distance:l2"),
+        Entry("l1", "minus the Manhattan distance", f"{_HERE}.distance:l1"),
+    ],
+)

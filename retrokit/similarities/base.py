@@ -1,0 +1,110 @@
+"""What a similarity is: two role transforms and a kernel.
+
+``score(q, d) = kernel(prepare(q, "query"), prepare(d, "document"))``, float32, higher is better. A subclass gives
+``prepare`` and, unless it is the inner product, the kernel. It is a torch module, so that what it learns is saved,
+restored, clipped and synchronised with the model it stands in.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from retrokit.errors import UsageError
+
+Role = Literal["query", "document"]
+
+TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors score 0 and have finite gradients
+
+
+class Similarity(nn.Module):
+    """Base of all similarities. Inputs are embeddings ``[n, d]`` (or one of them, ``[d]``) of any float type."""
+
+    spec: str = ""
+    """The canonical spec it was made from."""
+
+    symmetric: bool = True
+    """Whether ``score(a, b) == score(b, a)`` for all a, b."""
+
+    factorable: ClassVar[bool] = True
+    """Whether the kernel is the inner product: one exact inner-product search then serves it."""
+
+    uses_magnitude: bool = True
+    """Whether the length of an embedding changes scores; a built-in Normalize layer must then go."""
+
+    export: Literal["normalize", "raw", "prepared"] = "raw"
+    """How a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module."""
+
+    library_name: Literal["cosine", "dot", "euclidean", "manhattan"] = "dot"
+    """The sentence-transformers similarity for the exported embeddings."""
+
+    library_exact: bool = True
+    """Whether that similarity ranks documents as this one does."""
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        """The role's transform, ``[n, d] → [n, d']`` in float32 (float64 stays); ``[d]`` counts as ``[1, d]``."""
+        raise NotImplementedError
+
+    def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Scores ``[nq, nd]`` of prepared embeddings."""
+        return queries @ documents.T
+
+    def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Scores ``[n]`` of prepared pairs, row by row."""
+        return (queries * documents).sum(dim=-1)
+
+    def score(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Scores ``[nq, nd]`` of every query with every document; higher is better.
+
+        Raises:
+            UsageError: queries and documents differ in dimension, or the similarity does not fit the dimension.
+        """
+        queries, documents = self._checked(queries, documents)
+        return self.kernel(self.prepare(queries, "query"), self.prepare(documents, "document"))
+
+    def score_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Scores ``[n]`` of query i with document i.
+
+        Raises:
+            UsageError: different dimensions, or different counts.
+        """
+        queries, documents = self._checked(queries, documents)
+        if len(queries) != len(documents):
+            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        return self.kernel_pairs(self.prepare(queries, "query"), self.prepare(documents, "document"))
+
+    def typical_score(self, queries: Tensor, documents: Tensor) -> float:
+        """The size of scores that prepared embeddings ``[nq, d]``, ``[nd, d]`` can reach: the product of the mean
+        norms for inner products. At ``scale / typical_score`` a similarity starts as sharp as cosine at ``scale``."""
+        norms = [torch.linalg.vector_norm(side, dim=-1).mean().item() for side in (queries, documents)]
+        return max(norms[0] * norms[1], TINY)
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise :class:`UsageError` if the similarity cannot be used on embeddings of ``dimension``."""
+
+    def statistics(self) -> dict[str, float]:
+        """What the similarity has learned, for logs (γ); empty for those that learn nothing."""
+        return {}
+
+    def _checked(self, queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
+        queries, documents = as_rows(queries), as_rows(documents)
+        if queries.shape[-1] != documents.shape[-1]:
+            raise UsageError(
+                f"query embeddings have {queries.shape[-1]} dimensions, document embeddings {documents.shape[-1]}"
+            )
+        return queries, documents
+
+
+def as_rows(embeddings: Tensor) -> Tensor:
+    """``[d]`` or ``[n, d]`` of any float type as ``[n, d]`` float32 (float64 stays)."""
+    if embeddings.ndim not in (1, 2):
+        raise UsageError(f"embeddings must be [n, d] or [d], not {list(embeddings.shape)}")
+    rows = embeddings.unsqueeze(0) if embeddings.ndim == 1 else embeddings
+    return rows if rows.dtype == torch.float64 else rows.float()
+
+
+def length(embeddings: Tensor) -> Tensor:
+    """Euclidean norm over the last dimension, kept as a dimension, at least :data:`TINY`."""
+    return torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True).clamp_min(TINY)

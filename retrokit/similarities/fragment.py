@@ -1,0 +1,110 @@
+"""Semantic Fragment Similarity: the mean of similarities of consecutive slices of equal size (SFS, Eq. 3).
+
+With ``cosine`` and ``dot`` as base it is one inner product of prepared embeddings; with ``l2`` and ``l1`` it is not.
+``dims=M`` uses the first M dimensions, that is the first M / size fragments (SFS, Table 19).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from retrokit.errors import UsageError
+from retrokit.similarities.base import Role, Similarity, as_rows, length
+from retrokit.similarities.distance import pairwise_distance
+
+
+class FragmentSimilarity(Similarity):
+    """Base of the fragment similarities: slices ``[n, d]`` into ``[n, N_f, size]``."""
+
+    export = "prepared"
+
+    def __init__(self, size: int, dims: int | None) -> None:
+        super().__init__()
+        if dims is not None and dims % size:
+            raise UsageError(f"dims={dims} is not a multiple of the fragment size {size}")
+        self.size = size
+        self.dims = dims
+
+    def check_dimension(self, dimension: int) -> None:
+        if self.dims is not None and self.dims > dimension:
+            raise UsageError(f"dims={self.dims} is more than the embedding's {dimension} dimensions")
+        if dimension % self.size and self.dims is None:
+            sizes = ", ".join(str(size) for size in range(1, dimension + 1) if dimension % size == 0)
+            raise UsageError(f"size {self.size} does not divide {dimension}; sizes that do: {sizes}")
+
+    def fragments(self, embeddings: Tensor) -> Tensor:
+        """``[n, d]`` as ``[n, N_f, size]``."""
+        embeddings = as_rows(embeddings)
+        self.check_dimension(embeddings.shape[-1])
+        return embeddings[:, : self.dims].unflatten(-1, (-1, self.size))
+
+
+class FragmentCosine(FragmentSimilarity):
+    """Mean over fragments of the cosine (SFS, Eq. 3): each fragment to unit length, then ÷ √N_f.
+
+    >>> import torch
+    >>> q, d = torch.tensor([[3.0, 4.0, 1.0, 0.0]]), torch.tensor([[0.0, 2.0, -5.0, 0.0]])
+    >>> round(FragmentCosine(2, None).score(q, d).item(), 2)  # (0.8 − 1) / 2
+    -0.1
+    """
+
+    uses_magnitude = False
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        fragments = self.fragments(embeddings)
+        return (fragments / (length(fragments) * fragments.shape[1] ** 0.5)).flatten(1)
+
+
+class FragmentDot(FragmentSimilarity):
+    """Mean over fragments of the inner product: the inner product ÷ N_f."""
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        fragments = self.fragments(embeddings)
+        return fragments.flatten(1) / fragments.shape[1] ** 0.5
+
+
+class FragmentDistance(FragmentSimilarity):
+    """Minus the mean over fragments of the distance ``‖f_q − f_d‖_p``.
+
+    >>> import torch
+    >>> q, d = torch.tensor([[3.0, 4.0, 1.0, 0.0]]), torch.tensor([[0.0, 0.0, 0.0, 0.0]])
+    >>> FragmentDistance(2, None, p=2).score(q, d).item()  # −(5 + 1) / 2
+    -3.0
+    """
+
+    factorable = False
+    library_exact = False
+
+    def __init__(self, size: int, dims: int | None, p: int) -> None:
+        super().__init__(size, dims)
+        self.p = p
+        self.library_name = "euclidean" if p == 2 else "manhattan"
+        self.library_exact = p == 1
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        return self.fragments(embeddings).flatten(1)
+
+    def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
+        if self.p == 1:
+            return -pairwise_distance(queries, documents, 1) / (queries.shape[-1] // self.size)
+        fragments = zip(queries.split(self.size, -1), documents.split(self.size, -1), strict=True)
+        distances = [pairwise_distance(query, document, 2) for query, document in fragments]
+        return -sum(distances, torch.zeros_like(distances[0])) / len(distances)
+
+    def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
+        difference = (queries - documents).unflatten(-1, (-1, self.size))
+        return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1).mean(-1)
+
+    def typical_score(self, queries: Tensor, documents: Tensor) -> float:
+        sides = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]
+        return max(sum(sides) / 2, 1e-12)
+
+
+def sfs(size: int, base: str = "cosine", dims: int | None = None) -> FragmentSimilarity:
+    """The fragment similarity of fragments of ``size`` dimensions over ``base``: cosine, dot, l2 or l1."""
+    if base == "cosine":
+        return FragmentCosine(size, dims)
+    if base == "dot":
+        return FragmentDot(size, dims)
+    return FragmentDistance(size, dims, p={"l2": 2, "l1": 1}[base])

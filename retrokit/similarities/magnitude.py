@@ -1,0 +1,94 @@
+"""The magnitude family: ``‖q‖^(1−γq) · ‖d‖^(1−γd) · cos θ`` (MAG, Eq. 3–7). One class, five names.
+
+γ is how much of a side's length is taken away: 1 normalises, 0 leaves it. Only γd matters for a ranking
+(MAG, Propositions 4.1 and S.2); γq changes how sharp each query's softmax is while training.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from retrokit.similarities.base import Role, Similarity, as_rows, length
+
+
+class Magnitude(Similarity):
+    """``q·d / (‖q‖^γq ‖d‖^γd)`` with fixed γ, each 0 or 1.
+
+    >>> import torch
+    >>> q, d = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]])
+    >>> [round(s.score(q, d).item(), 2) for s in (cosine(), dot(), qnorm(), dnorm())]
+    [0.8, 8.0, 1.6, 4.0]
+    """
+
+    def __init__(self, query_gamma: int, document_gamma: int) -> None:
+        super().__init__()
+        self._normalised = {"query": query_gamma == 1, "document": document_gamma == 1}
+        self.symmetric = query_gamma == document_gamma
+        self.uses_magnitude = not (query_gamma and document_gamma)
+        self.export = "raw" if self.uses_magnitude else "normalize"
+        self.library_name = "cosine" if document_gamma else "dot"
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        embeddings = as_rows(embeddings)
+        return embeddings / length(embeddings) if self._normalised[role] else embeddings
+
+
+class LearnedMagnitude(Similarity):
+    """``q·d / (‖q‖^γq ‖d‖^γd)`` with learned γ = σ(γ̂) (MAG, Eq. 7).
+
+    >>> import torch
+    >>> q, d = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0]])
+    >>> round(learn().score(q, d).item(), 4)  # 16 / (√5 · √4)
+    3.5777
+    """
+
+    symmetric = False
+    export = "prepared"
+
+    def __init__(self, query_gamma: float, document_gamma: float) -> None:
+        super().__init__()
+        self.query_gamma_logit = nn.Parameter(torch.tensor([_logit(query_gamma)]))
+        self.document_gamma_logit = nn.Parameter(torch.tensor([_logit(document_gamma)]))
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        embeddings = as_rows(embeddings)
+        logit = self.query_gamma_logit if role == "query" else self.document_gamma_logit
+        return embeddings / length(embeddings) ** torch.sigmoid(logit)
+
+    def statistics(self) -> dict[str, float]:
+        return {
+            "gamma_query": torch.sigmoid(self.query_gamma_logit).item(),
+            "gamma_document": torch.sigmoid(self.document_gamma_logit).item(),
+        }
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))
+
+
+def cosine() -> Magnitude:
+    """``cos θ`` (MAG, Eq. 3)."""
+    return Magnitude(1, 1)
+
+
+def dot() -> Magnitude:
+    """``‖q‖ ‖d‖ cos θ`` (MAG, Eq. 4)."""
+    return Magnitude(0, 0)
+
+
+def qnorm() -> Magnitude:
+    """``‖d‖ cos θ`` (MAG, Eq. 5)."""
+    return Magnitude(1, 0)
+
+
+def dnorm() -> Magnitude:
+    """``‖q‖ cos θ`` (MAG, Eq. 6)."""
+    return Magnitude(0, 1)
+
+
+def learn(query: float = 0.5, document: float = 0.5) -> LearnedMagnitude:
+    """``‖q‖^(1−γq) ‖d‖^(1−γd) cos θ`` with learned γ that start at ``query`` and ``document`` (MAG, Eq. 7)."""
+    return LearnedMagnitude(query, document)

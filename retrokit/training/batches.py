@@ -1,0 +1,182 @@
+"""From sources to batches: which examples stand together, and what the model sees of them.
+
+A batch holds examples of one source only. An epoch is a function of the seed and the epoch's number alone, so that a
+resumed run sees the same batches. Across processes the batch of a step is cut into equal parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from retrokit.data.pairs import Pair, ScoredPair, Source
+from retrokit.errors import UsageError
+
+
+class Example(NamedTuple):
+    """One record, with the numbers that say which texts are the same."""
+
+    source: int
+    record: Pair | ScoredPair
+    anchor_id: int
+    document_ids: tuple[int, ...]
+
+
+class TrainingSet(Dataset):
+    """All records of all sources, each text numbered.
+
+    ``positives`` are the known (anchor, document) pairs as sorted codes ``anchor_id · n_documents + document_id``, so
+    that a known positive is never taken for a negative, whichever source or record it comes from.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = list(sources)
+        self.starts = np.cumsum([0, *(len(source.records) for source in sources)])
+        self._anchors: dict[str, int] = {}
+        self._documents: dict[str, int] = {}
+        for source in sources:
+            for record in source.records:
+                for text in self._texts(record)[1]:
+                    self._documents.setdefault(text, len(self._documents))
+                self._anchors.setdefault(self._texts(record)[0], len(self._anchors))
+            for anchor, texts in source.known_positives.items():
+                self._anchors.setdefault(anchor, len(self._anchors))
+                for text in texts:
+                    self._documents.setdefault(text, len(self._documents))
+        self.positives = self._positive_codes()
+
+    @staticmethod
+    def _texts(record: Pair | ScoredPair) -> tuple[str, tuple[str, ...]]:
+        if isinstance(record, Pair):
+            return record.anchor, (record.positive, *record.negatives)
+        return record.sentence1, (record.sentence2,)
+
+    def _positive_codes(self) -> Tensor:
+        codes = {
+            self._anchors[anchor] * self.documents + self._documents[text]
+            for source in self.sources
+            for anchor, texts in source.known_positives.items()
+            for text in texts
+        }
+        return torch.tensor(sorted(codes), dtype=torch.int64)
+
+    @property
+    def documents(self) -> int:
+        """How many different documents there are."""
+        return max(1, len(self._documents))
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, index: int) -> Example:
+        source = int(np.searchsorted(self.starts, index, side="right")) - 1
+        record = self.sources[source].records[index - int(self.starts[source])]
+        anchor, documents = self._texts(record)
+        return Example(source, record, self._anchors[anchor], tuple(self._documents[text] for text in documents))
+
+
+class Batches(Sampler[list[int]]):
+    """Batches of one process: ``size`` examples of one source, in an order that the seed and the epoch decide.
+
+    An epoch holds every source's records ``weight`` times (a fraction: a random part of them). The last, incomplete
+    batch of a source is left out: which records that meets changes with every epoch.
+
+    Raises:
+        UsageError: no source fills a batch.
+    """
+
+    def __init__(self, data: TrainingSet, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        self.data, self.size, self.seed, self.rank, self.world = data, size, seed, rank, world
+        self.epoch = 0
+        self._counts = [int(len(source.records) * source.weight) // (size * world) for source in data.sources]
+        for source, count in zip(data.sources, self._counts, strict=True):
+            if count == 0:
+                joint = f"{size} × {world} processes" if world > 1 else str(size)
+                share = f" at weight {source.weight:g}" if source.weight != 1 else ""
+                raise UsageError(
+                    f"{source.name}: a batch of {joint} is larger than its {len(source.records)} records{share}"
+                )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration yields."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return sum(self._counts)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        joint = self.size * self.world
+        orders = [self._order(random, i, count * joint) for i, count in enumerate(self._counts)]
+        turns = random.permutation(np.repeat(np.arange(len(orders)), self._counts))
+        used = [0] * len(orders)
+        for source in turns:
+            start = used[source] + self.rank * self.size
+            yield orders[source][start : start + self.size].tolist()
+            used[source] += joint
+
+    def _order(self, random: np.random.Generator, source: int, count: int) -> np.ndarray:
+        start, end = self.data.starts[source], self.data.starts[source + 1]
+        rounds = -(-count // int(end - start))
+        return np.concatenate([random.permutation(np.arange(start, end)) for _ in range(rounds)])[:count]
+
+
+class Collator:
+    """Examples to features: ``{"query": {...}, "document": {...}}``, tokenised under their source's prompts.
+
+    The documents are the examples' positives in order, then all their negatives. ``text_ids`` say which texts are the
+    same. Scored pairs also give ``label``.
+    """
+
+    def __init__(
+        self,
+        preprocess: Callable[..., dict[str, Any]],
+        sources: Sequence[Source],
+        prompts: dict[str, str | None],
+        max_length: int | None,
+    ) -> None:
+        self.preprocess = preprocess
+        self.sources = sources
+        self.prompts = prompts
+        self.max_length = max_length
+        self.valid_label_columns: list[str] = []
+
+    def __call__(self, examples: list[Example]) -> dict[str, Any]:
+        source = self.sources[examples[0].source]
+        records = [example.record for example in examples]
+        batch: dict[str, Any] = {}
+        if isinstance(records[0], ScoredPair):
+            batch["label"] = torch.tensor([record.score for record in records])  # type: ignore[union-attr]
+            queries = [record.sentence1 for record in records]  # type: ignore[union-attr]
+            documents = [record.sentence2 for record in records]  # type: ignore[union-attr]
+        else:
+            queries = [record.anchor for record in records]  # type: ignore[union-attr]
+            documents = [record.positive for record in records]  # type: ignore[union-attr]
+            documents += [text for record in records for text in record.negatives]  # type: ignore[union-attr]
+        ids = [example.document_ids[0] for example in examples]
+        ids += [number for example in examples for number in example.document_ids[1:]]
+        batch["query"] = self._features(queries, "query", source.query_prompt, [e.anchor_id for e in examples])
+        batch["document"] = self._features(documents, "document", source.document_prompt, ids)
+        return batch
+
+    def _features(self, texts: list[str], role: str, prompt: str | None, ids: list[int]) -> dict[str, Any]:
+        prompt = self.prompts[role] if prompt is None else prompt
+        limit = {"max_length": self.max_length} if self.max_length is not None else {}
+        features = self.preprocess(texts, prompt=prompt, task=role, **limit)
+        return {**features, "task": role, "text_ids": torch.tensor(ids, dtype=torch.int64)}
+
+
+class Loader(DataLoader):
+    """A data loader whose epoch can be set; each process brings its own part of every batch."""
+
+    def __init__(self, data: TrainingSet, batches: Batches, collator: Collator) -> None:
+        super().__init__(data, batch_sampler=batches, collate_fn=collator)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration yields."""
+        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]

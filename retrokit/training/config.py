@@ -1,0 +1,175 @@
+"""Every option of a fine-tuning run, checked as far as that needs no model and no data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from retrokit import encoders, evaluation, similarities
+from retrokit.data.pairs import registry as sources
+from retrokit.errors import UsageError
+from retrokit.registry import parse_all
+
+DIRECTIONS = ("query-to-document", "document-to-query", "both")
+LOSSES = ("infonce", "mse")
+SCHEDULES = ("linear", "cosine", "constant")
+DEFAULT_SCALE = {"infonce": 20.0, "mse": 1.0}
+
+_NOT_PART_OF_THE_RESULT = ("output", "overwrite", "resume", "device", "log_every", "keep_checkpoints")
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """What ``retrokit finetune`` was asked for; see its help for the meaning of each option."""
+
+    encoder: str
+    data: Sequence[str]
+    output: str | None = None
+    sim: str = "cosine"
+    loss: str = "infonce"
+    scale: float | str | None = None
+    temperature: float | None = None
+    max_score: float | None = None
+    directions: str = "query-to-document"
+    batch_size: int = 64
+    mini_batch: int | None = None
+    epochs: float | None = None
+    steps: int | None = None
+    time_budget: float | None = None
+    lr: float = 2e-5
+    sim_lr: float | None = None
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+    schedule: str = "linear"
+    max_grad_norm: float = 1.0
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    precision: str = "auto"
+    seed: int = 0
+    max_length: int | None = None
+    freeze: str | None = None
+    matryoshka: Sequence[int] = ()
+    lora: int | None = None
+    dropout: float | None = None
+    eval: str | None = None
+    eval_every: int | None = None
+    best_metric: str | None = None
+    patience: int | None = None
+    log_every: int = 10
+    save_every: int | None = None
+    keep_checkpoints: int = 1
+    device: str | None = None
+    overwrite: bool = False
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        parse_all(
+            [
+                (encoders.registry, self.encoder),
+                *((sources, spec) for spec in self.data),
+                (similarities.registry, self.sim),
+                *([(evaluation.registry, self.eval)] if self.eval else []),
+            ]
+        )
+        problems = [problem for problem in self._problems() if problem]
+        if problems:
+            raise UsageError("\n".join(problems))
+
+    def _problems(self) -> list[str | None]:
+        lengths = [name for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
+        return [
+            None if self.data else "no training data: give --data at least once",
+            _one_of("--loss", self.loss, LOSSES),
+            _one_of("--directions", self.directions, DIRECTIONS),
+            _one_of("--schedule", self.schedule, SCHEDULES),
+            _one_of("--precision", self.precision, ("auto", "fp32", "bf16", "fp16")),
+            f"give one of --{', --'.join(lengths).replace('_', '-')}, not {len(lengths)}" if len(lengths) > 1 else None,
+            "--scale and --temperature say the same thing: give one"
+            if self.scale is not None and self.temperature is not None
+            else None,
+            f"--scale {self.scale}: expected a number or auto"
+            if isinstance(self.scale, str) and self.scale != "auto"
+            else None,
+            "--scale auto is for --loss infonce" if self.scale == "auto" and self.loss == "mse" else None,
+            "--temperature is for --loss infonce" if self.temperature is not None and self.loss == "mse" else None,
+            "--max-score is for --loss mse" if self.max_score is not None and self.loss != "mse" else None,
+            "--directions is for --loss infonce"
+            if self.loss == "mse" and self.directions != "query-to-document"
+            else None,
+            _freeze_problem(self.freeze),
+            "--eval-every needs --eval" if self.eval_every and not self.eval else None,
+            "--patience needs --eval and --eval-every"
+            if self.patience and not (self.eval and self.eval_every)
+            else None,
+            "--best-metric needs --eval" if self.best_metric and not self.eval else None,
+            "--freeze and --lora exclude each other: LoRA freezes all else" if self.freeze and self.lora else None,
+            "--overwrite and --resume exclude each other" if self.overwrite and self.resume else None,
+            *(_positive(f"--{name.replace('_', '-')}", getattr(self, name)) for name in _POSITIVE),
+            f"--dropout {self.dropout} must be from 0 to below 1"
+            if self.dropout is not None and not 0 <= self.dropout < 1
+            else None,
+            f"--warmup {self.warmup} must not be negative" if self.warmup < 0 else None,
+            f"--matryoshka sizes must be at least 1, not {min(self.matryoshka)}"
+            if self.matryoshka and min(self.matryoshka) < 1
+            else None,
+        ]
+
+    @property
+    def fixed_scale(self) -> float:
+        """The multiplier of the scores, before ``auto`` divides it."""
+        if isinstance(self.scale, float):
+            return self.scale
+        return 1 / self.temperature if self.temperature is not None else DEFAULT_SCALE[self.loss]
+
+    def identity(self) -> dict[str, Any]:
+        """The options that decide the result: a resumed run must have the same."""
+        return {key: value for key, value in self.to_json().items() if key not in _NOT_PART_OF_THE_RESULT}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+_POSITIVE = (
+    *("scale", "temperature", "max_score", "batch_size", "mini_batch", "epochs", "steps", "time_budget"),
+    *("lr", "sim_lr", "max_grad_norm", "max_length", "lora"),
+    *("eval_every", "patience", "log_every", "save_every", "keep_checkpoints"),
+)
+
+
+def _positive(option: str, value: Any) -> str | None:
+    return f"{option} {value} must be above 0" if isinstance(value, (int, float)) and value <= 0 else None
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> str | None:
+    return None if value in allowed else f"{option} {value} is none of {', '.join(allowed)}"
+
+
+def _freeze_problem(freeze: str | None) -> str | None:
+    if freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d+", freeze):
+        return None
+    return f"--freeze {freeze}: expected embeddings, first:N or all-but:K"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``4m``, ``1.5h``.
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is no duration; expected one such as 90s, 4m or 1.5h")
+    return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between two identities, each as ``option was X, now Y``."""
+    names = [field.name for field in fields(FinetuneConfig)]
+    keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
+    return [
+        f"{key.replace('_', '-')} was {before.get(key)}, now {now.get(key)}"
+        for key in keys
+        if before.get(key) != now.get(key)
+    ]

@@ -1,0 +1,426 @@
+"""``retrokit finetune``: from a configuration to a finished run folder."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+
+import retrokit
+from retrokit import encoders, evaluation
+from retrokit.data.pairs import ScoredPair, Source, read_source
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.engine import choose_precision
+from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.evaluation.result import Task
+from retrokit.notices import notice, progress
+from retrokit.similarities.base import Similarity
+from retrokit.training.batches import Batches, Collator, TrainingSet
+from retrokit.training.card import model_card
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
+from retrokit.training.model import build, describe_parameters, export, load_trainable_state
+from retrokit.training.preflight import (
+    LENGTH_SAMPLE,
+    SCALE_SAMPLE,
+    Preflight,
+    measure_lengths,
+    measure_scale,
+    source_counts,
+    texts_of,
+)
+from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run needs, made before anything is written."""
+
+    config: FinetuneConfig
+    encoder: Encoder
+    model: SentenceTransformer
+    similarity: Similarity
+    data: TrainingSet
+    batches: Batches
+    task: Task | None
+    metric: str
+    preflight: Preflight
+    identity: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished run yields.
+
+    Attributes:
+        folder: the run folder.
+        steps: optimizer steps made.
+        stopped_because: why before the planned end, if so.
+        best_step: the step whose weights were kept (with ``--eval``).
+        converged_at: first step that meets MAG's criterion (C.1), if any.
+        evaluations: the history's evaluations.
+    """
+
+    folder: str
+    steps: int
+    stopped_because: str | None
+    best_step: int | None
+    converged_at: int | None
+    evaluations: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return dict(vars(self))
+
+
+def plan(config: FinetuneConfig) -> Plan:
+    """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
+
+    Raises:
+        UsageError, DataError: whatever is wrong, before a step is made.
+    """
+    rank, world = _place()
+    if config.output is not None:
+        RunFolder(config.output).check(config.overwrite, config.resume)
+    task = evaluation.registry.create(config.eval) if config.eval else None
+    metric = config.best_metric or (task.main_metric if task else "")
+    if task:
+        task.check_metrics([metric])
+    sources = _read_sources(config)
+    data = TrainingSet(sources)
+    batches = Batches(data, config.batch_size, config.seed, rank, world)
+    encoder: Encoder = encoders.registry.create(config.encoder, device="cpu" if world > 1 else config.device)
+    if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
+        raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
+    fingerprint = encoder.fingerprint()
+    model, similarity = build(
+        encoder,
+        config.sim,
+        config.matryoshka,
+        config.freeze,
+        config.lora,
+        config.dropout,
+        config.seed,
+    )
+    encoder.use_with(similarity)
+    if config.sim_lr is not None and not list(similarity.parameters()):
+        raise UsageError(f"--sim-lr: {config.sim} learns nothing by itself")
+    preflight = _inspect(config, encoder, model, similarity, sources, batches)
+    identity = {
+        **config.identity(),
+        "data_digests": [source.digest for source in sources],
+        "encoder_fingerprint": fingerprint,
+        "processes": world,
+    }
+    return Plan(config, encoder, model, similarity, data, batches, task, metric, preflight, identity)
+
+
+def run(plan: Plan) -> Outcome:
+    """Train as planned and leave a finished run folder.
+
+    Raises:
+        Interrupted: stopped by the user; the state is kept for ``--resume``.
+        UsageError: no output folder, or another run stands in it.
+    """
+    config = plan.config
+    if config.output is None:
+        raise UsageError("give an output folder: -o runs/NAME")
+    folder = RunFolder(config.output)
+    first = _place()[0] == 0
+    resumed = config.resume and (folder.path / "retrokit.json").is_file()
+    described = folder.check_same(plan.identity) if resumed else {}
+    checkpoint = folder.last_checkpoint() if resumed else None
+    description = _description(plan)
+    if first and not resumed:
+        folder.begin(description)
+    history = History(folder.metrics, [], plan.metric, writes=first)
+    if resumed and first:
+        history.rows = folder.truncate_metrics(_step_of(checkpoint))
+    trainer = _trainer(plan, folder, history, description)
+    steps = described.get("steps") or _steps(plan, trainer)
+    description["steps"] = steps
+    if first:
+        folder.describe(description)
+    conduct = _train(plan, trainer, steps, checkpoint, resumed)
+    if conduct.stopped_because == "interrupted":
+        raise Interrupted(
+            f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}"
+        )
+    best = history.best[0] if history.best else None
+    if best is not None and best != trainer.state.global_step:
+        path = folder.checkpoints / f"checkpoint-{best}" / "trainable.pt"
+        load_trainable_state(trainer.model, torch.load(path, map_location="cpu", weights_only=True))
+    outcome = Outcome(
+        str(folder.path),
+        trainer.state.global_step,
+        conduct.stopped_because,
+        best,
+        history.converged_at(),
+        [row for row in history.rows if "evaluation" in row],
+    )
+    if first:
+        _finish(plan, trainer, folder, history, description, outcome)
+    if trainer.args.world_size > 1:
+        torch.distributed.barrier()
+    return outcome
+
+
+def finetune(config: FinetuneConfig) -> Outcome:
+    """Plan and run."""
+    return run(plan(config))
+
+
+def _place() -> tuple[int, int]:
+    """Rank and number of processes, as torchrun and accelerate set them."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _read_sources(config: FinetuneConfig) -> list[Source]:
+    if config.loss == "infonce":
+        return [read_source(spec, "pairs") for spec in config.data]
+    sources = [read_source(spec, "scored") for spec in config.data]
+    scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
+    highest = config.max_score or max(scores)
+    if min(scores) < 0 or max(scores) > highest or highest <= 0:
+        found = f"scores run from {min(scores):g} to {max(scores):g}"
+        raise DataError(", ".join(config.data), f"{found}; expected 0 to {highest:g}")
+    notice(f"scores are divided by {highest:g}, so that they run from 0 to 1")
+    return [
+        replace(
+            source,
+            records=[
+                ScoredPair(record.sentence1, record.sentence2, record.score / highest)
+                for record in source.records
+                if isinstance(record, ScoredPair)
+            ],
+        )
+        for source in sources
+    ]
+
+
+def _inspect(
+    config: FinetuneConfig,
+    encoder: Encoder,
+    model: SentenceTransformer,
+    similarity: Similarity,
+    sources: list[Source],
+    batches: Batches,
+) -> Preflight:
+    queries, documents = texts_of(sources, LENGTH_SAMPLE, config.seed)
+    lengths = {
+        "query": measure_lengths(encoder, queries, "query", config.max_length),
+        "document": measure_lengths(encoder, documents, "document", config.max_length),
+    }
+    sample = texts_of(sources, SCALE_SAMPLE, config.seed)
+    scale = measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto")
+    per_epoch = len(batches)
+    steps: dict[str, float] = {"per_epoch": per_epoch}
+    if config.time_budget is not None:
+        steps["time_budget"] = config.time_budget
+    else:
+        steps["total"] = config.steps or math.ceil((config.epochs or 1) * per_epoch)
+    precision = str(_training_precision(config, encoder.device)).removeprefix("torch.")
+    return Preflight(
+        [source_counts(source) for source in sources],
+        lengths,
+        describe_parameters(model),
+        scale,
+        steps,
+        {**config.to_json(), "precision": precision, "device": encoder.device.type, "processes": batches.world},
+    )
+
+
+def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:
+    return choose_precision(config.precision, device)
+
+
+def _step_of(checkpoint: Path | None) -> int:
+    return int(checkpoint.name.rpartition("-")[2]) if checkpoint else -1
+
+
+def _description(plan: Plan) -> dict[str, Any]:
+    return {
+        "retrokit": retrokit.__version__,
+        "status": "training",
+        "similarity": plan.similarity.spec,
+        "encoder": plan.config.encoder,
+        "configuration": plan.preflight.configuration,
+        "scale": plan.preflight.scale,
+        "identity": plan.identity,
+        "data": plan.preflight.sources,
+        "versions": _versions(),
+        "git": _git_state(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def _git_state() -> dict[str, Any] | None:
+    """Commit of the folder where the run was started, and whether it had changes; ``None`` outside of git."""
+    try:
+        ask = [
+            subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": ask[0], "changed": bool(ask[1])}
+
+
+def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[str, Any]) -> FinetuneTrainer:
+    config = plan.config
+    precision = _training_precision(config, plan.encoder.device)
+    learned = {r"\.similarity\.": config.sim_lr} if config.sim_lr is not None else {}
+    args = SentenceTransformerTrainingArguments(
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=config.batch_size,
+        max_steps=1,
+        learning_rate=config.lr,
+        learning_rate_mapping=learned,
+        weight_decay=config.weight_decay,
+        warmup_steps=config.warmup,
+        lr_scheduler_type="constant_with_warmup" if config.schedule == "constant" else config.schedule,
+        max_grad_norm=config.max_grad_norm,
+        adam_beta1=config.adam_betas[0],
+        adam_beta2=config.adam_betas[1],
+        bf16=precision == torch.bfloat16,
+        fp16=precision == torch.float16,
+        seed=config.seed,
+        use_cpu=plan.encoder.device.type == "cpu" and not (plan.batches.world > 1 and torch.cuda.is_available()),
+        logging_strategy="no",
+        save_strategy="no",
+        eval_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+    )
+    collator = Collator(plan.model.preprocess, plan.data.sources, plan.encoder.prompts, config.max_length)
+    return FinetuneTrainer(
+        plan.model,
+        args,
+        _loss(plan),
+        plan.data,
+        plan.batches,
+        collator,
+        folder,
+        plan.task,
+        history,
+        plan.encoder.spec,
+        config.keep_checkpoints,
+        description,
+    )
+
+
+def _loss(plan: Plan) -> PreparedLoss:
+    config, scale = plan.config, plan.preflight.scale["scale"]
+    prefixes = list(plan.model)[-1].prefixes
+    sizes = [torch.ones(1, size, device=plan.model.device) for size in prefixes or []]
+    widths = [plan.similarity.prepare(one, "query").shape[-1] for one in sizes] or None
+    if config.loss == "mse":
+        return ScoredMSE(plan.model, plan.similarity, scale, config.mini_batch, widths)
+    return InfoNCE(
+        plan.model,
+        plan.similarity,
+        scale,
+        positives=plan.data.positives,
+        documents=plan.data.documents,
+        directions=config.directions,
+        mini_batch=config.mini_batch,
+        widths=widths,
+    )
+
+
+def _steps(plan: Plan, trainer: FinetuneTrainer) -> int:
+    """Planned optimizer steps; under a time budget as many as fit by measured speed (COMP, D.3)."""
+    budget = plan.config.time_budget
+    if budget is None:
+        return int(plan.preflight.steps["total"])
+    seconds = seconds_per_step(trainer)
+    steps = max(1, int(budget / seconds))
+    notice(f"a step takes {seconds:.2f} s: {steps} steps fit into {budget:g} s")
+    return steps
+
+
+def _train(plan: Plan, trainer: FinetuneTrainer, steps: int, checkpoint: Path | None, resumed: bool) -> Conduct:
+    config = plan.config
+    trainer.args.max_steps = steps
+    eval_every = (config.eval_every or steps) if plan.task else None
+    save_every = config.save_every or config.eval_every or max(50, steps // 10)
+    with progress("training", steps, "steps") as advance, _interruptible() as stop:
+        conduct = Conduct(
+            trainer,
+            log_every=config.log_every,
+            eval_every=eval_every,
+            save_every=save_every,
+            patience=config.patience,
+            # A resumed run goes to the planned end: its result is that of an uninterrupted one.
+            time_budget=None if resumed else config.time_budget,
+            advance=advance,
+            stop=stop,
+        )
+        trainer.add_callback(conduct)
+        if checkpoint is None and plan.task is not None:
+            trainer.evaluate()
+        if checkpoint is not None:
+            advance(_step_of(checkpoint))
+            notice(f"resuming at step {_step_of(checkpoint)} of {steps}")
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    return conduct
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """While the block runs, Ctrl-C and SIGTERM ask for a stop after the current step; a second one stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        notice("stopping after this step; once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _finish(
+    plan: Plan,
+    trainer: FinetuneTrainer,
+    folder: RunFolder,
+    history: History,
+    description: dict[str, Any],
+    outcome: Outcome,
+) -> None:
+    staged = folder.path / ".staged"
+    with saving(folder.path):
+        staged.mkdir(exist_ok=True)
+        export(trainer.model, staged)
+        facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
+        shown = {key: value for key, value in facts.items() if value is not None}
+        card = model_card(folder.path.name, plan.similarity, plan.preflight, history.rows, shown)
+        (staged / "README.md").write_text(card, encoding="utf-8")
+        folder.finish(staged, {**description, "status": "finished", "outcome": outcome.to_json()})

@@ -1,0 +1,177 @@
+"""The losses: InfoNCE over prepared embeddings (MAG, Eq. 2), and mean squared error on scored pairs (MAG, Appendix R).
+
+The model puts embeddings through the similarity's role transforms itself, so a loss sees prepared embeddings, applies
+the kernel in float32, and learns nothing of its own. Gradient caching is the library's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from sentence_transformers.base.losses.gradcache import CachedLossMixin
+from sentence_transformers.util import all_gather, all_gather_with_grad
+from torch import Tensor, nn
+
+from retrokit.similarities.base import Similarity
+
+
+class PreparedLoss(CachedLossMixin, nn.Module):
+    """Base of both: embeds queries and documents, whole or in cached mini-batches, and compares them.
+
+    Args:
+        model: a SentenceTransformer that ends in ``Prepare``.
+        similarity: gives the kernel.
+        scale: multiplies the scores.
+        mini_batch: texts whose activations are held at once; ``None``: the whole batch's, without caching.
+        widths: widths of the prepared prefixes that stand side by side in an embedding (Matryoshka); losses add up.
+    """
+
+    def __init__(
+        self, model: nn.Module, similarity: Similarity, scale: float, mini_batch: int | None, widths: list[int] | None
+    ) -> None:
+        super().__init__()
+        self.model = model
+        # Not a submodule: its parameters are the model's, and must count once.
+        self._similarity = [similarity]
+        self.scale = scale
+        self.mini_batch_size = mini_batch or 0
+        self.widths = widths
+        self._ids: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, sentence_features: list[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
+        """The loss of a batch ``[query features, document features]``, a scalar."""
+        query, document = sentence_features
+        self._ids = (query["text_ids"], document["text_ids"])
+        if self.mini_batch_size:
+            return self.forward_cached([query, document], labels)
+        embeddings = [self.model(dict(features))["sentence_embedding"] for features in (query, document)]
+        return self.compare(embeddings[0], embeddings[1], labels)
+
+    def calculate_loss(
+        self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
+    ) -> Tensor:
+        """The loss from the mini-batches' embeddings, back-propagated to them if ``with_backward``."""
+        loss = self.compare(torch.cat(reps[0]), torch.cat(reps[1]), labels)
+        if with_backward:
+            loss.backward()
+        return loss.detach() if with_backward else loss
+
+    def compare(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
+        """Sum over the prefixes of the loss between prepared embeddings ``[n, w]`` and ``[m, w]``."""
+        widths = self.widths or [queries.shape[-1]]
+        with torch.autocast(queries.device.type, enabled=False):
+            parts = zip(queries.split(widths, -1), documents.split(widths, -1), strict=True)
+            return torch.stack([self.loss_of(query, document, labels) for query, document in parts]).sum()
+
+    def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
+        """The loss between prepared embeddings."""
+        raise NotImplementedError
+
+
+class InfoNCE(PreparedLoss):
+    """Cross-entropy of each anchor's positive among all documents of the batch, across processes.
+
+    Every document of the joint batch is a candidate, but a known positive of the anchor other than its own does not
+    count, nor does a copy of its own. ``document-to-query`` ranks the anchors for each positive instead; ``both`` is
+    the mean of the two.
+
+    Args:
+        positives: sorted codes ``anchor_id · documents + document_id`` of the known positives.
+        documents: how many different documents there are.
+        directions: ``query-to-document``, ``document-to-query`` or ``both``.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        similarity: Similarity,
+        scale: float = 20.0,
+        *,
+        positives: Tensor,
+        documents: int,
+        directions: str = "query-to-document",
+        mini_batch: int | None = None,
+        widths: list[int] | None = None,
+    ) -> None:
+        super().__init__(model, similarity, scale, mini_batch, widths)
+        self.register_buffer("positives", positives, persistent=False)
+        self.documents = documents
+        self.directions = directions
+
+    def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
+        """Mean over the process's own anchors; ``queries [b, w]``, ``documents [b + negatives, w]``."""
+        assert self._ids is not None
+        query_ids, document_ids = self._ids
+        losses = []
+        if self.directions in ("query-to-document", "both"):
+            candidates, candidate_ids, own = _gathered_documents(documents, document_ids, len(queries))
+            scores = self.scale * self._similarity[0].kernel(queries, candidates)
+            excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
+            losses.append(_cross_entropy(scores, excluded, own))
+        if self.directions in ("document-to-query", "both"):
+            all_queries, all_ids, own = _gathered_queries(queries, query_ids)
+            positives = documents[: len(queries)]
+            scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
+            excluded = self._known(all_ids, document_ids[: len(queries)]).T
+            losses.append(_cross_entropy(scores, excluded, own))
+        return torch.stack(losses).mean()
+
+    def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        """Which pairs are known positives, bool ``[nq, nd]``."""
+        codes = query_ids[:, None] * self.documents + document_ids[None, :]
+        if not len(self.positives):
+            return torch.zeros_like(codes, dtype=torch.bool)
+        place = torch.searchsorted(self.positives, codes).clamp_max(len(self.positives) - 1)
+        return (self.positives[place] == codes) & (document_ids >= 0)[None, :]
+
+
+class ScoredMSE(PreparedLoss):
+    """Mean of ``(scale · s(sentence1, sentence2) − label)²``, labels from 0 to 1 (MAG, Appendix R; λ there)."""
+
+    def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
+        """Mean over the pairs; ``queries`` and ``documents`` ``[b, w]``, ``labels [b]``."""
+        assert labels is not None
+        scores = self.scale * self._similarity[0].kernel_pairs(queries, documents)
+        return nn.functional.mse_loss(scores, labels.to(scores.dtype))
+
+
+def _cross_entropy(scores: Tensor, excluded: Tensor, own: Tensor) -> Tensor:
+    """Mean of −log softmax at column ``own[i]`` of row i, over the columns that are not excluded."""
+    excluded[torch.arange(len(own), device=own.device), own] = False
+    return nn.functional.cross_entropy(scores.masked_fill(excluded, -torch.inf), own)
+
+
+def _world() -> tuple[int, int]:
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
+def _gathered_queries(queries: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """All processes' queries and ids, and the columns of the own ones."""
+    rank, world = _world()
+    own = torch.arange(len(queries), device=queries.device) + rank * len(queries)
+    if world == 1:
+        return queries, ids, own
+    return all_gather_with_grad(queries), all_gather(ids), own
+
+
+def _gathered_documents(documents: Tensor, ids: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All processes' positives, then all their negatives, with ids (−1: padding), and the own positives' columns.
+
+    ``count`` positives stand first in ``documents`` on every process; negatives may differ in number.
+    """
+    rank, world = _world()
+    own = torch.arange(count, device=documents.device) + rank * count
+    if world == 1:
+        return documents, ids, own
+    most = torch.tensor([len(documents) - count], device=documents.device)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    missing = int(most) - (len(documents) - count)
+    negatives = nn.functional.pad(documents[count:], (0, 0, 0, missing))
+    negative_ids = nn.functional.pad(ids[count:], (0, missing), value=-1)
+    parts, part_ids = [all_gather_with_grad(documents[:count])], [all_gather(ids[:count])]
+    if int(most):
+        parts.append(all_gather_with_grad(negatives))
+        part_ids.append(all_gather(negative_ids))
+    return torch.cat(parts), torch.cat(part_ids), own

@@ -1,0 +1,192 @@
+"""What is trained: the encoder's modules with the similarity in them, parts frozen, LoRA or dropout added; and back:
+the stock model that is saved."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize
+from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
+from torch import nn
+
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.modules import Prepare
+from retrokit.errors import MissingExtra, UsageError
+from retrokit.similarities.base import Similarity
+
+
+def build(
+    encoder: Encoder,
+    spec: str,
+    prefixes: Sequence[int] = (),
+    freeze: str | None = None,
+    lora: int | None = None,
+    dropout: float | None = None,
+    seed: int = 0,
+) -> tuple[SentenceTransformer, Similarity]:
+    """The model to train, and the similarity inside it. The encoder's modules are shared, not copied.
+
+    Raises:
+        UsageError: what does not fit the encoder (a Matryoshka size, freezing or LoRA on a table of embeddings).
+        MissingExtra: LoRA without peft.
+    """
+    sizes = sorted({*prefixes, encoder.dimension}) if prefixes else None
+    prepare = Prepare(spec, sizes)
+    for size in sizes or [encoder.dimension]:
+        if size > encoder.dimension:
+            raise UsageError(f"--matryoshka {size}: {encoder.spec} has {encoder.dimension} dimensions")
+        prepare.similarity.check_dimension(size)
+    if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
+        prepare.similarity.load_state_dict(encoder.similarity.state_dict())
+    prepare.similarity.spec = spec
+    modules = list(encoder.model)
+    if freeze is not None:
+        _freeze(encoder, freeze)
+    if lora is not None:
+        _add_lora(encoder, lora, seed)
+    if dropout is not None:
+        _set_dropout(encoder.model, dropout)
+        if isinstance(modules[0], StaticEmbedding):
+            modules.append(Dropout(dropout))
+    model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=encoder.model.prompts)
+    return model, prepare.similarity
+
+
+def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
+    """A view of the model under training as an encoder of raw embeddings; nothing is copied."""
+    *modules, prepare = list(model)
+    kept = [module for module in modules if not isinstance(module, Dropout)]
+    view = SentenceTransformer(modules=kept, device=str(model.device), prompts=model.prompts)
+    return Encoder(spec, view, prepare.similarity, had_normalize=False)
+
+
+def export(model: SentenceTransformer, folder: Path) -> None:
+    """Save the model under training for use: stock modules wherever they express the similarity."""
+    *modules, prepare = list(model)
+    similarity = prepare.similarity
+    kept = [module for module in modules if not isinstance(module, Dropout)]
+    kept[0] = _merged(kept[0])
+    if similarity.export == "normalize":
+        kept.append(Normalize())
+    elif similarity.export == "prepared":
+        last = Prepare(prepare.similarity_spec)
+        last.similarity.load_state_dict(similarity.state_dict())
+        kept.append(last)
+    made = SentenceTransformer(
+        modules=kept, device="cpu" if model.device.type == "cpu" else str(model.device), prompts=model.prompts
+    )
+    made.similarity_fn_name = similarity.library_name
+    made.save(str(folder), create_model_card=False)
+    _forget_where_it_came_from(folder / "config.json")
+
+
+def _forget_where_it_came_from(config: Path) -> None:
+    """The library writes the path that a model was loaded from into its configuration."""
+    if config.is_file():
+        described = json.loads(config.read_text(encoding="utf-8"))
+        if described.pop("_name_or_path", None) is not None:
+            config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def trainable_state(model: nn.Module) -> dict[str, torch.Tensor]:
+    """What training changes: the trainable parameters by name, on the CPU."""
+    return {name: value.detach().cpu() for name, value in model.named_parameters() if value.requires_grad}
+
+
+def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """Put back what :func:`trainable_state` gave."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in state.items():
+            parameters[name].copy_(value)
+
+
+def _layers(module: nn.Module, name: str) -> nn.ModuleList:
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
+    count = getattr(getattr(module, "config", None), "num_hidden_layers", None)
+    fitting = [part for part in lists if len(part) == count]
+    if not fitting:
+        raise UsageError(f"--freeze: {name} has no stack of layers")
+    return fitting[0]
+
+
+def _freeze(encoder: Encoder, freeze: str) -> None:
+    first = encoder.model[0]
+    if isinstance(first, StaticEmbedding):
+        raise UsageError(
+            f"--freeze {freeze}: {encoder.spec} is one table of embeddings, nothing would be left to train"
+        )
+    layers = _layers(first, encoder.spec)
+    kind, _, number = freeze.partition(":")
+    if number and int(number) > len(layers):
+        raise UsageError(f"--freeze {freeze}: {encoder.spec} has {len(layers)} layers")
+    frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(layers) - int(number)
+    in_layers = {id(parameter) for parameter in layers.parameters()}
+    for name, parameter in first.named_parameters():
+        if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", name):
+            parameter.requires_grad_(False)
+    for layer in layers[:frozen]:
+        layer.requires_grad_(False)
+
+
+def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ModuleNotFoundError as error:
+        raise MissingExtra("--lora", "lora") from error
+    first = encoder.model[0]
+    if isinstance(first, StaticEmbedding):
+        raise UsageError(f"--lora: {encoder.spec} is one table of embeddings and has no linear layers")
+    configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inject_adapter_in_model(configuration, first.auto_model)
+    for name, parameter in encoder.model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+
+
+def _merged(module: nn.Module) -> nn.Module:
+    """The module with its LoRA updates added to the weights they stand beside; itself if it has none."""
+    if not any("lora_" in name for name, _ in module.named_parameters()):
+        return module
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    merged = copy.deepcopy(module)
+    for name, part in list(merged.named_modules()):
+        if isinstance(part, BaseTunerLayer):
+            part.merge()
+            parent, _, attribute = name.rpartition(".")
+            setattr(merged.get_submodule(parent), attribute, part.get_base_layer())
+    for attribute in ("peft_config", "_hf_peft_config_loaded"):
+        if hasattr(merged.auto_model, attribute):
+            delattr(merged.auto_model, attribute)
+    return merged
+
+
+_DROPOUT_ATTRIBUTES = ("dropout", "attention_dropout", "hidden_dropout", "dropout_prob")
+
+
+def _set_dropout(model: nn.Module, probability: float) -> None:
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = probability
+        for attribute in _DROPOUT_ATTRIBUTES:
+            if isinstance(getattr(part, attribute, None), float):
+                setattr(part, attribute, probability)
+
+
+def describe_parameters(model: nn.Module) -> dict[str, Any]:
+    """How many parameters there are, how many of them are trained, and how many of those are the similarity's."""
+    parameters = list(model.named_parameters())
+    return {
+        "total": sum(value.numel() for _, value in parameters),
+        "trainable": sum(value.numel() for _, value in parameters if value.requires_grad),
+        "similarity": sum(value.numel() for name, value in parameters if ".similarity." in name),
+    }

@@ -1,0 +1,296 @@
+"""The sentence-transformers trainer, with retrokit's batches, checkpoints and evaluation in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import broadcast_object_list
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+
+from retrokit.errors import DataError
+from retrokit.evaluation.result import Result, Task
+from retrokit.notices import Advance
+from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
+from retrokit.training.loss import PreparedLoss
+from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
+from retrokit.training.run_folder import RunFolder, saving
+
+CONVERGED_OVER = 5  # evaluations
+CONVERGED_DEVIATION = 0.002
+CONVERGED_DISTANCE = 0.02
+
+
+class History:
+    """What happened so far, in ``metrics.jsonl`` and in memory: a line per logged step and per evaluation."""
+
+    def __init__(self, path: Path, rows: Sequence[dict[str, Any]], metric: str, writes: bool) -> None:
+        self.path = path
+        self.rows = list(rows)
+        self.metric = metric
+        self._writes = writes
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a line."""
+        self.rows.append(row)
+        if self._writes:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row, allow_nan=False) + "\n")
+
+    @property
+    def evaluations(self) -> list[tuple[int, float]]:
+        """(step, value of the metric that decides) of each evaluation, step 0 being the encoder as it came."""
+        return [(row["step"], row["evaluation"][self.metric]) for row in self.rows if "evaluation" in row]
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best evaluation after step 0; the earliest of equals."""
+        return max((found for found in self.evaluations if found[0] > 0), key=lambda found: found[1], default=None)
+
+    def evaluations_since_best(self) -> int:
+        """How many evaluations passed without a better one."""
+        best = self.best
+        return sum(step > best[0] for step, _ in self.evaluations) if best else 0
+
+    def converged_at(self) -> int | None:
+        """The first step at which the last five evaluations deviate by less than 0.002 and the latest lies within 0.02
+        of the best so far (MAG, C.1); ``None``: not yet."""
+        values = [value for _, value in self.evaluations]
+        for i in range(CONVERGED_OVER, len(values) + 1):
+            steady = float(np.std(values[i - CONVERGED_OVER : i])) < CONVERGED_DEVIATION
+            if steady and max(values[:i]) - values[i - 1] < CONVERGED_DISTANCE:
+                return self.evaluations[i - 1][0]
+        return None
+
+
+class FinetuneTrainer(SentenceTransformerTrainer):
+    """Trains a model that ends in ``Prepare``; writes loadable checkpoints that count once they are complete."""
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        args: SentenceTransformerTrainingArguments,
+        loss: PreparedLoss,
+        data: TrainingSet,
+        batches: Batches,
+        collator: Collator,
+        folder: RunFolder,
+        task: Task | None,
+        history: History,
+        name: str,
+        keep_checkpoints: int,
+        description: dict[str, Any],
+    ) -> None:
+        self.batches = batches
+        self.folder = folder
+        self.task = task
+        self.history = history
+        self.name = name
+        self.keep_checkpoints = keep_checkpoints
+        self.description = description
+        self.last_result: Result | None = None
+        super().__init__(model=model, args=args, train_dataset=data, loss=loss, data_collator=collator)
+        self.remove_callback(PrinterCallback)
+
+    def preprocess_dataset(self, dataset: Any = None, dataset_name: str | None = None) -> Any:
+        """The data are as the collator wants them."""
+        return dataset
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """The library's card copies samples of the training data; the run's own card is written at the end."""
+
+    def get_train_dataloader(self) -> Loader:
+        """Each process reads its own part of every batch, so nothing is left to shard."""
+        return Loader(self.train_dataset, self.batches, self.data_collator)
+
+    def collect_features(self, inputs: dict[str, Any]) -> tuple[list[dict[str, Any]], torch.Tensor | None]:
+        """The query and the document features, and labels if there are any."""
+        return [inputs["query"], inputs["document"]], inputs.get("label")
+
+    def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
+        """All that the library would decay, but not what the similarity learns."""
+        return [name for name in super().get_decay_parameter_names(model) if ".similarity." not in name]
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Run the task on the first process; every process learns the metrics."""
+        assert self.task is not None
+        metrics: list[dict[str, float]] = [{}]
+        if self.is_world_process_zero():
+            metrics = [self._evaluate_here(self.task)]
+        metrics = broadcast_object_list(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics[0])
+        return metrics[0]
+
+    def _evaluate_here(self, task: Task) -> dict[str, float]:
+        encoder = as_encoder(self.model, self.name)
+        metrics = list(dict.fromkeys([self.history.metric, *task.shown_metrics]))
+        self.last_result = task.evaluate(encoder, [encoder.similarity], metrics)[0]
+        return self.last_result.metrics
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Refuse to go on from a loss that is not a number."""
+        if not math.isfinite(logs.get("loss", 0.0)):
+            raise DataError(
+                self.folder.path, f"the loss is {logs['loss']} at step {self.state.global_step}; lower --lr"
+            )
+        super().log(logs, start_time)
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        with saving(self.folder.checkpoints):
+            super()._save_checkpoint(model, trial)
+        if self.args.world_size > 1:
+            torch.distributed.barrier()
+        if self.is_world_process_zero():
+            path = self.folder.checkpoints / f"checkpoint-{self.state.global_step}"
+            best = self.history.best
+            self.folder.complete_checkpoint(path, best[0] if best else None, self.keep_checkpoints)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        export(self.model, folder)
+        torch.save(trainable_state(self.model), folder / "trainable.pt")
+        described = {**self.description, "status": "finished", "step": self.state.global_step}
+        RunFolder(folder).describe(described)
+
+    def _load_from_checkpoint(self, checkpoint_path: str, model: torch.nn.Module | None = None) -> None:
+        state = torch.load(Path(checkpoint_path) / "trainable.pt", map_location="cpu", weights_only=True)
+        load_trainable_state(self.model, state)
+
+
+class Conduct(TrainerCallback):
+    """Decides after each step whether to log, evaluate, save or stop, and writes the history down."""
+
+    def __init__(
+        self,
+        trainer: FinetuneTrainer,
+        *,
+        log_every: int,
+        eval_every: int | None,
+        save_every: int,
+        patience: int | None,
+        time_budget: float | None,
+        advance: Advance,
+        stop: threading.Event,
+    ) -> None:
+        self.trainer = trainer
+        self.log_every, self.eval_every, self.save_every = log_every, eval_every, save_every
+        self.patience, self.time_budget = patience, time_budget
+        self.advance = advance
+        self.stop = stop
+        self.stopped_because: str | None = None
+        self._started = time.perf_counter()
+        self._spent = 0.0
+        self._step_began = 0.0
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start the clock of the time budget, which counts training alone."""
+        self._step_began = time.perf_counter()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Set what is to happen after this step."""
+        self._spent += time.perf_counter() - self._step_began
+        step, last = state.global_step, state.global_step >= state.max_steps
+        self.advance(1)
+        over = self.time_budget is not None and self._spent >= self.time_budget and not last
+        stop = self._agreed(self.stop.is_set()), self._agreed(over)
+        control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or last)
+        control.should_save = (step % self.save_every == 0 and not last) or stop[0]
+        # A checkpoint ends a logging window, so that a resumed run logs the same windows.
+        control.should_log = step % self.log_every == 0 or last or any(stop) or control.should_save
+        if stop[0]:
+            self.stopped_because = "interrupted"
+        elif stop[1]:
+            self.stopped_because = "time budget spent"
+        control.should_training_stop = control.should_training_stop or any(stop) or last
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
+    ) -> None:
+        """Write a line for the steps since the last one."""
+        if logs is None or "loss" not in logs:
+            return
+        self.trainer.history.add(
+            {
+                "step": state.global_step,
+                "epoch": round(state.epoch or 0.0, 6),
+                "loss": logs["loss"],
+                "grad_norm": logs.get("grad_norm"),
+                "lr": logs["learning_rate"],
+                **self._learned(),
+                "seconds": round(time.perf_counter() - self._started, 3),
+            }
+        )
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
+    ) -> None:
+        """Write the evaluation; save if it is the best; stop if patience is over."""
+        history = self.trainer.history
+        result = self.trainer.last_result
+        history.add(
+            {
+                "step": state.global_step,
+                "evaluation": dict(metrics),
+                "norms": result.norms if result else {},
+                **self._learned(),
+                "seconds": round(time.perf_counter() - self._started, 3),
+            }
+        )
+        if history.best and history.best[0] == state.global_step and state.global_step > 0:
+            control.should_save = True
+        if self.patience is not None and history.evaluations_since_best() >= self.patience:
+            self.stopped_because = f"no better for {self.patience} evaluations"
+            control.should_training_stop = True
+
+    def _learned(self) -> dict[str, float]:
+        return {name: round(value, 6) for name, value in list(self.trainer.model)[-1].similarity.statistics().items()}
+
+    def _agreed(self, flag: bool) -> bool:
+        """Whether any process says so: all must take the same turn."""
+        if self.trainer.args.world_size == 1:
+            return flag
+        flags = torch.tensor([int(flag)], device=self.trainer.args.device)
+        torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
+        return bool(flags.item())
+
+
+def seconds_per_step(trainer: FinetuneTrainer, steps: int = 3) -> float:
+    """Measured seconds of one forward and backward pass over a batch; leaves no trace in weights or random state."""
+    trainer.model.to(trainer.args.device)
+    states = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+    times = []
+    loader = iter(trainer.get_train_dataloader())
+    for _ in range(steps):
+        batch = next(loader, None)
+        if batch is None:
+            break
+        began = time.perf_counter()
+        trainer.model.train()
+        inputs = trainer._prepare_inputs(batch)
+        with trainer.autocast_smart_context_manager():
+            loss = trainer.compute_loss(trainer.model, inputs)
+        loss.backward()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    trainer.model.zero_grad()
+    torch.set_rng_state(states[0])
+    if states[1] is not None:
+        torch.cuda.set_rng_state_all(states[1])
+    measured = torch.tensor([float(np.median(times[1:] or times))])
+    if trainer.args.world_size > 1:
+        measured = measured.to(trainer.args.device)
+        torch.distributed.all_reduce(measured, torch.distributed.ReduceOp.MAX)
+    return float(measured.item())

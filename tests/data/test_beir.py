@@ -1,0 +1,168 @@
+"""The BEIR folder layout."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from retrokit.data.beir import RetrievalData, digest_beir, read_beir, write_beir
+from retrokit.data.corpus import Document
+from retrokit.errors import DataError, UsageError
+
+CORPUS = """{"_id": "d1", "title": "Cats", "text": "They purr."}
+{"_id": "d2", "title": "", "text": "Dogs bark."}
+{"_id": "d3", "title": "", "text": ""}
+"""
+QUERIES = """{"_id": "q1", "text": "who purrs?"}
+{"_id": "q2", "text": "who barks?"}
+{"_id": "q3", "text": "who reads this?"}
+"""
+TEST = "query-id\tcorpus-id\tscore\nq2\td2\t1\nq1\td1\t2\nq1\td2\t0\n"
+TRAIN = "query-id\tcorpus-id\tscore\nq3\td1\t0\nq3\td3\t-1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "pets"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(CORPUS)
+    (folder / "queries.jsonl").write_text(QUERIES)
+    (folder / "qrels" / "test.tsv").write_text(TEST)
+    (folder / "qrels" / "train.tsv").write_text(TRAIN)
+    return folder
+
+
+def test_one_split(folder: Path) -> None:
+    assert read_beir(folder) == RetrievalData(
+        name="pets",
+        split="test",
+        document_ids=["d1", "d2", "d3"],
+        documents=["Cats They purr.", "Dogs bark.", ""],
+        query_ids=["q1", "q2"],
+        queries=["who purrs?", "who barks?"],
+        qrels={"q2": {"d2": 1}, "q1": {"d1": 2, "d2": 0}},
+        counts={
+            "documents": 3,
+            "documents_without_text": 1,
+            "queries": 2,
+            "queries_without_judgements": 1,
+            "judgements": 3,
+            "queries_without_relevant": 0,
+        },
+    )
+    train = read_beir(folder, "train")
+    assert (train.query_ids, train.qrels) == (["q3"], {"q3": {"d1": 0, "d3": -1}})
+    assert train.counts["queries_without_relevant"] == 1
+
+
+def test_compressed_files_and_trec_judgements_give_the_same(folder: Path) -> None:
+    plain = read_beir(folder)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+        (folder / name).unlink()
+    (folder / "qrels" / "test.tsv").write_text("q2 0 d2 1\nq1 0 d1 2\nq1 0 d2 0\n")
+    assert read_beir(folder) == plain
+
+
+def test_the_digest_covers_the_split_that_is_read(folder: Path) -> None:
+    before = digest_beir(folder, "test")
+    (folder / "qrels" / "train.tsv").write_text("q1\td1\t1\n")
+    assert digest_beir(folder, "test") == before
+    (folder / "qrels" / "test.tsv").write_text("q1\td1\t1\n")
+    assert digest_beir(folder, "test") != before
+
+
+def test_no_beir_folder(folder: Path) -> None:
+    layout = r"expected a BEIR folder \(corpus\.jsonl, queries\.jsonl, qrels/\)$"
+    with pytest.raises(DataError, match=rf"none: does not exist; {layout}"):
+        read_beir(folder / "none")
+    with pytest.raises(DataError, match=rf"corpus\.jsonl: is a file; {layout}"):
+        read_beir(folder / "corpus.jsonl")
+    (folder / "corpus.jsonl").unlink()
+    message = r"pets: is no BEIR folder: corpus\.jsonl missing; it holds 'qrels', 'queries\.jsonl'$"
+    with pytest.raises(DataError, match=message):
+        read_beir(folder)
+    with pytest.raises(DataError, match=r"corpus\.jsonl, queries\.jsonl, qrels/ missing; it holds 'test\.tsv', "):
+        read_beir(folder / "qrels")
+
+
+def test_no_such_split(folder: Path) -> None:
+    (folder / "qrels" / "notes.txt").touch()
+    (folder / "qrels" / "dev.tsv.gz").touch()
+    with pytest.raises(DataError, match=r"pets: has no split 'tset'; its splits are 'dev', 'test', 'train'$"):
+        read_beir(folder, "tset")
+
+
+@pytest.mark.parametrize(
+    ("file", "added", "message"),
+    [
+        ("qrels/test.tsv", "q9\td1\t1\n", "qrels/test.tsv:5: query 'q9' is not in queries.jsonl"),
+        ("qrels/test.tsv", "q1\td9\t1\n", "qrels/test.tsv:5: document 'd9' is not in corpus.jsonl"),
+        ("qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:5: expected 3 columns as on the lines before, found 2"),
+        ("qrels/test.tsv", "q1\td3\tx\n", "qrels/test.tsv:5: the grade 'x' is no whole number"),
+        (
+            "qrels/test.tsv",
+            "q1\td1\t1\n",
+            "qrels/test.tsv:5: query 'q1' and document 'd1' have grade 2 on an earlier line, here 1",
+        ),
+        ("corpus.jsonl", '{"_id": "d1", "text": ""}', "corpus.jsonl:4: the id 'd1' is already on line 1"),
+        ("queries.jsonl", '{"_id": "q1", "text": ""}', "queries.jsonl:4: the id 'q1' is already on line 1"),
+        ("queries.jsonl", '{"_id": "q4"}', "queries.jsonl:4: no field 'text'; the fields are '_id'"),
+    ],
+)
+def test_a_wrong_line_is_named(folder: Path, file: str, added: str, message: str) -> None:
+    with (folder / file).open("a") as stream:
+        stream.write(added)
+    with pytest.raises(DataError) as caught:
+        read_beir(folder)
+    assert str(caught.value) == f"{folder}/{message}"
+
+
+def test_no_queries(folder: Path) -> None:
+    (folder / "queries.jsonl").write_text("")
+    with pytest.raises(DataError, match=r"queries\.jsonl: is empty; expected queries"):
+        read_beir(folder)
+
+
+DOCUMENTS = [Document("d 1", "T", "x"), Document("d2", "", "ß")]
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    qrels = {"test": {"q1": {"d 1": 1, "d2": 0}}, "dev": {"q2": {"d2": 3}}}
+    write_beir(folder, iter(DOCUMENTS), iter([("q1", "who?"), ("q2", "what?")]), qrels)
+    test, dev = read_beir(folder), read_beir(folder, "dev")
+    assert (test.qrels, dev.qrels) == (qrels["test"], qrels["dev"])
+    assert (test.document_ids, test.documents) == (["d 1", "d2"], ["T x", "ß"])
+    assert (dev.query_ids, dev.queries) == (["q2"], ["what?"])
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_an_existing_folder_is_not_written_to(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"exists already; name a new folder$"):
+        write_beir(tmp_path, [], [], {})
+
+
+@pytest.mark.parametrize(
+    ("qrels", "problem"),
+    [
+        ({"test": {"q9": {"d2": 1}}}, "query 'q9' is judged, but is not there"),
+        ({"test": {"q1": {"d9": 1}}}, "document 'd9' is judged, but is not there"),
+        ({"test": {"q1": {"d\t3": 1}}}, "a TSV cannot hold the document id 'd\\t3'"),
+    ],
+)
+def test_wrong_judgements_leave_no_folder(
+    tmp_path: Path, qrels: dict[str, dict[str, dict[str, int]]], problem: str
+) -> None:
+    folder = tmp_path / "new"
+    with pytest.raises(DataError) as caught:
+        write_beir(folder, [*DOCUMENTS, Document("d\t3", "", "")], [("q1", "who?")], qrels)
+    assert str(caught.value) == f"{folder}: could not be written: {problem}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"could not be written: No such file or directory$"):
+        write_beir(tmp_path / "none" / "new", [], [], {})

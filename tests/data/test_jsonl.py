@@ -1,0 +1,172 @@
+"""JSON lines and corpora."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrokit.data.corpus import Document, read_corpus, read_queries
+from retrokit.data.jsonl import read_jsonl, str_id, text_of, write_jsonl
+from retrokit.errors import DataError
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+ROWS = st.lists(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@given(rows=ROWS)
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, name: str, rows: list[dict[str, object]]) -> None:
+    path = tmp_path_factory.mktemp("round") / name
+    assert write_jsonl(path, rows) == len(rows)
+    assert list(read_jsonl(path)) == list(enumerate(rows, start=1))
+
+
+def test_text_is_written_as_it_is(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"text": "Straße 東京"}])
+    assert (tmp_path / "a.jsonl").read_text("utf-8") == '{"text": "Straße 東京"}\n'
+
+
+def test_nan_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write_jsonl(tmp_path / "a.jsonl", [{"score": float("nan")}])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"a": 1', "malformed JSON: Expecting ',' delimiter (column 8)"),
+        ("{} {}", "malformed JSON: Extra data (column 4)"),
+        ("[1]", "expected a JSON object, found a list"),
+        ('"text"', "expected a JSON object, found a string"),
+        ("null", "expected a JSON object, found null"),
+        ('{"a": NaN}', "malformed JSON: NaN is no JSON number"),
+        ('{"a": [-Infinity]}', "malformed JSON: -Infinity is no JSON number"),
+        ('{"a": "\\ud83d"}', "malformed JSON: \\ud83d is half of a surrogate pair"),
+        ("[" * 100_000, "malformed JSON: nested too deeply"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"a": 0}}\n\n{line}\n')
+    with pytest.raises(DataError) as caught:
+        list(read_jsonl(path))
+    assert str(caught.value) == f"{path}:3: {problem}"
+
+
+def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "\\ud83d\\ude00"}')
+    assert list(read_jsonl(path)) == [(1, {"a": "😀"})]
+
+
+def test_an_empty_file_says_what_was_expected(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.touch()
+    with pytest.raises(DataError, match=r"a\.jsonl: is empty; expected one JSON object a line$"):
+        list(read_jsonl(path))
+    with pytest.raises(DataError, match=r"a\.jsonl: is empty; expected STS pairs$"):
+        list(read_jsonl(path, expected="STS pairs"))
+
+
+def test_required_text() -> None:
+    row = {"text": "x", "n": 3, "flag": True, "none": None, "list": [], "object": {}}
+    assert text_of(row, "text", "f", 7) == "x"
+    for key, kind in [
+        ("n", "a number"),
+        ("flag", "true or false"),
+        ("none", "null"),
+        ("list", "a list"),
+        ("object", "an object"),
+    ]:
+        with pytest.raises(DataError) as caught:
+            text_of(row, key, "f", 7)
+        assert str(caught.value) == f"f:7: field {key!r} should be a string, found {kind}"
+    with pytest.raises(DataError) as caught:
+        text_of({"txt": "x", "new\nline": ""}, "text", "-", 7)
+    assert str(caught.value) == "standard input:7: no field 'text'; the fields are 'txt', 'new\\nline'"
+    with pytest.raises(DataError, match=r"the fields are none$"):
+        text_of({}, "text", "f", 7)
+    with pytest.raises(DataError, match=r"'k10', 'k11', and 3 more$"):
+        text_of({f"k{i}": 0 for i in range(15)}, "text", "f", 7)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [({"id": "a"}, "a"), ({"_id": "a"}, "a"), ({"id": 3}, "3"), ({"id": "a", "_id": "a"}, "a"), ({"_id": 0}, "0")],
+)
+def test_identifier(row: dict[str, object], expected: str) -> None:
+    assert str_id(row, "f", 1) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"ID": "a"}, "no field 'id' or '_id'; the fields are 'ID'"),
+        ({"id": "a", "_id": "b"}, "has both 'id' and '_id', and they differ"),
+        ({"id": 1.5}, "field 'id' should be a string or a whole number, found a number"),
+        ({"id": True}, "field 'id' should be a string or a whole number, found true or false"),
+        ({"_id": None}, "field '_id' should be a string or a whole number, found null"),
+        ({"id": ""}, "field 'id' is empty"),
+    ],
+)
+def test_no_identifier(row: dict[str, object], problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        str_id(row, "f", 4)
+    assert str(caught.value) == f"f:4: {problem}"
+
+
+def test_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(
+        '{"_id": "a", "title": "T", "text": "x"}\n'
+        '{"id": 7, "text": "only text "}\n'
+        '{"id": "c", "title": null, "text": ""}\n'
+        '{"id": "d", "title": "only title", "text": "", "year": 2020}\n'
+    )
+    documents = list(read_corpus(path))
+    assert documents == [
+        Document("a", "T", "x"),
+        Document("7", "", "only text "),
+        Document("c", "", ""),
+        Document("d", "only title", ""),
+    ]
+    assert [document.full_text for document in documents] == ["T x", "only text", "", "only title"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"id": "a", "text": "again"}', "the id 'a' is already on line 1"),
+        ('{"id": "b"}', "no field 'text'; the fields are 'id'"),
+        ('{"id": "b", "text": null}', "field 'text' should be a string, found null"),
+        ('{"id": "b", "text": "x", "title": 3}', "field 'title' should be a string, found a number"),
+    ],
+)
+def test_a_wrong_document_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(f'{{"id": "a", "text": "x"}}\n\n{line}\n')
+    with pytest.raises(DataError) as caught:
+        list(read_corpus(path))
+    assert str(caught.value) == f"{path}:3: {problem}"
+
+
+def test_queries(tmp_path: Path) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text('{"_id": "q1", "text": "who?", "metadata": {}}\n{"id": 2, "text": "what?"}\n')
+    assert list(read_queries(path)) == [("q1", "who?"), ("2", "what?")]
+    path.write_text('{"id": "2", "text": "who?"}\n{"id": 2, "text": "what?"}\n')
+    with pytest.raises(DataError, match=r"queries\.jsonl:2: the id '2' is already on line 1$"):
+        list(read_queries(path))
+
+
+def test_a_corpus_is_read_as_a_stream(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "a", "text": "x"}\nnot json\n')
+    documents = read_corpus(path)
+    assert next(documents).id == "a"
+    with pytest.raises(DataError, match=":2: malformed JSON"):
+        next(documents)

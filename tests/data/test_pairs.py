@@ -1,0 +1,248 @@
+"""Training sources: JSONL and BEIR."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from retrokit.data.files import digest
+from retrokit.data.pairs import Pair, ScoredPair, read_source, registry
+from retrokit.errors import DataError, UsageError
+from retrokit.notices import Advance, listening
+
+
+class Notices:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def notice(self, message: str) -> None:
+        self.messages.append(message)
+
+    def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+        return nullcontext(lambda count: None)
+
+
+@pytest.fixture
+def notices() -> Iterator[Notices]:
+    listener = Notices()
+    with listening(listener):
+        yield listener
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_pairs(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "train.jsonl",
+        {"anchor": "a", "positive": "b", "negatives": ["x", "y"]},
+        {"anchor": "a", "positive": "c"},
+        {"anchor": "d", "positive": ["b", "e"], "negatives": "x"},
+        {"anchor": "a", "positive": "c", "negatives": []},
+        {"anchor": "a", "positive": "b", "negatives": ["z"]},
+    )
+    source = read_source(str(path), "pairs")
+    assert source.records == [
+        Pair("a", "b", ("x", "y")),
+        Pair("a", "c"),
+        Pair("d", "b", ("x",)),
+        Pair("d", "e", ("x",)),
+        Pair("a", "b", ("z",)),
+    ]
+    assert source.known_positives == {"a": {"b", "c"}, "d": {"b", "e"}}
+    assert source.counts == {"records": 5, "anchors": 2, "documents": 6, "duplicates": 1}
+    assert (source.spec, source.name, source.digest) == (str(path), "train", digest(path))
+    assert (source.weight, source.query_prompt, source.document_prompt) == (1.0, None, None)
+
+
+def test_parameters(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.jsonl", {"anchor": "a", "positive": "b"})
+    source = read_source(f'jsonl:{path},weight=0.5,query_prompt="query: ",document_prompt=passage:', "pairs")
+    assert (source.weight, source.query_prompt, source.document_prompt) == (0.5, "query: ", "passage:")
+    again = read_source(source.spec, "pairs")
+    assert again == source
+    with pytest.raises(UsageError, match=r"weight=0 is out of range \(0\.001 to 1000\)"):
+        read_source(f"{path},weight=0", "pairs")
+    with pytest.raises(UsageError, match="beir needs path"):
+        read_source("beir", "pairs")
+
+
+def test_every_entry_is_listed() -> None:
+    assert registry.names() == ["jsonl", "beir", "hf"]
+    assert all(callable(entry.load()) for entry in registry.entries())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"query": "a", "pos": ["b"], "neg": ["x", "y"]},
+        {"question": "a", "answer": "b", "hard_negatives": ["x", "y"], "id": 3},
+        {"sentence": "a", "response": "b", "negative": ["x", "y"]},
+        {"text1": "a", "text2": "b", "negative_2": "y", "negative_1": "x", "negative_10": None},
+        {"query": "a", "passage": "b", "hard_negative_1": "x", "hard_negative_2": "y"},
+        {"anchor": "a", "document": "b", "neg1": "x", "neg2": "y"},
+    ],
+)
+def test_usual_names(tmp_path: Path, row: dict[str, object]) -> None:
+    assert read_source(str(write(tmp_path / "a.jsonl", row)), "pairs").records == [Pair("a", "b", ("x", "y"))]
+
+
+@pytest.mark.parametrize("negative", [None, []])
+def test_no_negatives(tmp_path: Path, negative: object) -> None:
+    path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b", "negative": negative})
+    assert read_source(str(path), "pairs").records == [Pair("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (
+            {"text": "a", "positive": "b"},
+            "no field 'anchor' (or query, question, sentence, text1) for the anchor; the fields are 'text', 'positive'",
+        ),
+        (
+            {"anchor": "a"},
+            "no field 'positive' (or answer, response, pos, passage, document, text2) for the positive;"
+            " the fields are 'anchor'",
+        ),
+        (
+            {"query": "a", "question": "q", "positive": "b"},
+            "the anchor could be any of 'query', 'question'; keep one",
+        ),
+        (
+            {"anchor": "a", "positive": "b", "negative": "x", "negative_1": "y"},
+            "the negatives could be any of 'negative', 'negative_1'; keep one",
+        ),
+        ({"anchor": 3, "positive": "b"}, "field 'anchor' should be a string, found a number"),
+        ({"anchor": " \n", "positive": "b"}, "field 'anchor' is empty"),
+        ({"anchor": "a", "positive": ""}, "field 'positive' is empty"),
+        ({"anchor": "a", "positive": []}, "field 'positive' is an empty list"),
+        (
+            {"anchor": "a", "positive": None},
+            "field 'positive' should be a string or a list of strings, found null",
+        ),
+        ({"anchor": "a", "positive": ["b", 3]}, "field 'positive' should hold strings, found a number in its list"),
+        ({"anchor": "a", "positive": "b", "negatives": ["x", ""]}, "field 'negatives' is empty"),
+        (
+            {"anchor": "a", "positive": "b", "neg": {}},
+            "field 'neg' should be a string or a list of strings, found an object",
+        ),
+    ],
+)
+def test_a_wrong_pair_is_named(tmp_path: Path, row: dict[str, object], problem: str) -> None:
+    path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"}, row)
+    with pytest.raises(DataError) as caught:
+        read_source(str(path), "pairs")
+    assert str(caught.value) == f"{path}:2: {problem}"
+
+
+def test_scored_pairs_are_all_kept(tmp_path: Path) -> None:
+    row = {"sentence1": "a", "sentence2": "b", "score": 4}
+    path = write(tmp_path / "sts.jsonl", row, row, {"sentence1": "a", "sentence2": "c", "label": 0.25, "genre": "news"})
+    source = read_source(str(path), "scored")
+    assert source.records == [ScoredPair("a", "b", 4.0), ScoredPair("a", "b", 4.0), ScoredPair("a", "c", 0.25)]
+    assert source.counts == {"records": 3, "anchors": 1, "documents": 2, "duplicates": 0}
+    assert source.known_positives == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('"score": "4"', "field 'score' should be a number, found a string"),
+        ('"score": true', "field 'score' should be a number, found true or false"),
+        ('"score": 1e999', "field 'score' should be a finite number"),
+        ('"score": 1' + "0" * 400, "field 'score' should be a finite number"),
+        ('"score": 1, "label": 1', "the score could be any of 'score', 'label'; keep one"),
+        (
+            '"points": 1',
+            "no field 'score' (or label, similarity) for the score; the fields are 'sentence1', 'sentence2', 'points'",
+        ),
+    ],
+)
+def test_a_wrong_score_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "sts.jsonl"
+    path.write_text(f'\n{{"sentence1": "a", "sentence2": "b", {text}}}\n')
+    with pytest.raises(DataError) as caught:
+        read_source(str(path), "scored")
+    assert str(caught.value) == f"{path}:2: {problem}"
+
+
+def test_the_other_kind_of_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
+    message = r":1: no field 'sentence1' for the first sentence; the fields are 'anchor', 'positive'$"
+    with pytest.raises(DataError, match=message):
+        read_source(str(path), "scored")
+
+
+def test_standard_input_and_gz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
+    plain = read_source(str(path), "pairs")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    piped = read_source("-", "pairs")
+    assert (piped.records, piped.digest, piped.name, piped.spec) == (plain.records, plain.digest, "stdin", "-")
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    source = read_source(str(packed), "pairs")
+    assert (source.records, source.digest, source.name) == (plain.records, digest(packed), "a")
+
+
+def test_a_folder_names_the_source_that_reads_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"is a folder; for training data write hf:{tmp_path}$"):
+        read_source(str(tmp_path), "pairs")
+    (tmp_path / "corpus.jsonl").touch()
+    with pytest.raises(UsageError, match=rf"is a folder; for training data write beir:{tmp_path}$"):
+        read_source(str(tmp_path), "pairs")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "pets"
+    (folder / "qrels").mkdir(parents=True)
+    write(
+        folder / "corpus.jsonl",
+        {"_id": "d1", "title": "Cats", "text": "They purr."},
+        {"_id": "d2", "text": "Dogs bark."},
+        {"_id": "d3", "text": " "},
+    )
+    write(
+        folder / "queries.jsonl",
+        {"_id": "q1", "text": "who?"},
+        {"_id": "q2", "text": "what?"},
+        {"_id": "q3", "text": "who?"},
+        {"_id": "q4", "text": " "},
+    )
+    (folder / "qrels" / "train.tsv").write_text("q1\td1\t2\nq1\td2\t0\nq2\td3\t1\nq3\td1\t1\nq3\td2\t1\n")
+    (folder / "qrels" / "zero.tsv").write_text("q1\td1\t0\n")
+    (folder / "qrels" / "blank.tsv").write_text("q4\td1\t1\n")
+    return folder
+
+
+def test_a_beir_folder_gives_its_relevant_pairs(folder: Path, notices: Notices) -> None:
+    source = read_source(f"beir:{folder}", "pairs")
+    assert source.records == [Pair("who?", "Cats They purr."), Pair("who?", "Dogs bark.")]
+    assert source.known_positives == {"who?": {"Cats They purr.", "Dogs bark."}}
+    assert source.counts == {"records": 2, "anchors": 1, "documents": 2, "duplicates": 1, "pairs_without_text": 1}
+    assert notices.messages == [
+        f"{folder}: 1 relevant documents of split 'train' have no text; their pairs are left out"
+    ]
+    assert source.name == "pets"
+
+
+def test_a_beir_folder_without_pairs(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"split=zero: gives no training records$"):
+        read_source(f"beir:{folder},split=zero", "pairs")
+    with pytest.raises(DataError, match=r"pets: query 'q4' of split 'blank' has no text$"):
+        read_source(f"beir:{folder},split=blank", "pairs")
+    with pytest.raises(UsageError, match="a BEIR folder gives pairs, not sentences with scores"):
+        read_source(f"beir:{folder}", "scored")
