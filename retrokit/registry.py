@@ -307,12 +307,21 @@ class Registry:
         return self.entry(spec.name).load()(**self.options(spec), **context)
 
     def describe(self) -> str:
-        """One line an entry: name, parameters, summary; for help texts."""
-        lines = []
+        """The registered names, what they are and what they take, as text for a help page."""
+        import shutil
+        import textwrap
+
+        width = max(60, min(100, shutil.get_terminal_size().columns))
+        lines = [f" Names: {self.kind} (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"]
         for entry in self.entries():
-            params = ",".join(param.describe() for param in entry.params)
-            lines.append(f"{entry.name}{':' + params if params else ''} — {entry.summary}")
-        return "\n".join(lines)
+            lines += textwrap.wrap(
+                entry.summary, width, initial_indent=f"   {entry.name:<10} ", subsequent_indent=" " * 14
+            )
+            params = " ".join(param.describe() for param in entry.params)
+            lines += textwrap.wrap(
+                params, width, initial_indent=" " * 14, subsequent_indent=" " * 14, break_on_hyphens=False
+            )
+        return "\n".join(lines) + "\n"
 
 
 class SpecRegistry(Registry):

@@ -75,7 +75,8 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
         _copy_without_weights(source, Path(folder))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
+            with no_progress_bars():
+                AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
             made = _load(folder, device)
             for module in list(made)[1:]:
                 for part in module.modules():
@@ -137,7 +138,7 @@ def _load(path: str, device: str | None) -> SentenceTransformer:
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not Path(path).is_dir():
         _ask_hub(path)
-    with _loading(path), _no_progress_bars():
+    with _loading(path), no_progress_bars():
         loaded = SentenceTransformer._load_with_module_classes(path, MODULE_CLASSES, device=device)
     return loaded
 
@@ -158,7 +159,8 @@ def _ask_hub(name: str) -> None:
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def no_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing its own bars while it reads or writes weights."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

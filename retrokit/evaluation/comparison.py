@@ -10,12 +10,12 @@ from retrokit import encoders, similarities
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result, Task
-from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import PairedTest, paired_t_test
 from retrokit.notices import notice
 from retrokit.registry import parse_all
 
 SIGNIFICANCE = 0.05
+SHOWN = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Evaluation:
 
     results: list[Result]
     comparisons: list[Comparison]
+
+    def main_metric(self, task: str) -> str:
+        """The metric that decides on ``task``."""
+        return next(result.main_metric for result in self.results if result.task == task)
 
 
 def evaluate(
@@ -78,11 +82,11 @@ def evaluate(
         for task in loaded:
             results += task.evaluate(encoder, chosen, list(metrics) or None, precision, dims)
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return Evaluation(results, compare(results, metrics))
+    return Evaluation(results, compare(results, metrics or SHOWN))
 
 
 def compare(results: Sequence[Result], metrics: Sequence[str] = ()) -> list[Comparison]:
-    """Compare each task's results with its first one, in ``metrics`` (default: the task's main metric)."""
+    """Compare each task's results with its first one in ``metrics``, and always in the task's main metric."""
     comparisons = []
     for task in dict.fromkeys(result.task for result in results):
         first, *others = [result for result in results if result.task == task]
@@ -91,7 +95,7 @@ def compare(results: Sequence[Result], metrics: Sequence[str] = ()) -> list[Comp
                 task, metric, first.name, other.name, paired_t_test(first.per_query[metric], other.per_query[metric])
             )
             for other in others
-            for metric in (metrics or [first.main_metric])
+            for metric in dict.fromkeys([first.main_metric, *metrics])
         ]
     return comparisons
 
@@ -109,20 +113,28 @@ def parse_gate(text: str) -> tuple[str, float]:
         raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64") from None
 
 
+def check_gate_metrics(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> None:
+    """Raise :class:`UsageError` for a least value of a metric that was not computed."""
+    for metric, _ in fail_under:
+        for result in evaluation.results:
+            if metric not in result.metrics:
+                raise UsageError(f"--fail-under {metric}: {result.task} gives {', '.join(result.metrics)}")
+
+
 def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
     """Raise :class:`GateFailed` if a result lies under a least value, or is significantly worse than the first."""
     failures = [
-        f"{result.name} on {result.task}: {metric} = {mean(result.per_query[metric]):.4f} is under {least:g}"
+        f"{result.name} on {result.task}: {metric} = {result.metrics[metric]:.4f} is under {least:g}"
         for result in evaluation.results
         for metric, least in fail_under
-        if mean(result.per_query[metric]) < least
+        if result.metrics[metric] < least
     ]
     if fail_if_worse:
         failures += [
             f"{comparison.result} on {comparison.task}: {comparison.metric} is {-comparison.test.difference:.4f} worse "
             f"than {comparison.baseline} (p = {comparison.test.p:.3g})"
             for comparison in evaluation.comparisons
-            if comparison.significantly_worse
+            if comparison.significantly_worse and comparison.metric == evaluation.main_metric(comparison.task)
         ]
     if failures:
         raise GateFailed("\n".join(failures))

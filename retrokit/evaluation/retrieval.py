@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import retrokit
 from retrokit.data.beir import RetrievalData, read_beir
+from retrokit.data.trec import write_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, disk_errors
 from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.search import top_k
@@ -156,3 +159,16 @@ def norm_statistics(embeddings: np.ndarray, role: str) -> dict[str, float]:
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
     """The retrieval task of a BEIR folder."""
     return Retrieval(read_beir(path, split), ignore_identical_ids)
+
+
+def save_runs(results: Sequence[Result], path: str) -> None:
+    """Write one TREC run to ``path``, or a file per result into the folder ``path``."""
+    target = Path(path)
+    if len(results) == 1 and not target.is_dir():
+        write_run(target, results[0].run, tag="retrokit")
+        return
+    with disk_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+    for result in results:
+        name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{result.encoder}-{result.similarity}-{result.task}")
+        write_run(target / f"{name}.trec", result.run, tag="retrokit")

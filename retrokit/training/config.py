@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from retrokit import encoders, evaluation, similarities
 from retrokit.data.pairs import registry as sources
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
+
+_Number = TypeVar("_Number", int, float)
 
 DIRECTIONS = ("query-to-document", "document-to-query", "both")
 LOSSES = ("infonce", "mse")
@@ -162,6 +164,23 @@ def parse_duration(text: str) -> float:
     if not match:
         raise UsageError(f"{text!r} is no duration; expected one such as 90s, 4m or 1.5h")
     return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+
+
+def parse_numbers(option: str, text: str, kind: type[_Number], count: int | None = None) -> list[_Number]:
+    """The comma-separated numbers of ``text``.
+
+    Raises:
+        UsageError: a part is no number, or there are not ``count`` of them.
+    """
+    try:
+        numbers = [kind(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or (count is not None and len(numbers) != count):
+        what = "whole numbers" if kind is int else "numbers"
+        expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
+        raise UsageError(f"{option} {text}: expected {expected}")
+    return numbers
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Dropout, StaticEm
 from torch import nn
 
 from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.loading import no_progress_bars
 from retrokit.encoders.modules import Prepare
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.similarities.base import Similarity
@@ -83,7 +84,8 @@ def export(model: SentenceTransformer, folder: Path) -> None:
         modules=kept, device="cpu" if model.device.type == "cpu" else str(model.device), prompts=model.prompts
     )
     made.similarity_fn_name = similarity.library_name
-    made.save(str(folder), create_model_card=False)
+    with no_progress_bars():
+        made.save(str(folder), create_model_card=False)
     _forget_where_it_came_from(folder / "config.json")
 
 

@@ -102,8 +102,8 @@ def damaged(draw: st.DrawFn, sound: bytes) -> bytes:
             cell = st.sampled_from(
                 ["q1", "d1", "2", "0", "1", "-1", "nan", "1e999", "٣", "9" * 30, "", "\u2028", "query-id"]
             )
-            rows = draw(st.lists(st.lists(cell, max_size=7), max_size=3))
-            return "\n".join(draw(st.sampled_from(["\t", " "])).join(row) for row in rows).encode()
+            table = draw(st.lists(st.lists(cell, max_size=7), max_size=3))
+            return "\n".join(draw(st.sampled_from(["\t", " "])).join(row) for row in table).encode()
         case _:
             return gzip.compress(sound)
 

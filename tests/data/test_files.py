@@ -109,10 +109,14 @@ def test_the_same_text_gives_the_same_compressed_bytes(tmp_path: Path) -> None:
 def test_a_failure_keeps_the_old_file(tmp_path: Path, name: str, error: type[BaseException]) -> None:
     path = tmp_path / name
     path.write_bytes(b"old")
-    with pytest.raises(error):  # noqa: PT012 - the block is what fails
+
+    def fail() -> None:
         with writing(path) as stream:
             stream.write("new " * 100_000)
             raise error
+
+    with pytest.raises(error):
+        fail()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == [name]
 

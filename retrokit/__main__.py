@@ -1,0 +1,5 @@
+"""``python -m retrokit``, and ``torchrun -m retrokit``."""
+
+from retrokit.cli import main
+
+main()

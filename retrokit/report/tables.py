@@ -1,0 +1,105 @@
+"""Tables for people, and strict JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.table import Table
+
+from retrokit.evaluation.comparison import SIGNIFICANCE, Comparison, Evaluation
+from retrokit.evaluation.result import Result
+from retrokit.training.finetune import Outcome
+from retrokit.training.preflight import Preflight
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: no NaN."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def evaluation_tables(evaluation: Evaluation, metrics: list[str]) -> list[Table]:
+    """A table per task: a row per result; below each value its difference from the first row, with p."""
+    tables = []
+    for task in dict.fromkeys(result.task for result in evaluation.results):
+        rows = [result for result in evaluation.results if result.task == task]
+        tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
+        table = Table(title=task, title_justify="left", caption=_caption(rows), caption_justify="left")
+        table.add_column("encoder", overflow="fold")
+        table.add_column("similarity")
+        for metric in metrics:
+            table.add_column(metric, justify="right", no_wrap=True)
+        for i, result in enumerate(rows):
+            cells = [_cell(result, metric, tests.get((result.name, metric)) if i else None) for metric in metrics]
+            table.add_row(result.encoder, result.similarity, *cells)
+        tables.append(table)
+    return tables
+
+
+def _cell(result: Result, metric: str, comparison: Comparison | None) -> str:
+    value = f"{result.metrics[metric]:.4f}"
+    if comparison is None:
+        return value
+    test = comparison.test
+    star = "*" if test.p < SIGNIFICANCE else " "
+    return f"{value}\n{test.difference:+.4f}{star}\np={test.p:.2g}"
+
+
+def _caption(rows: list[Result]) -> str:
+    counts = rows[0].counts
+    caption = f"{counts['queries']:,} queries, {counts['documents']:,} documents"
+    if len(rows) > 1:
+        caption += f"; difference from the first row, * where p < {SIGNIFICANCE} (paired t-test)"
+    return caption
+
+
+def preflight_tables(preflight: Preflight) -> list[Table]:
+    """What a run will do."""
+    data = Table(title="training data", title_justify="left")
+    for column in ("source", "records", "anchors", "documents", "duplicates", "weight"):
+        data.add_column(column, justify="left" if column == "source" else "right")
+    for source in preflight.sources:
+        numbers = [f"{source[key]:,}" for key in ("records", "anchors", "documents", "duplicates")]
+        data.add_row(source["name"], *numbers, f"{source['weight']:g}")
+    lengths = Table(title="tokens of a text (sample)", title_justify="left")
+    for column in ("role", "50%", "90%", "99%", "longest", "limit", "cut"):
+        lengths.add_column(column, justify="left" if column == "role" else "right")
+    for role, found in preflight.lengths.items():
+        percentiles = [str(value) for value in found["percentiles"].values()]
+        lengths.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
+    return [data, lengths, _plan_table(preflight)]
+
+
+def _plan_table(preflight: Preflight) -> Table:
+    table = Table(title="plan", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    parameters, scale, steps = preflight.parameters, preflight.scale, preflight.steps
+    planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
+    table.add_row("steps", f"{planned} ({steps['per_epoch']:,} an epoch)")
+    own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
+    table.add_row("trainable parameters", f"{parameters['trainable']:,} of {parameters['total']:,}{own}")
+    starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
+    table.add_row("scale", f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}")
+    hidden = ("data", "output", "overwrite", "resume", "scale", "steps", "epochs", "time_budget")
+    shown = {k: v for k, v in preflight.configuration.items() if k not in hidden and v not in (None, [], ())}
+    for key, value in shown.items():
+        table.add_row(key.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return table
+
+
+def outcome_table(outcome: Outcome) -> Table:
+    """What a finished run yielded."""
+    table = Table(title=outcome.folder, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column()
+    table.add_row("steps", f"{outcome.steps:,}" + (f" ({outcome.stopped_because})" if outcome.stopped_because else ""))
+    if outcome.evaluations:
+        first, last = outcome.evaluations[0], outcome.evaluations[-1]
+        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
+        for metric in first["evaluation"]:
+            change = f"{first['evaluation'][metric]:.4f} → {best['evaluation'][metric]:.4f}"
+            table.add_row(metric, f"{change} (step {first['step']} → {best['step']})")
+        converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
+        table.add_row("converged (MAG, C.1)", converged)
+    return table

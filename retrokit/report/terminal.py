@@ -1,0 +1,83 @@
+"""Notices and progress on standard error: a bar on a terminal, a line every so often elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from retrokit.notices import Advance
+
+LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
+PLAIN_WIDTH = 160  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
+
+
+def console(error: bool = False) -> Console:
+    """A console on standard output or standard error."""
+    stream = sys.stderr if error else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else PLAIN_WIDTH, highlight=False, soft_wrap=error)
+
+
+class TerminalListener:
+    """Shows the library's notices and progress."""
+
+    def __init__(self) -> None:
+        self.console = console(error=True)
+        self._open = 0
+
+    def notice(self, message: str) -> None:
+        """Print one line."""
+        self.console.print(message, markup=False)
+
+    @contextmanager
+    def progress(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
+        """A bar, or lines; progress inside progress is not shown."""
+        if self._open or total == 0:
+            yield lambda count: None
+            return
+        self._open += 1
+        try:
+            shown = self._bar(label, total, unit) if self.console.is_terminal else self._lines(label, total, unit)
+            with shown as advance:
+                yield advance
+        finally:
+            self._open -= 1
+
+    @contextmanager
+    def _bar(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
+        began = time.monotonic()
+        columns = (
+            *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+            *(TextColumn("{task.fields[rate]}"), TimeRemainingColumn()),
+        )
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            task = bar.add_task(label, total=total, rate="")
+
+            def advance(count: int) -> None:
+                bar.advance(task, count)
+                rate = bar.tasks[0].completed / max(1e-9, time.monotonic() - began)
+                bar.update(task, rate=f"{rate:,.1f} {unit}/s")
+
+            yield advance
+
+    @contextmanager
+    def _lines(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
+        began = said = time.monotonic()
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done, said
+            done += count
+            now = time.monotonic()
+            if now - said < LINE_EVERY:
+                return
+            said = now
+            rate = done / (now - began)
+            left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
+            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {rate:,.1f}/s{left}")
+
+        yield advance
