@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.models import make_bert, make_llama
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -14,3 +16,15 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real data is not here: {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT checkpoint of 16 dimensions and two layers; do not write into it."""
+    return make_bert(tmp_path_factory.mktemp("models") / "bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny decoder checkpoint; do not write into it."""
+    return make_llama(tmp_path_factory.mktemp("models") / "llama")

@@ -1,0 +1,85 @@
+"""Tiny models that the tests make: real architectures, a few thousand weights, no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+WORDS = (
+    "the a of to in and is cat dog bird fish runs sleeps eats flies red blue green small large house tree river "
+    "mountain day night what which where how who sees finds likes hates under over near far one two three four"
+).split()
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    """Different word sequences of 3 to 12 words."""
+    generator = torch.Generator().manual_seed(seed)
+    made: list[str] = []
+    while len(made) < count:
+        length = int(torch.randint(3, 13, (1,), generator=generator))
+        text = " ".join(WORDS[i] for i in torch.randint(len(WORDS), (length,), generator=generator).tolist())
+        if text not in made:
+            made.append(text)
+    return made
+
+
+def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float = 0.1) -> Path:
+    """A BERT checkpoint with a word-piece tokenizer."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(sentences(300, seed=99), trainers.WordPieceTrainer(special_tokens=special, vocab_size=200))
+    cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", cls), ("[SEP]", sep)]
+    )
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=64, **names).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=dimension,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=2 * dimension,
+        max_position_embeddings=64,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        # Larger than BERT's own, so that different texts get clearly different embeddings.
+        config.initializer_range = 0.3
+        BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def make_llama(folder: Path, dimension: int = 16) -> Path:
+    """A decoder checkpoint whose tokenizer adds a start token, and neither an end nor a padding token."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(special_tokens=["<unk>", "<s>", "</s>"], vocab_size=300)
+    tokenizer.train_from_iterator(sentences(300, seed=98), trainer)
+    start = tokenizer.token_to_id("<s>")
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>", model_max_length=64
+    ).save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=dimension,
+        intermediate_size=2 * dimension,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        bos_token_id=start,
+        eos_token_id=tokenizer.token_to_id("</s>"),
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    return folder

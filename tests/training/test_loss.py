@@ -1,0 +1,168 @@
+"""InfoNCE against the library's loss and against sums worked out here; cached against uncached."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.util import cos_sim, dot_score
+
+import retrokit
+from retrokit.data.pairs import Pair, ScoredPair, Source
+from retrokit.training.batches import Collator, TrainingSet
+from retrokit.training.loss import InfoNCE, ScoredMSE
+from retrokit.training.model import build
+from tests.models import sentences
+
+SIMILARITIES = [
+    *("cosine", "dot", "qnorm", "dnorm", "learn", "l2", "l1"),
+    *("sfs:4", "sfs:4,base=dot", "sfs:4,base=l2", "sfs:4,base=l1", "sfs:4,dims=8"),
+]
+
+
+def source(records, known=None) -> Source:
+    known = known or {}
+    for record in records:
+        if isinstance(record, Pair):
+            known.setdefault(record.anchor, set()).add(record.positive)
+    return Source("test", "test", records, 1.0, None, None, "sha256:0", known, {})
+
+
+def make(folder, spec, records, **options):
+    encoder = retrokit.encoder(str(folder))
+    model, similarity = build(encoder, spec, options.pop("prefixes", ()), dropout=0.0)
+    data = TrainingSet([source(records)])
+    collator = Collator(model.preprocess, data.sources, encoder.prompts, None)
+    batch = collator([data[i] for i in range(len(data))])
+    kind = options.pop("kind", InfoNCE)
+    if kind is InfoNCE:
+        options |= {"positives": data.positives, "documents": data.documents}
+    prefixes = list(model)[-1].prefixes
+    widths = [similarity.prepare(torch.ones(1, size), "query").shape[-1] for size in prefixes] if prefixes else None
+    loss = kind(model, similarity, widths=widths, **options)
+    return loss, batch
+
+
+def value_and_gradients(loss, batch):
+    loss.zero_grad()
+    value = loss([dict(batch["query"]), dict(batch["document"])], batch.get("label"))
+    value.backward()
+    gradients = {n: p.grad.clone() for n, p in loss.model.named_parameters() if p.grad is not None}
+    return value.item(), gradients
+
+
+def triplets(count: int = 8) -> list[Pair]:
+    texts = sentences(3 * count)
+    return [Pair(texts[i], texts[count + i], (texts[2 * count + i],)) for i in range(count)]
+
+
+@pytest.mark.parametrize(("spec", "function", "scale"), [("cosine", cos_sim, 20.0), ("dot", dot_score, 0.5)])
+def test_equals_the_librarys_loss_and_gradients(tiny_bert, spec, function, scale):
+    loss, batch = make(tiny_bert, spec, triplets(), scale=scale)
+    ours, our_gradients = value_and_gradients(loss, batch)
+    plain = copy.deepcopy(loss.model)
+    del plain[len(plain) - 1]
+    documents = batch["document"]
+    columns = [
+        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
+        for rows in (slice(0, 8), slice(8, 16))
+    ]
+    library = MultipleNegativesRankingLoss(plain, scale=scale, similarity_fct=function)
+    theirs = library([dict(batch["query"]), *columns], None)
+    plain.zero_grad()
+    theirs.backward()
+    assert ours == pytest.approx(theirs.item(), abs=1e-5)
+    gradients = {n: p.grad for n, p in plain.named_parameters() if p.grad is not None}
+    assert gradients.keys() == our_gradients.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(our_gradients[name], gradient, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("spec", SIMILARITIES)
+@pytest.mark.parametrize("directions", ["query-to-document", "both"])
+def test_cached_equals_uncached(tiny_bert, spec, directions):
+    whole, batch = make(tiny_bert, spec, triplets(), scale=2.0, directions=directions)
+    expected, expected_gradients = value_and_gradients(whole, batch)
+    cached, batch = make(tiny_bert, spec, triplets(), scale=2.0, directions=directions, mini_batch=3)
+    value, gradients = value_and_gradients(cached, batch)
+    assert value == pytest.approx(expected, abs=1e-5)
+    assert gradients.keys() == expected_gradients.keys()
+    for name, gradient in expected_gradients.items():
+        torch.testing.assert_close(gradients[name], gradient, atol=1e-5, rtol=1e-4)
+
+
+def test_gamma_gets_a_gradient_and_is_the_models():
+    similarity = retrokit.similarity("learn")
+    q, d = torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 2.0]])
+    score = similarity.score(q, d).sum()
+    score.backward()
+    # MAG, Eq. 38: ∂s/∂γ = −ln‖q‖ · s, and dγ/dγ̂ = γ(1 − γ) = 1/4.
+    expected = -torch.log(torch.tensor(5.0)) * score.item() / 4
+    torch.testing.assert_close(similarity.query_gamma_logit.grad, expected.reshape(1))
+
+
+def test_the_directions_are_what_they_say(tiny_bert):
+    records = triplets()
+    values = {}
+    for directions in ("query-to-document", "document-to-query", "both"):
+        loss, batch = make(tiny_bert, "cosine", records, scale=20.0, directions=directions)
+        values[directions], _ = value_and_gradients(loss, batch)
+    loss, batch = make(tiny_bert, "cosine", records, scale=20.0)
+    with torch.no_grad():
+        q = loss.model(dict(batch["query"]))["sentence_embedding"]
+        d = loss.model(dict(batch["document"]))["sentence_embedding"]
+    scores = 20 * q @ d.T
+    to_query = -torch.log_softmax(scores[:, :8], dim=0).diagonal().mean().item()
+    to_document = -torch.log_softmax(scores, dim=1).diagonal().mean().item()
+    assert values["document-to-query"] == pytest.approx(to_query, abs=1e-5)
+    assert values["query-to-document"] == pytest.approx(to_document, abs=1e-5)
+    assert values["both"] == pytest.approx((to_query + to_document) / 2, abs=1e-5)
+
+
+def test_known_positives_and_copies_are_no_negatives(tiny_bert):
+    q1, q2, d1, d2, d3 = sentences(5)
+    # d3 is a second positive of q1; d1 stands twice; q1 stands twice.
+    records = [Pair(q1, d1), Pair(q2, d2, (d1,)), Pair(q1, d3)]
+    loss, batch = make(tiny_bert, "cosine", records, scale=20.0)
+    value, _ = value_and_gradients(loss, batch)
+    with torch.no_grad():
+        q = loss.model(dict(batch["query"]))["sentence_embedding"]
+        d = loss.model(dict(batch["document"]))["sentence_embedding"]
+    scores = 20 * q @ d.T  # documents: d1, d2, d3, d1
+    keep = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], dtype=torch.bool)
+    logits = scores.masked_fill(~keep, -torch.inf)
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2]))
+    assert value == pytest.approx(expected.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["cosine", "qnorm", "learn", "sfs:4", "l2"])
+def test_matryoshka_is_the_sum_over_prefixes_under_the_same_similarity(tiny_bert, spec):
+    records = triplets()
+    loss, batch = make(tiny_bert, spec, records, scale=2.0, prefixes=(8,))
+    value, _ = value_and_gradients(loss, batch)
+    raw, _ = make(tiny_bert, "dot", records, scale=1.0)
+    with torch.no_grad():
+        q = raw.model(dict(batch["query"]))["sentence_embedding"]
+        d = raw.model(dict(batch["document"]))["sentence_embedding"]
+    similarity = retrokit.similarity(spec)
+    expected = sum(
+        torch.nn.functional.cross_entropy(2 * similarity.score(q[:, :size], d[:, :size]), torch.arange(8)).item()
+        for size in (8, 16)
+    )
+    assert value == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("mini_batch", [None, 3])
+def test_mse_is_the_mean_squared_distance_to_the_labels(tiny_bert, mini_batch):
+    texts = sentences(10)
+    records = [ScoredPair(texts[i], texts[5 + i], i / 4) for i in range(5)]
+    loss, batch = make(tiny_bert, "qnorm", records, scale=0.3, kind=ScoredMSE, mini_batch=mini_batch)
+    value, _ = value_and_gradients(loss, batch)
+    raw, _ = make(tiny_bert, "dot", records, scale=1.0, kind=ScoredMSE, mini_batch=None)
+    with torch.no_grad():
+        a = raw.model(dict(batch["query"]))["sentence_embedding"]
+        b = raw.model(dict(batch["document"]))["sentence_embedding"]
+    scores = 0.3 * (a * b).sum(1) / a.norm(dim=1)
+    assert value == pytest.approx(((scores - torch.tensor([r.score for r in records])) ** 2).mean().item(), abs=1e-5)
