@@ -10,9 +10,8 @@ import shlex
 import sys
 from typing import Annotated, Any
 
-import click
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from retrokit import __version__
 from retrokit.errors import Interrupted, RetrokitError, UsageError
@@ -32,7 +31,7 @@ def _with_names(*registries: str) -> type[TyperCommand]:
     """A command whose help ends with the names in the given registries, third parties' included."""
 
     class WithNames(TyperCommand):
-        def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        def format_help(self, ctx: Any, formatter: Any) -> None:
             """Add the names when help is asked for, and only then."""
             super().format_help(ctx, formatter)
             import importlib
@@ -248,7 +247,7 @@ def finetune(
     if output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
     made = plan(config)
-    if not (dry_run and as_json):
+    if _is_first_process() and not (dry_run and as_json):
         for table in tables.preflight_tables(made.preflight):
             console(error=not dry_run).print(table)
     if dry_run:
@@ -315,25 +314,20 @@ def _resume_line() -> str:
 def _run() -> int:
     from retrokit.notices import listening
 
-    command: TyperGroup = typer.main.get_command(app)  # type: ignore[assignment]
+    command = typer.main.get_command(app)
     try:
-        if any(word in ("--help", "-h", "--version") for word in sys.argv) or len(sys.argv) < 2:
-            return int(command.main(standalone_mode=False) or 0)
+        if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
+            command.main()
         _quiet_libraries()
         with listening(_listener()):
-            return int(command.main(standalone_mode=False) or 0)
+            command.main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except Interrupted as error:
         return _fail(f"{error}\n{_resume_line()}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return _fail("interrupted", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return 0
 
 
 def main() -> None:

@@ -116,7 +116,7 @@ class Spec:
 
     def __str__(self) -> str:
         items = []
-        if self.positional in self.params:
+        if self.positional is not None and self.positional in self.params:
             items.append(_quoted(_text(self.params[self.positional])))
         items += [f"{k}={_quoted(_text(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
         if self.bare:
@@ -164,7 +164,7 @@ def _read_value(text: str, position: int, of: str) -> tuple[str, int]:
         end = text.find(",", position)
         end = len(text) if end < 0 else end
         return text[position:end], end
-    value = []
+    value: list[str] = []
     position += 1
     while position < len(text):
         character = text[position]

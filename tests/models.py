@@ -32,7 +32,9 @@ def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(sentences(300, seed=99), trainers.WordPieceTrainer(special_tokens=special, vocab_size=200))
+    tokenizer.train_from_iterator(
+        sentences(300, seed=99), trainers.WordPieceTrainer(special_tokens=special, vocab_size=200)
+    )
     cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", cls), ("[SEP]", sep)]

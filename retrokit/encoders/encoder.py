@@ -106,7 +106,7 @@ class Encoder:
         }
 
 
-def _config(module: torch.nn.Module) -> dict[str, Any]:
+def _config(module: Any) -> dict[str, Any]:
     return module.get_config_dict() if hasattr(module, "get_config_dict") else {}
 
 

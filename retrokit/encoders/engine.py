@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from retrokit.errors import DataError, UsageError
@@ -49,7 +50,7 @@ def _cpu_has_bf16() -> bool:
 
 @torch.inference_mode()
 def encode(
-    model: nn.Sequential,
+    model: SentenceTransformer,
     texts: Sequence[str],
     role: str,
     prompt: str | None,

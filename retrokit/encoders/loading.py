@@ -41,9 +41,8 @@ def model(path: str, device: str | None = None, **options: Any) -> Encoder:
         DataError: a folder that holds no model.
         ServiceError: a hub id that cannot be had.
     """
-    if (Path(path) / RUN_FILE).is_file():
-        return _finish(path, _load(path, device), similarity=run_similarity(path), **options)
-    return _finish(path, _load(path, device), **options)
+    similarity = run_similarity(path) if (Path(path) / RUN_FILE).is_file() else None
+    return _finish(path, _load(path, device), similarity=similarity, **options)
 
 
 def load_run(folder: str, device: str | None = None) -> Encoder:

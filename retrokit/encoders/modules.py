@@ -13,7 +13,7 @@ from sentence_transformers.base.modules.module import Module
 from torch import Tensor
 
 from retrokit.similarities import registry as similarities
-from retrokit.similarities.base import Similarity
+from retrokit.similarities.base import Role, Similarity
 
 
 class Prepare(Module):
@@ -35,10 +35,15 @@ class Prepare(Module):
 
     def forward(self, features: dict[str, Any], task: str | None = None) -> dict[str, Any]:
         """Replace ``features["sentence_embedding"]`` by the prepared embeddings."""
-        role = task or features.get("task") or "document"
+        role: Role = "query" if (task or features.get("task")) == "query" else "document"
         embeddings: Tensor = features["sentence_embedding"]
         prefixes = [embeddings[:, :size] for size in self.prefixes] if self.prefixes else [embeddings]
-        features["sentence_embedding"] = torch.cat([self.similarity.prepare(prefix, role) for prefix in prefixes], -1)
+        prepared = torch.cat([self.similarity.prepare(prefix, role) for prefix in prefixes], -1)
+        if torch.is_grad_enabled():
+            # Each role uses its own γ alone. Distributed training wants every parameter in every forward pass.
+            for parameter in self.similarity.parameters():
+                prepared = prepared + 0 * parameter.sum()
+        features["sentence_embedding"] = prepared
         return features
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:

@@ -30,7 +30,7 @@ from retrokit.training.batches import Batches, Collator, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
-from retrokit.training.model import build, describe_parameters, export, load_trainable_state
+from retrokit.training.model import build, describe_parameters, export, freeze_unused, load_trainable_state
 from retrokit.training.preflight import (
     LENGTH_SAMPLE,
     SCALE_SAMPLE,
@@ -115,6 +115,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config.seed,
     )
     encoder.use_with(similarity)
+    freeze_unused(model, texts_of(sources, 1, config.seed)[1])
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"--sim-lr: {config.sim} learns nothing by itself")
     preflight = _inspect(config, encoder, model, similarity, sources, batches)
@@ -310,6 +311,7 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
         report_to="none",
         disable_tqdm=True,
         remove_unused_columns=False,
+        ddp_find_unused_parameters=False,
     )
     collator = Collator(plan.model.preprocess, plan.data.sources, plan.encoder.prompts, config.max_length)
     return FinetuneTrainer(

@@ -29,7 +29,7 @@ class PreparedLoss(CachedLossMixin, nn.Module):
     """
 
     def __init__(
-        self, model: nn.Module, similarity: Similarity, scale: float, mini_batch: int | None, widths: list[int] | None
+        self, model: Any, similarity: Similarity, scale: float, mini_batch: int | None, widths: list[int] | None
     ) -> None:
         super().__init__()
         self.model = model
@@ -45,7 +45,7 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         query, document = sentence_features
         self._ids = (query["text_ids"], document["text_ids"])
         if self.mini_batch_size:
-            return self.forward_cached([query, document], labels)
+            return self.forward_cached([query, document], labels)  # type: ignore[operator] # the library is untyped
         embeddings = [self.model(dict(features))["sentence_embedding"] for features in (query, document)]
         return self.compare(embeddings[0], embeddings[1], labels)
 
@@ -85,7 +85,7 @@ class InfoNCE(PreparedLoss):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         similarity: Similarity,
         scale: float = 20.0,
         *,
@@ -96,6 +96,7 @@ class InfoNCE(PreparedLoss):
         widths: list[int] | None = None,
     ) -> None:
         super().__init__(model, similarity, scale, mini_batch, widths)
+        self.positives: Tensor
         self.register_buffer("positives", positives, persistent=False)
         self.documents = documents
         self.directions = directions

@@ -56,8 +56,28 @@ def build(
         _set_dropout(encoder.model, dropout)
         if isinstance(modules[0], StaticEmbedding):
             modules.append(Dropout(dropout))
+    others = [*modules[1:], prepare]
+    if freeze is not None and not _layers_left(encoder) and not any(list(module.parameters()) for module in others):
+        raise UsageError(f"--freeze {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=encoder.model.prompts)
     return model, prepare.similarity
+
+
+def freeze_unused(model: SentenceTransformer, texts: Sequence[str]) -> None:
+    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass.
+
+    They would count as trainable, and distributed training would wait for their gradients.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for role in ("query", "document"):
+            features = model.preprocess(list(texts), prompt=None, task=role)
+            moved = {k: v.to(model.device) if isinstance(v, torch.Tensor) else v for k, v in features.items()}
+            model({**moved, "task": role})["sentence_embedding"].sum().backward()
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.requires_grad_(False)
+    model.zero_grad(set_to_none=True)
 
 
 def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
@@ -138,6 +158,11 @@ def _freeze(encoder: Encoder, freeze: str) -> None:
         layer.requires_grad_(False)
 
 
+def _layers_left(encoder: Encoder) -> bool:
+    layers = _layers(encoder.model[0], encoder.spec)
+    return any(parameter.requires_grad for parameter in layers.parameters())
+
+
 def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
@@ -166,9 +191,9 @@ def _merged(module: nn.Module) -> nn.Module:
             part.merge()
             parent, _, attribute = name.rpartition(".")
             setattr(merged.get_submodule(parent), attribute, part.get_base_layer())
+    # What peft leaves behind would make transformers save the model as an adapter.
     for attribute in ("peft_config", "_hf_peft_config_loaded"):
-        if hasattr(merged.auto_model, attribute):
-            delattr(merged.auto_model, attribute)
+        merged.auto_model.__dict__.pop(attribute, None)
     return merged
 
 

@@ -85,10 +85,9 @@ def measure_scale(
     With ``auto`` the multiplier is divided by the typical size of the similarity's scores on the sample.
     """
     with torch.no_grad():
-        prepared = [
-            similarity.prepare(torch.from_numpy(encoder.embed(texts, role)).to(encoder.device), role)
-            for texts, role in zip(sample, ("query", "document"), strict=True)
-        ]
-        typical = similarity.typical_score(prepared[0], prepared[1])
+        queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
+        documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
+        prepared = similarity.prepare(queries, "query"), similarity.prepare(documents, "document")
+        typical = similarity.typical_score(*prepared)
     used = scale / typical if auto else scale
     return {"scale": used, "typical_score": typical, "effective_scale": used * typical}

@@ -75,6 +75,8 @@ class History:
 class FinetuneTrainer(SentenceTransformerTrainer):
     """Trains a model that ends in ``Prepare``; writes loadable checkpoints that count once they are complete."""
 
+    control: TrainerControl
+
     def __init__(
         self,
         model: SentenceTransformer,

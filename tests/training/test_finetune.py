@@ -1,0 +1,446 @@
+"""`finetune` from end to end on a tiny model: run folders, resuming, options, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import retrokit
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.notices import listening
+from retrokit.training.config import FinetuneConfig, parse_duration
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.run_folder import RunFolder
+from retrokit.training.trainer import FinetuneTrainer, History
+from tests.models import sentences
+
+SPECS = ["cosine", "dot", "qnorm", "dnorm", "learn", "sfs:4", "sfs:4,base=l2", "l2", "l1"]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(64)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:32], texts[32:], strict=True)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    return tmp_path / "pairs.jsonl"
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Path:
+    """A BEIR folder whose queries are the pairs' anchors and whose documents are their positives."""
+    folder = tmp_path / "benchmark"
+    texts = sentences(64)
+    write_jsonl(folder_file(folder, "corpus.jsonl"), [{"_id": f"d{i}", "text": t} for i, t in enumerate(texts[32:])])
+    write_jsonl(folder_file(folder, "queries.jsonl"), [{"_id": f"q{i}", "text": t} for i, t in enumerate(texts[:32])])
+    qrels = folder_file(folder, "qrels/test.tsv")
+    qrels.write_text("query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\td{i}\t1\n" for i in range(32)))
+    return folder
+
+
+def folder_file(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def configure(encoder: Path, data: Path, output: Path | None, **options) -> FinetuneConfig:
+    defaults = {"steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-3, "device": "cpu", "log_every": 2}
+    return FinetuneConfig(str(encoder), [str(data)], None if output is None else str(output), **(defaults | options))
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return retrokit.load(str(folder)).model.state_dict()
+
+
+def assert_same_weights(a: Path, b: Path) -> None:
+    ours, theirs = weights(a), weights(b)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", sim=spec))
+    run = retrokit.load(str(tmp_path / "run"))
+    assert run.similarity.spec == spec
+    assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "finished"
+    texts = sentences(5, seed=7)
+    raw = {role: torch.from_numpy(run.embed(texts, role, "fp32")) for role in ("query", "document")}
+    plain = SentenceTransformer(str(tmp_path / "run"), trust_remote_code=run.similarity.export == "prepared")
+    given = {
+        "query": plain.encode_query(texts, convert_to_tensor=True),
+        "document": plain.encode_document(texts, convert_to_tensor=True),
+    }
+    for role in ("query", "document"):
+        expected = raw[role] if run.similarity.export == "raw" else run.similarity.prepare(raw[role], role).detach()
+        torch.testing.assert_close(given[role], expected, atol=1e-6, rtol=1e-6)
+    if run.similarity.library_exact:
+        ours = run.similarity.score(raw["query"], raw["document"]).argsort(dim=1)
+        assert torch.equal(ours, plain.similarity(given["query"], given["document"]).argsort(dim=1))
+    if spec == "learn":
+        assert run.similarity.statistics()["gamma_query"] != pytest.approx(0.5, abs=1e-6)
+    before = retrokit.encoder(str(tiny_bert)).embed(texts, "query", "fp32")
+    assert np.abs(before - raw["query"].numpy()).max() > 1e-3
+
+
+def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
+    task = f"beir:{benchmark}"
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=60, lr=5e-3, eval=task, eval_every=20))
+    values = [row["evaluation"]["ndcg@10"] for row in outcome.evaluations]
+    assert [row["step"] for row in outcome.evaluations] == [0, 20, 40, 60]
+    assert max(values) > values[0] + 0.2
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    norms = next(line["norms"] for line in lines if "norms" in line)
+    assert {"query_norm_mean", "document_norm_mean", "document_norm_cv"} <= norms.keys()
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sim": "learn"},
+        {"sim": "sfs:4", "mini_batch": 3, "schedule": "cosine"},
+        {"lora": 2, "epochs": 2, "steps": None},
+        {"matryoshka": (8,), "sim": "qnorm"},
+    ],
+    ids=["learn", "cached", "lora", "matryoshka"],
+)
+def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, options, monkeypatch):
+    common = {"steps": 12, "save_every": 5} | options
+    finetune(configure(tiny_bert, pairs, tmp_path / "whole", **common))
+    real = FinetuneTrainer.training_step
+    calls = []
+
+    def dying(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 8:
+            raise RuntimeError("killed")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", dying)
+    with pytest.raises(RuntimeError, match="killed"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", **common))
+    monkeypatch.undo()
+    (tmp_path / "run" / "checkpoints" / "checkpoint-7").mkdir()  # a checkpoint that a kill left incomplete
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", **common, resume=True))
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+    logs = [
+        [json.loads(x) for x in (tmp_path / n / "metrics.jsonl").read_text().splitlines()] for n in ("whole", "run")
+    ]
+    plain = [[{k: v for k, v in row.items() if k != "seconds"} for row in log] for log in logs]
+    assert plain[0] == plain[1]
+
+
+def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
+    def command(name: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(pairs), "-o", name),
+            *("--steps", "400", "--batch-size", "8", "--save-every", "40", "--precision", "fp32", "--sim", "learn"),
+        ]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+    victim = subprocess.Popen(command("run"), cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    checkpoints = RunFolder(tmp_path / "run").checkpoints
+    deadline = time.monotonic() + 120
+    while not list(checkpoints.glob("checkpoint-*/complete")):
+        assert victim.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    with pytest.raises(UsageError, match="not finished"):
+        retrokit.load(str(tmp_path / "run"))
+    refused = subprocess.run(command("run"), **options)
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    resumed = subprocess.run([*command("run"), "--resume"], **options)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "resuming at step" in resumed.stderr
+    whole = subprocess.run(command("whole"), **options)
+    assert whole.returncode == 0, whole.stderr
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
+    words = [sys.executable, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(pairs), "-o", "run"]
+    words += ["--steps", "100000", "--batch-size", "8", "--precision", "fp32", "--log-every", "1", "--overwrite"]
+    running = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "run" / "metrics.jsonl").exists():
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the state is kept in run/checkpoints" in said
+    line = said.strip().splitlines()[-1]
+    assert line.startswith("retrokit: go on with: retrokit finetune ")
+    assert line.endswith("--resume")
+    assert "--overwrite" not in line
+    assert "Traceback" not in said
+    assert list((tmp_path / "run" / "checkpoints").glob("checkpoint-*/complete"))
+
+
+def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, pairs, tmp_path, monkeypatch):
+    finetune(configure(tiny_bert, pairs, tmp_path / "whole", steps=10))
+    real = FinetuneTrainer.training_step
+    calls = []
+
+    def interrupted(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", interrupted)
+    with pytest.raises(Interrupted, match="stopped at step 4 of 10"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=10))
+    monkeypatch.undo()
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=10, resume=True))
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
+    config = configure(tiny_bert, pairs, tmp_path / "run")
+    made = plan(config)
+    RunFolder(tmp_path / "run").begin({"status": "training", "identity": made.identity})
+    with pytest.raises(UsageError, match=r"lr was 0\.001, now 0\.002"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", lr=2e-3, resume=True))
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
+    with pytest.raises(UsageError, match="finished"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
+
+
+def test_an_existing_folder_is_refused_and_kept(tiny_bert, pairs, tmp_path):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run"))
+    before = weights(tmp_path / "run")
+    with pytest.raises(UsageError, match="--overwrite"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1))
+    assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "run").items())
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1, overwrite=True))
+    assert any(not torch.equal(before[name], value) for name, value in weights(tmp_path / "run").items())
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="no run"):
+        finetune(configure(tiny_bert, pairs, precious, overwrite=True))
+    assert (precious / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_dry_run_and_a_failed_check_write_nothing(tiny_bert, pairs, benchmark, tmp_path):
+    made = plan(configure(tiny_bert, pairs, tmp_path / "run"))
+    assert made.preflight.steps == {"per_epoch": 4, "total": 6}
+    assert made.preflight.sources[0]["records"] == 32
+    with pytest.raises(UsageError, match="a batch of 33 is larger than its 32 records"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", batch_size=33))
+    with pytest.raises(UsageError, match="unknown metric 'ndgc@10'"):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", eval=f"beir:{benchmark}", best_metric="ndgc@10"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_is_one_clear_line(tiny_bert, pairs, tmp_path, monkeypatch):
+    import errno
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("retrokit.training.trainer.torch.save", full)
+    with pytest.raises(DataError, match="No space left on device") as caught:
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", save_every=2))
+    assert "\n" not in str(caught.value)
+    assert RunFolder(tmp_path / "run").last_checkpoint() is None
+
+
+def test_scale_auto_starts_every_similarity_as_sharp_as_cosine(tiny_bert, pairs):
+    for spec in SPECS:
+        scale = plan(configure(tiny_bert, pairs, None, sim=spec, scale="auto")).preflight.scale
+        assert scale["effective_scale"] == pytest.approx(20.0)
+    plain = plan(configure(tiny_bert, pairs, None, sim="dot")).preflight.scale
+    assert plain["scale"] == 20.0
+    assert plain["effective_scale"] == pytest.approx(20 * plain["typical_score"])
+    assert plan(configure(tiny_bert, pairs, None, temperature=0.05)).preflight.scale["scale"] == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("freeze", "trained"),
+    [("embeddings", {"layer.0", "layer.1"}), ("first:1", {"layer.1"}), ("all-but:1", {"layer.1"})],
+)
+def test_freezing_leaves_the_frozen_weights_alone(tiny_bert, pairs, tmp_path, freeze, trained):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", freeze=freeze))
+    before = retrokit.encoder(str(tiny_bert)).model.state_dict()
+    changed = {  # the pooler has no part in the embedding
+        name.split("encoder.")[1][:7] if "layer." in name else "embeddings"
+        for name, value in weights(tmp_path / "run").items()
+        if not torch.equal(value, before[name])
+    }
+    assert changed == trained
+
+
+def test_lora_merges_into_a_plain_model(tiny_bert, pairs, tmp_path):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", lora=2, lr=1e-2))
+    run = retrokit.load(str(tmp_path / "run"))
+    before = retrokit.encoder(str(tiny_bert)).model.state_dict()
+    assert run.model.state_dict().keys() == before.keys()
+    changed = [name for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])]
+    assert changed
+    assert all("weight" in name and "embeddings" not in name and "LayerNorm" not in name for name in changed)
+
+
+def test_dropout_is_set_and_not_saved(tiny_bert, pairs):
+    model = plan(configure(tiny_bert, pairs, None, dropout=0.37)).model
+    found = {part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)}
+    assert found == {0.37}
+
+
+def test_a_static_table_trains_with_dropout_and_loads_plainly(pairs, tmp_path):
+    finetune(configure(Path("static:32"), pairs, tmp_path / "run", dropout=0.2))
+    plain = SentenceTransformer(str(tmp_path / "run"))
+    assert [type(module).__name__ for module in plain] == ["StaticEmbedding", "Normalize"]
+    with pytest.raises(UsageError, match="no activations worth caching"):
+        plan(configure(Path("static:32"), pairs, None, mini_batch=2))
+
+
+def test_mse_on_scored_pairs(tiny_bert, tmp_path):
+    texts = sentences(40)
+    rows = [{"sentence1": texts[i], "sentence2": texts[20 + i], "score": i % 6} for i in range(20)]
+    write_jsonl(tmp_path / "scored.jsonl", rows)
+    said = Recorder()
+    with listening(said):
+        finetune(configure(tiny_bert, tmp_path / "scored.jsonl", tmp_path / "run", loss="mse", batch_size=5, steps=40))
+    assert "scores are divided by 5, so that they run from 0 to 1" in said.notices
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    with pytest.raises(DataError, match="scores run from 0 to 5; expected 0 to 4"):
+        plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse", max_score=4, batch_size=5))
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def notice(self, message: str) -> None:
+        self.notices.append(message)
+
+    def progress(self, label: str, total: int | None, unit: str):
+        from contextlib import nullcontext
+
+        return nullcontext(lambda count: None)
+
+
+def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmark, tmp_path, monkeypatch):
+    values = iter([0.1, 0.2, 0.9, 0.3, 0.4, 0.5])
+    seen: dict[float, dict[str, torch.Tensor]] = {}
+
+    def evaluate(self, task):
+        value = next(values)
+        seen[value] = {n: v.detach().clone() for n, v in self.model.state_dict().items()}
+        return {"ndcg@10": value}
+
+    monkeypatch.setattr(FinetuneTrainer, "_evaluate_here", evaluate)
+    options = {"eval": f"beir:{benchmark}", "eval_every": 2, "patience": 2, "steps": 20}
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
+    assert (outcome.steps, outcome.best_step) == (8, 4)
+    assert outcome.stopped_because == "no better for 2 evaluations"
+    for name, value in weights(tmp_path / "run").items():
+        assert torch.equal(value, seen[0.9][name])
+
+
+def test_convergence_is_mags_criterion():
+    def history(values):
+        rows = [{"step": 10 * i, "evaluation": {"m": v}} for i, v in enumerate(values)]
+        return History(Path("nowhere"), rows, "m", writes=False)
+
+    steady = [0.1, 0.5, 0.6, 0.601, 0.602, 0.601, 0.6, 0.599]
+    assert history(steady).converged_at() == 60  # the first five that deviate by less than 0.002: steps 20 to 60
+    assert history([*steady[:6]]).converged_at() is None
+    assert history([0.63, *steady[2:]]).converged_at() is None  # more than 0.02 below the best
+
+
+def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", lambda trainer: 0.25)
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=2.0))
+    assert outcome.steps == 8
+    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", lambda trainer: 1e-5)
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "short", steps=None, time_budget=0.2))
+    assert outcome.stopped_because == "time budget spent"
+    assert 0 < outcome.steps < 2000
+
+
+def test_measuring_speed_leaves_no_trace(tiny_bert, pairs, tmp_path, monkeypatch):
+    finetune(configure(tiny_bert, pairs, tmp_path / "plain", steps=8))
+    from retrokit.training.trainer import seconds_per_step
+
+    monkeypatch.setattr(
+        "retrokit.training.finetune.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 0.25)[1]
+    )
+    finetune(configure(tiny_bert, pairs, tmp_path / "timed", steps=None, time_budget=2.0))
+    assert_same_weights(tmp_path / "plain", tmp_path / "timed")
+
+
+def test_the_card_has_facts_and_none_of_the_texts(tiny_bert, pairs, benchmark, tmp_path):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", sim="sfs:4", eval=f"beir:{benchmark}"))
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "`sfs:4`" in card
+    assert "| pairs | 32 | 32 | 32 |" in card or "pairs.jsonl | 32 | 32 | 32 |" in card
+    assert "ndcg@10" in card
+    assert "trust_remote_code=True" in card
+    everything = [path for path in (tmp_path / "run").rglob("*") if path.is_file() and path.suffix != ".safetensors"]
+    for path in everything:
+        if path.name != "tokenizer.json":
+            assert not any(text in path.read_text(errors="ignore") for text in sentences(64)), path
+    snippet = card.split("```python\n")[1].split("```")[0].replace('"run"', repr(str(tmp_path / "run")))
+    scope: dict = {}
+    exec(snippet, scope)
+    assert scope["scores"].shape == (1, 2)
+
+
+def test_a_run_trained_further_keeps_what_its_similarity_learned(tiny_bert, pairs, tmp_path):
+    finetune(configure(tiny_bert, pairs, tmp_path / "one", sim="learn", sim_lr=0.1))
+    gamma = retrokit.load(str(tmp_path / "one")).similarity.statistics()["gamma_query"]
+    assert abs(gamma - 0.5) > 0.01
+    made = plan(configure(tmp_path / "one", pairs, None, sim="learn"))
+    assert made.similarity.statistics()["gamma_query"] == pytest.approx(gamma)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "tripplet"}, "--loss tripplet is none of infonce, mse"),
+        ({"epochs": 1.0, "time_budget": 3.0}, "give one of --epochs, --steps, --time-budget"),
+        ({"scale": 10.0, "temperature": 0.1}, "give one"),
+        ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
+        ({"freeze": "first:9"}, "has 2 layers"),
+        ({"freeze": "all-but:0"}, "is left to train"),
+        ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
+        ({"patience": 2}, "--patience needs"),
+        ({"matryoshka": (32,)}, "has 16 dimensions"),
+        ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
+        ({"lr": -1.0}, "--lr -1.0 must be above 0"),
+        ({"eval_every": 5}, "--eval-every needs --eval"),
+    ],
+)
+def test_wrong_options_are_said(tiny_bert, pairs, options, message):
+    with pytest.raises(UsageError) as caught:
+        plan(configure(tiny_bert, pairs, None, **options))
+    assert message in str(caught.value)
+
+
+def test_durations():
+    assert [parse_duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
+    with pytest.raises(UsageError, match="no duration"):
+        parse_duration("soon")
