@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -47,6 +48,15 @@ _ENCODERS = "retrokit.encoders:registry"
 _SIMILARITIES = "retrokit.similarities:registry"
 _TASKS = "retrokit.evaluation:registry"
 _DATA = "retrokit.data.pairs:registry"
+
+
+# Panels of the help page.
+_loss_option = partial(typer.Option, rich_help_panel="Similarity and loss")
+_batch_option = partial(typer.Option, rich_help_panel="Batches and length")
+_optimizer_option = partial(typer.Option, rich_help_panel="Optimizer")
+_trained_option = partial(typer.Option, rich_help_panel="What is trained")
+_evaluation_option = partial(typer.Option, rich_help_panel="Evaluation")
+_run_option = partial(typer.Option, rich_help_panel="Run folder")
 
 
 def _version(asked: bool) -> None:
@@ -136,62 +146,83 @@ def finetune(
         list[str],
         typer.Option(help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."),
     ],
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Run folder to write.")] = None,
-    sim: Annotated[str, typer.Option(help="Similarity to train with.")] = "cosine",
-    loss: Annotated[str, typer.Option(help="infonce, or mse on scored pairs.")] = "infonce",
+    output: Annotated[str | None, _run_option("--output", "-o", help="Run folder to write.")] = None,
+    sim: Annotated[str, _loss_option(help="Similarity to train with.")] = "cosine",
+    loss: Annotated[str, _loss_option(help="infonce, or mse on scored pairs.")] = "infonce",
     scale: Annotated[
         str | None,
-        typer.Option(help="Multiplier of the scores (infonce: 20; mse: 1); auto: starts as sharp as cosine at 20."),
+        _loss_option(help="Multiplier of the scores (infonce: 20; mse: 1); auto: starts as sharp as cosine at 20."),
     ] = None,
-    temperature: Annotated[float | None, typer.Option(help="The inverse of --scale.")] = None,
+    temperature: Annotated[float | None, _loss_option(help="The inverse of --scale.")] = None,
     max_score: Annotated[
-        float | None, typer.Option(help="With mse: the score that counts as 1. Default: the highest in the data.")
+        float | None,
+        _loss_option(help="With mse: the score that counts as 1. Default: the highest in the data."),
     ] = None,
     directions: Annotated[
-        str, typer.Option(help="What ranks what: query-to-document, document-to-query, both.")
+        str,
+        _loss_option(help="What ranks what: query-to-document, document-to-query, both."),
     ] = "query-to-document",
-    batch_size: Annotated[int, typer.Option(help="Examples of a batch, for each process.")] = 64,
+    batch_size: Annotated[int, _batch_option(help="Examples of a batch, for each process.")] = 64,
     mini_batch: Annotated[
-        int | None, typer.Option(help="Texts whose activations are held at once (gradient caching).")
+        int | None,
+        _batch_option(help="Texts whose activations are held at once (gradient caching)."),
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="Passes over the data. Default: 1.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps, instead of --epochs.")] = None,
+    epochs: Annotated[float | None, _batch_option(help="Passes over the data. Default: 1.")] = None,
+    steps: Annotated[int | None, _batch_option(help="Optimizer steps, instead of --epochs.")] = None,
     time_budget: Annotated[
-        str | None, typer.Option(help="Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.")
+        str | None,
+        _batch_option(help="Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit."),
     ] = None,
-    lr: Annotated[float, typer.Option(help="Highest learning rate.")] = 2e-5,
-    sim_lr: Annotated[float | None, typer.Option(help="Learning rate of what the similarity learns (γ).")] = None,
-    weight_decay: Annotated[float, typer.Option(help="AdamW's; never on γ, biases and norms.")] = 0.01,
-    warmup: Annotated[float, typer.Option(help="Steps of linear warm-up; below 1: a share of all steps.")] = 0.1,
-    schedule: Annotated[str, typer.Option(help="After the warm-up: linear, cosine, constant.")] = "linear",
-    max_grad_norm: Annotated[float, typer.Option(help="Gradients are clipped to this norm.")] = 1.0,
-    adam_betas: Annotated[str, typer.Option(help="Adam's β1,β2.")] = "0.9,0.999",
-    precision: Annotated[str, typer.Option(help="fp32, bf16, fp16; auto is bf16 where the hardware has it.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Of batches, dropout and fresh weights.")] = 0,
+    lr: Annotated[float, _optimizer_option(help="Highest learning rate.")] = 2e-5,
+    sim_lr: Annotated[float | None, _optimizer_option(help="Learning rate of what the similarity learns (γ).")] = None,
+    weight_decay: Annotated[float, _optimizer_option(help="AdamW's; never on γ, biases and norms.")] = 0.01,
+    warmup: Annotated[float, _optimizer_option(help="Steps of linear warm-up; below 1: a share of all steps.")] = 0.1,
+    schedule: Annotated[str, _optimizer_option(help="After the warm-up: linear, cosine, constant.")] = "linear",
+    max_grad_norm: Annotated[float, _optimizer_option(help="Gradients are clipped to this norm.")] = 1.0,
+    adam_betas: Annotated[str, _optimizer_option(help="Adam's β1,β2.")] = "0.9,0.999",
+    precision: Annotated[
+        str, _optimizer_option(help="fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+    ] = "auto",
+    seed: Annotated[int, _optimizer_option(help="Of batches, dropout and fresh weights.")] = 0,
     max_length: Annotated[
-        int | None, typer.Option(help="Tokens of a text while training; the saved encoder keeps its own limit.")
+        int | None,
+        _batch_option(help="Tokens of a text while training; the saved encoder keeps its own limit."),
     ] = None,
     freeze: Annotated[
-        str | None, typer.Option(help="embeddings, first:N (and embeddings), all-but:K (the last K layers).")
+        str | None,
+        _trained_option(help="embeddings, first:N (and embeddings), all-but:K (the last K layers)."),
     ] = None,
-    matryoshka: Annotated[str | None, typer.Option(help="Also train these prefixes of the embedding: 64,128.")] = None,
-    lora: Annotated[int | None, typer.Option(help="Train low-rank updates of this rank; merged when saved.")] = None,
-    dropout: Annotated[float | None, typer.Option(help="Dropout probability, instead of the encoder's own.")] = None,
+    matryoshka: Annotated[
+        str | None,
+        _loss_option(help="Also train these prefixes of the embedding: 64,128."),
+    ] = None,
+    lora: Annotated[
+        int | None,
+        _trained_option(help="Train low-rank updates of this rank; merged when saved."),
+    ] = None,
+    dropout: Annotated[
+        float | None,
+        _trained_option(help="Dropout probability, instead of the encoder's own."),
+    ] = None,
     evaluate_on: Annotated[
-        str | None, typer.Option("--eval", help="Task to evaluate on, before and after; the best weights are kept.")
+        str | None,
+        _evaluation_option("--eval", help="Task to evaluate on, before and after; the best weights are kept."),
     ] = None,
-    eval_every: Annotated[int | None, typer.Option(help="Evaluate every N steps too.")] = None,
-    best_metric: Annotated[str | None, typer.Option(help="Metric that decides. Default: the task's main one.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after N evaluations without a better one.")] = None,
-    log_every: Annotated[int, typer.Option(help="Steps of a line in metrics.jsonl.")] = 10,
+    eval_every: Annotated[int | None, _evaluation_option(help="Evaluate every N steps too.")] = None,
+    best_metric: Annotated[
+        str | None, _evaluation_option(help="Metric that decides. Default: the task's main one.")
+    ] = None,
+    patience: Annotated[int | None, _evaluation_option(help="Stop after N evaluations without a better one.")] = None,
+    log_every: Annotated[int, _run_option(help="Steps of a line in metrics.jsonl.")] = 10,
     save_every: Annotated[
-        int | None, typer.Option(help="Steps between checkpoints. Default: --eval-every, else a tenth of the run.")
+        int | None,
+        _run_option(help="Steps between checkpoints. Default: --eval-every, else a tenth of the run."),
     ] = None,
-    keep_checkpoints: Annotated[int, typer.Option(help="Checkpoints to keep, besides the best.")] = 1,
+    keep_checkpoints: Annotated[int, _run_option(help="Checkpoints to keep, besides the best.")] = 1,
     device: DeviceOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in the output folder.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, print the plan, stop.")] = False,
+    overwrite: Annotated[bool, _run_option("--overwrite", help="Replace the run in the output folder.")] = False,
+    resume: Annotated[bool, _run_option("--resume", help="Go on from the last checkpoint.")] = False,
+    dry_run: Annotated[bool, _run_option("--dry-run", help="Check everything, print the plan, stop.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fine-tune an encoder with any similarity.

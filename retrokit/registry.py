@@ -65,7 +65,9 @@ class Param:
     def _range(self) -> str:
         if self.minimum is not None and self.maximum is not None:
             return f"{self.minimum:g} to {self.maximum:g}"
-        return f"at least {self.minimum:g}" if self.minimum is not None else f"at most {self.maximum:g}"
+        if self.minimum is not None:
+            return f"at least {self.minimum:g}"
+        return f"at most {self.maximum:g}" if self.maximum is not None else "a number"
 
     def describe(self) -> str:
         """``name=default`` or ``name=TYPE``, for help texts."""
@@ -246,24 +248,24 @@ class Registry:
             return text
         head, colon, rest = text.partition(":")
         self._scan()
-        bare = False
         if head not in self._entries:
             if self.fallback is None or not text:
                 raise UsageError(self.unknown(head))
-            if re.fullmatch(r"[A-Za-z0-9_-]+", text) and difflib.get_close_matches(text, self._entries, 1, 0.8):
+            name = re.split("[:,]", text, maxsplit=1)[0]
+            if self._resembles_a_name(name):
                 import os
 
-                if not os.path.exists(text):
+                if not os.path.exists(text) and not os.path.exists(name):
                     way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
-                    raise UsageError(f"{self.unknown(text)} ({way_out})")
-            head, rest, bare = self.fallback, text, True
+                    raise UsageError(f"{self.unknown(name)} ({way_out})")
+            head, rest = self.fallback, text
         entry = self._entries[head]
-        items = split_items(rest, text) if rest or (colon and bare) else []
-        if colon and not rest and not bare:
+        items = split_items(rest, text) if rest else []
+        if colon and not rest:
             raise UsageError(f"{text!r}: nothing after the colon")
-        return self._validated(entry, items, text, bare)
+        return self._validated(entry, items, text)
 
-    def _validated(self, entry: Entry, items: list[tuple[str | None, str]], text: str, bare: bool) -> Spec:
+    def _validated(self, entry: Entry, items: list[tuple[str | None, str]], text: str) -> Spec:
         params: dict[str, Value] = {}
         problems = []
         for index, (key, value) in enumerate(items):
@@ -294,7 +296,19 @@ class Registry:
         if problems:
             raise UsageError("; ".join(problems))
         given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]
-        return Spec(entry.name, given, entry.positional, bare)
+        return Spec(entry.name, given, entry.positional, self._may_be_bare(entry, given))
+
+    def _may_be_bare(self, entry: Entry, given: Mapping[str, Value]) -> bool:
+        """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""
+        if entry.name != self.fallback or entry.positional not in given:
+            return False
+        value = _text(given[entry.positional])
+        name = value.partition(":")[0]
+        return not (_NEEDS_QUOTES.search(value) or name in self._entries or self._resembles_a_name(name))
+
+    def _resembles_a_name(self, text: str) -> bool:
+        is_word = re.fullmatch(r"[A-Za-z0-9_-]+", text) is not None
+        return is_word and bool(difflib.get_close_matches(text, self._entries, 1, 0.8))
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters of ``spec``, defaults filled in."""

@@ -5,6 +5,8 @@ Factorable similarities cost one matrix product of prepared embeddings, whicheve
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -41,29 +43,35 @@ def top_k(
     Raises:
         UsageError: different dimensions, or k below 1.
     """
-    queries, documents = (torch.as_tensor(side) for side in (queries, documents))
+    queries, documents = _rows(queries), _rows(documents)
     if k < 1:
         raise UsageError(f"k must be at least 1, not {k}")
     if queries.shape[-1] != documents.shape[-1]:
         raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
+    dtype = torch.promote_types(queries.dtype, documents.dtype)
     k = min(k, len(documents))
-    similarity = similarity.to(device)
+    similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
     block = max(1, min(len(documents), SCORES_IN_MEMORY // QUERY_BLOCK))
     scores = np.empty((len(queries), k), dtype=np.float32)
     indices = np.empty((len(queries), k), dtype=np.int64)
     with progress("searching", len(queries), "queries") as advance:
         for start in range(0, len(queries), QUERY_BLOCK):
             rows = slice(start, start + QUERY_BLOCK)
-            prepared = similarity.prepare(queries[rows].to(device), "query")
+            prepared = similarity.prepare(queries[rows].to(device, dtype), "query")
             best: tuple[Tensor, Tensor] | None = None
             for offset in range(0, len(documents), block):
-                part = similarity.prepare(documents[offset : offset + block].to(device), "document")
+                part = similarity.prepare(documents[offset : offset + block].to(device, dtype), "document")
                 found = _best(similarity.kernel(prepared, part).float(), k)
                 best = _merged(best, (found[0], found[1] + offset), k)
             if best is not None:
                 scores[rows], indices[rows] = best[0].cpu().numpy(), best[1].cpu().numpy()
             advance(len(prepared))
     return scores, indices
+
+
+def _rows(embeddings: np.ndarray | Tensor) -> Tensor:
+    rows: Tensor = torch.atleast_2d(torch.as_tensor(embeddings))
+    return rows
 
 
 def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

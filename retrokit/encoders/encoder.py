@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit.encoders.engine import choose_precision, encode
 from retrokit.notices import notice
@@ -55,6 +56,9 @@ class Encoder:
     def max_length(self, role: Role) -> int | None:
         """Tokens of a text that count (special tokens and the prompt included); ``None``: all."""
         first = self.model[0]
+        if isinstance(first, StaticEmbedding):
+            truncation = first.tokenizer.truncation
+            return None if truncation is None else int(truncation["max_length"])
         own = getattr(first, "query_length" if role == "query" else "document_length", None)
         limit = own or self.model.max_seq_length
         return None if limit is None or limit == float("inf") else int(limit)
@@ -96,7 +100,7 @@ class Encoder:
         return digest.hexdigest()
 
     def _description(self) -> dict[str, Any]:
-        modules = [{"class": type(module).__name__, "config": _config(module)} for module in list(self.model)[1:]]
+        modules = [{"class": type(module).__name__, "config": _config(module)} for module in self.model]
         return {
             "architecture": _architecture(self.model),
             "modules": modules,

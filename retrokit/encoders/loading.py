@@ -59,6 +59,7 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
 def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
     source = _backend_tokenizer(_minilm_path() if tokenizer == "minilm" else tokenizer)
+    source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         table = StaticEmbedding(source, embedding_dim=dim)
@@ -291,10 +292,11 @@ def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_
         if max_length is not None:
             first.tokenizer.enable_truncation(max_length)
         return
+    limit = getattr(first.config, "max_position_embeddings", None)
+    for option, asked in (("max_length", max_length), ("query_max_length", query_max_length)):
+        if asked is not None and limit and 0 < limit < asked:
+            raise UsageError(f"{name}: {option}={asked} is more than the model's {limit} positions")
     if max_length is not None:
-        limit = getattr(first.config, "max_position_embeddings", None)
-        if limit and limit > 0 and max_length > limit:
-            raise UsageError(f"{name}: max_length={max_length} is more than the model's {limit} positions")
         loaded.max_seq_length = max_length
     if query_max_length is not None:
         first.query_length = query_max_length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -108,9 +109,12 @@ def parse_gate(text: str) -> tuple[str, float]:
     """
     metric, _, value = text.partition("=")
     try:
-        return metric, float(value)
+        least = float(value)
     except ValueError:
-        raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64") from None
+        least = math.nan
+    if not metric or not math.isfinite(least):
+        raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
+    return metric.strip(), least
 
 
 def check_gate_metrics(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> None:

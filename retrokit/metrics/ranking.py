@@ -39,49 +39,38 @@ def check_metric(name: str) -> str:
 def evaluate_run(qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRICS) -> dict[str, dict[str, float]]:
     """Scores per metric and query: ``{metric: {query: value}}``, for every query of ``qrels``.
 
-    Documents are ranked as trec_eval does: by score, equal scores by descending id. A query that ``run`` lacks counts
-    as 0. Grades of 0 and below are not relevant.
+    Documents are ranked as trec_eval does: by score in single precision, equal scores by descending id. A query that
+    ``run`` lacks counts as 0. Grades of 0 and below are not relevant.
 
     >>> scores = evaluate_run({"q": {"a": 1, "b": 0}}, {"q": {"a": 0.5, "b": 0.9}}, ["mrr@10", "accuracy@1"])
     >>> scores["mrr@10"], scores["accuracy@1"]
     ({'q': 0.5}, {'q': 0.0})
     """
-    wanted = [check_metric(name) for name in metrics]
-    results: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in wanted}
-    by_trec = {_trec_name(name): name for name in wanted if not name.startswith("mrr@")}
-    if by_trec:
-        measures = {measure.rpartition("_")[0] + "." + measure.rpartition("_")[2] for measure in by_trec}
-        _collect(results, qrels, run, measures, by_trec)
-    for name in wanted:
-        if name.startswith("mrr@"):
-            cutoff = int(name.partition("@")[2])
-            _collect(results, qrels, _cut(run, cutoff), {"recip_rank"}, {"recip_rank": name})
+    names = [check_metric(name) for name in metrics]
+    results: dict[str, dict[str, float]] = {name: dict.fromkeys(qrels, 0.0) for name in names}
+    if not names:
+        return results
+    # pytrec_eval refuses any numbers but Python's own.
+    plain = {q: {d: float(score) for d, score in found.items()} for q, found in run.items() if q in qrels and found}
+    measures = {_measure(name) for name in names}
+    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures)
+    for query, scores in evaluator.evaluate(plain).items():
+        for name, values in results.items():
+            values[query] = _value(name, scores)
     return results
 
 
-def _trec_name(name: str) -> str:
+def _measure(name: str) -> str:
     metric, _, cutoff = name.partition("@")
-    return f"{_TREC[metric]}_{cutoff}"
+    return "recip_rank" if metric == "mrr" else f"{_TREC[metric]}.{cutoff}"
 
 
-def _collect(
-    results: dict[str, dict[str, float]], qrels: Qrels, run: Run, measures: set[str], names: Mapping[str, str]
-) -> None:
-    # pytrec_eval refuses any numbers but Python's own.
-    plain = {q: {d: float(score) for d, score in found.items()} for q, found in run.items() if q in qrels and found}
-    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures)
-    for query, scores in evaluator.evaluate(plain).items():
-        for measure, name in names.items():
-            results[name][query] = scores[measure]
-
-
-def _cut(run: Run, cutoff: int) -> dict[str, dict[str, float]]:
-    return {query: dict(_ranked(found)[:cutoff]) for query, found in run.items()}
-
-
-def _ranked(found: Mapping[str, float]) -> list[tuple[str, float]]:
-    by_id = sorted(found.items(), key=lambda item: item[0], reverse=True)
-    return sorted(by_id, key=lambda item: item[1], reverse=True)
+def _value(name: str, scores: Mapping[str, float]) -> float:
+    metric, _, cutoff = name.partition("@")
+    if metric != "mrr":
+        return scores[f"{_TREC[metric]}_{cutoff}"]
+    reciprocal = scores["recip_rank"]
+    return reciprocal if reciprocal and round(1 / reciprocal) <= int(cutoff) else 0.0
 
 
 def mean(scores: Mapping[str, float]) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from retrokit.evaluation.comparison import SIGNIFICANCE, Comparison, Evaluation
 from retrokit.evaluation.result import Result
@@ -18,13 +20,13 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def evaluation_tables(evaluation: Evaluation, metrics: list[str]) -> list[Table]:
+def evaluation_tables(evaluation: Evaluation, metrics: list[str]) -> list[Group]:
     """A table per task: a row per result; below each value its difference from the first row, with p."""
-    tables = []
+    tables: list[Group] = []
     for task in dict.fromkeys(result.task for result in evaluation.results):
         rows = [result for result in evaluation.results if result.task == task]
         tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
-        table = Table(title=task, title_justify="left", caption=_caption(rows), caption_justify="left")
+        table = Table(title=task, title_justify="left")
         table.add_column("encoder", overflow="fold")
         table.add_column("similarity")
         for metric in metrics:
@@ -32,7 +34,7 @@ def evaluation_tables(evaluation: Evaluation, metrics: list[str]) -> list[Table]
         for i, result in enumerate(rows):
             cells = [_cell(result, metric, tests.get((result.name, metric)) if i else None) for metric in metrics]
             table.add_row(result.encoder, result.similarity, *cells)
-        tables.append(table)
+        tables.append(Group(table, Text(_caption(rows), style="dim")))
     return tables
 
 

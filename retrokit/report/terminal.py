@@ -19,7 +19,9 @@ PLAIN_WIDTH = 160  # columns of output that is no terminal, so that nothing is c
 def console(error: bool = False) -> Console:
     """A console on standard output or standard error."""
     stream = sys.stderr if error else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else PLAIN_WIDTH, highlight=False, soft_wrap=error)
+    width = None if stream.isatty() else PLAIN_WIDTH
+    # Names and paths are shown as they are: brackets are no markup, :name: is no picture.
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=error)
 
 
 class TerminalListener:
@@ -31,7 +33,7 @@ class TerminalListener:
 
     def notice(self, message: str) -> None:
         """Print one line."""
-        self.console.print(message, markup=False)
+        self.console.print(message)
 
     @contextmanager
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:

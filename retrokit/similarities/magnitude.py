@@ -56,7 +56,7 @@ class LearnedMagnitude(Similarity):
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         embeddings = as_rows(embeddings)
         logit = self.query_gamma_logit if role == "query" else self.document_gamma_logit
-        return embeddings / length(embeddings) ** torch.sigmoid(logit)
+        return embeddings / length(embeddings) ** torch.sigmoid(logit.to(embeddings.device))
 
     def statistics(self) -> dict[str, float]:
         return {

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
-import signal
-import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +23,7 @@ from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import FinetuneConfig
+from retrokit.training.interruption import interruptible
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
 from retrokit.training.model import build, describe_parameters, export, freeze_unused, load_trainable_state
 from retrokit.training.preflight import (
@@ -40,6 +35,7 @@ from retrokit.training.preflight import (
     source_counts,
     texts_of,
 )
+from retrokit.training.provenance import git_state, versions
 from retrokit.training.run_folder import RunFolder, saving
 from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
 
@@ -261,28 +257,9 @@ def _description(plan: Plan) -> dict[str, Any]:
         "scale": plan.preflight.scale,
         "identity": plan.identity,
         "data": plan.preflight.sources,
-        "versions": _versions(),
-        "git": _git_state(),
+        "versions": versions(),
+        "git": git_state(),
     }
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
-
-
-def _git_state() -> dict[str, Any] | None:
-    """Commit of the folder where the run was started, and whether it had changes; ``None`` outside of git."""
-    try:
-        ask = [
-            subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {"commit": ask[0], "changed": bool(ask[1])}
 
 
 def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[str, Any]) -> FinetuneTrainer:
@@ -365,7 +342,7 @@ def _train(plan: Plan, trainer: FinetuneTrainer, steps: int, checkpoint: Path | 
     trainer.args.max_steps = steps
     eval_every = (config.eval_every or steps) if plan.task else None
     save_every = config.save_every or config.eval_every or max(50, steps // 10)
-    with progress("training", steps, "steps") as advance, _interruptible() as stop:
+    with progress("training", steps, "steps") as advance, interruptible() as stop:
         conduct = Conduct(
             trainer,
             log_every=config.log_every,
@@ -385,28 +362,6 @@ def _train(plan: Plan, trainer: FinetuneTrainer, steps: int, checkpoint: Path | 
             notice(f"resuming at step {_step_of(checkpoint)} of {steps}")
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return conduct
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """While the block runs, Ctrl-C and SIGTERM ask for a stop after the current step; a second one stops at once."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: Any) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        notice("stopping after this step; once more to stop at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _finish(

@@ -1,0 +1,70 @@
+"""Encoders whose embeddings are given, and benchmark folders written by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import retrokit
+from retrokit.similarities.base import Similarity
+
+
+class GivenEncoder:
+    """Stands in for an encoder: what each text's embedding is, is given. Counts what it is asked for."""
+
+    def __init__(self, vectors: Mapping[str, Sequence[float]], spec: str = "given", similarity: str = "cosine") -> None:
+        self.vectors = vectors
+        self.spec = spec
+        self.similarity = retrokit.similarity(similarity)
+        self.device = torch.device("cpu")
+        self.dimension = len(next(iter(vectors.values())))
+        self.embedded: list[tuple[str, list[str], str]] = []
+        self.used_with: list[str] = []
+
+    def embed(self, texts: Sequence[str], role: str, precision: str = "auto") -> np.ndarray:
+        self.embedded.append((role, list(texts), precision))
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimension)
+
+    def use_with(self, similarity: Similarity) -> None:
+        self.used_with.append(similarity.spec)
+        similarity.check_dimension(self.dimension)
+
+    def fingerprint(self) -> str:
+        return "print"
+
+
+class _Hashed(dict[str, list[float]]):
+    def __init__(self, seed: int) -> None:
+        super().__init__({"": [1.0] * 8})
+        self.seed = seed
+
+    def __missing__(self, text: str) -> list[float]:
+        digest = hashlib.sha256(f"{self.seed} {text}".encode()).digest()
+        return np.random.default_rng(list(digest)).normal(size=8).tolist()
+
+
+def hashed(seed: int, device: str | None = None) -> GivenEncoder:
+    """An entry of the encoder registry: random embeddings of 8 dimensions that the text and the seed decide."""
+    return GivenEncoder(_Hashed(seed))
+
+
+def write_folder(
+    folder: Path,
+    documents: Mapping[str, str],
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    split: str = "test",
+) -> Path:
+    """A BEIR folder."""
+    (folder / "qrels").mkdir(parents=True)
+    for name, texts in (("corpus", documents), ("queries", queries)):
+        lines = [json.dumps({"_id": identifier, "text": text}) for identifier, text in texts.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    judged = [f"{query}\t{document}\t{grade}" for query, grades in qrels.items() for document, grade in grades.items()]
+    (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
+    return folder

@@ -1,0 +1,220 @@
+"""Several encoders, similarities and tasks at once; the gates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from retrokit import encoders
+from retrokit.errors import GateFailed, UsageError
+from retrokit.evaluation.comparison import (
+    SHOWN,
+    Evaluation,
+    check_gate_metrics,
+    check_gates,
+    compare,
+    evaluate,
+    parse_gate,
+)
+from retrokit.evaluation.result import Result
+from retrokit.registry import Entry, Param
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+
+@pytest.fixture(autouse=True)
+def _random_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("seed", int, required=True),), "seed")
+    monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return benchmark(tmp_path / "random", seed=0)
+
+
+def benchmark(folder: Path, seed: int) -> Path:
+    rng = np.random.default_rng(seed)
+    texts = sentences(70, seed=seed)
+    documents = {f"d{i}": text for i, text in enumerate(texts[:40])}
+    queries = {f"q{i}": text for i, text in enumerate(texts[40:])}
+    qrels = {query: {f"d{i}": 1 for i in rng.choice(40, 4, replace=False)} for query in queries}
+    return write_folder(folder, documents, queries, qrels)
+
+
+def test_differences_and_p_values_are_scipys(folder: Path) -> None:
+    found = evaluate(["hashed:1", "hashed:2"], [f"beir:{folder}"], ["cosine", "dot"])
+    assert [result.name for result in found.results] == [
+        *("hashed:1 cosine", "hashed:1 dot", "hashed:2 cosine", "hashed:2 dot"),
+    ]
+    by_name = {result.name: result for result in found.results}
+    assert {(c.result, c.metric) for c in found.comparisons} == {
+        (name, metric) for name in list(by_name)[1:] for metric in SHOWN
+    }
+    for comparison in found.comparisons:
+        assert comparison.baseline == "hashed:1 cosine"
+        queries = list(by_name[comparison.result].per_query[comparison.metric])
+        assert len(queries) == 30
+        a, b = (
+            [by_name[name].per_query[comparison.metric][query] for query in queries]
+            for name in (comparison.baseline, comparison.result)
+        )
+        difference = np.mean(b) - np.mean(a)
+        assert comparison.test.difference == pytest.approx(difference, abs=1e-12)
+        means = [by_name[name].metrics[comparison.metric] for name in (comparison.baseline, comparison.result)]
+        assert comparison.test.difference == pytest.approx(means[1] - means[0], abs=1e-12)
+        if comparison.metric != "recall@100":  # all 40 documents are found: no difference anywhere
+            assert comparison.test.p == pytest.approx(stats.ttest_rel(b, a).pvalue)
+        else:
+            assert (comparison.test.difference, comparison.test.p) == (0.0, 1.0)
+    plain = [comparison.to_json() for comparison in found.comparisons]
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert set(plain[0]) == {"task", "metric", "baseline", "result", "test"}
+    assert plain[0]["test"]["p"] == found.comparisons[0].test.p
+
+
+def test_each_task_has_its_own_baseline(tmp_path: Path, folder: Path) -> None:
+    other = benchmark(tmp_path / "other", seed=1)
+    specs = [f"beir:{folder}", f"beir:{other}"]
+    found = evaluate(["hashed:1", "hashed:2"], specs, metrics=["mrr@10"])
+    assert [(result.task, result.encoder) for result in found.results] == [
+        (spec, encoder) for spec in specs for encoder in ("hashed:1", "hashed:2")
+    ]
+    assert [(c.task, c.metric, c.result) for c in found.comparisons] == [
+        (spec, metric, "hashed:2 cosine") for spec in specs for metric in ("ndcg@10", "mrr@10")
+    ]
+    assert [list(result.metrics) for result in found.results] == [["ndcg@10", "mrr@10"]] * 4
+    assert {found.main_metric(spec) for spec in specs} == {"ndcg@10"}
+    assert len({result.metrics["ndcg@10"] for result in found.results}) == 4
+
+
+def test_all_wrong_names_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        evaluate(["hased:1", "hashed:x"], ["bier:x", f"beir:{tmp_path}"], ["cosin", "sfs", "dot"])
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    for line, part in zip(
+        lines,
+        (
+            "unknown encoder 'hased'",
+            "hashed:x: seed=x is not a whole number",
+            "unknown task 'bier' (did you mean beir?)",
+            "unknown similarity 'cosin' (did you mean cosine?)",
+            "sfs: sfs needs size",
+        ),
+        strict=True,
+    ):
+        assert part in line
+
+
+def test_wrong_metrics_are_found_before_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.evaluation.fakes.hashed", None)  # making an encoder would fail
+    with pytest.raises(UsageError, match="unknown metric 'ndgc@10'"):
+        evaluate(["hashed:1"], [f"beir:{folder}"], metrics=["ndgc@10"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ndcg@10=0.64", ("ndcg@10", 0.64)),
+        ("mrr@3=1", ("mrr@3", 1.0)),
+        ("recall@5=.5", ("recall@5", 0.5)),
+        ("recall@5 = 0.5", ("recall@5", 0.5)),
+    ],
+)
+def test_parse_gate(text: str, expected: tuple[str, float]) -> None:
+    assert parse_gate(text) == expected
+
+
+@pytest.mark.parametrize("text", ["ndcg@10", "ndcg@10=", "ndcg@10=high", "=0.5", "", "ndcg@10=nan", "ndcg@10=inf"])
+def test_gates_of_another_form(text: str) -> None:
+    with pytest.raises(UsageError, match=r"expected METRIC=VALUE, as in ndcg@10=0\.64"):
+        parse_gate(text)
+
+
+def result(encoder: str, values: np.ndarray, others: np.ndarray | None = None, task: str = "beir:x") -> Result:
+    columns = {"ndcg@10": values, "mrr@10": values if others is None else others}
+    per_query = {name: {f"q{i}": float(v) for i, v in enumerate(column)} for name, column in columns.items()}
+    return Result(
+        encoder=encoder,
+        similarity="cosine",
+        task=task,
+        main_metric="ndcg@10",
+        metrics={name: float(np.mean(column)) for name, column in columns.items()},
+        per_query=per_query,
+        counts={"queries": len(values), "documents": 1},
+        norms={},
+        configuration={},
+    )
+
+
+def evaluation(*results: Result) -> Evaluation:
+    return Evaluation(list(results), compare(results, ["mrr@10"]))
+
+
+RNG = np.random.default_rng(3)
+BASE = RNG.uniform(0.3, 0.9, 60)
+MUCH_WORSE = BASE - 0.2 + RNG.normal(0, 0.05, 60)
+NOISY_WORSE = BASE - 0.01 + RNG.normal(0, 0.3, 60)
+
+
+def test_fail_under() -> None:
+    found = evaluation(result("one", np.array([0.5, 0.7])), result("two", np.array([0.5, 0.6])))
+    check_gates(found, [("ndcg@10", 0.55), ("mrr@10", 0.1)], False)
+    check_gates(found, [], False)
+    with pytest.raises(GateFailed) as caught:
+        check_gates(found, [("ndcg@10", 0.58), ("mrr@10", 0.61)], False)
+    assert str(caught.value).splitlines() == [
+        "one cosine on beir:x: mrr@10 = 0.6000 is under 0.61",
+        "two cosine on beir:x: ndcg@10 = 0.5500 is under 0.58",
+        "two cosine on beir:x: mrr@10 = 0.5500 is under 0.61",
+    ]
+
+
+def test_fail_if_worse_only_where_it_is_significant() -> None:
+    worse = evaluation(result("base", BASE), result("new", MUCH_WORSE))
+    assert worse.comparisons[0].significantly_worse
+    check_gates(worse, [], False)
+    with pytest.raises(GateFailed, match=r"^new cosine on beir:x: ndcg@10 is 0\.\d{4} worse than base cosine \(p = "):
+        check_gates(worse, [], True)
+    noise = evaluation(result("base", BASE), result("new", NOISY_WORSE))
+    assert noise.comparisons[0].test.difference < 0
+    assert noise.comparisons[0].test.p > 0.05
+    check_gates(noise, [], True)
+
+
+def test_fail_if_worse_does_not_mind_what_is_better_or_equal() -> None:
+    better = evaluation(result("base", MUCH_WORSE), result("new", BASE), result("same", MUCH_WORSE))
+    assert better.comparisons[0].test.p < 0.05
+    check_gates(better, [], True)
+
+
+def test_fail_if_worse_looks_at_the_main_metric_alone() -> None:
+    found = evaluation(result("base", BASE, BASE), result("new", NOISY_WORSE, MUCH_WORSE))
+    assert [c.metric for c in found.comparisons if c.significantly_worse] == ["mrr@10"]
+    check_gates(found, [], True)
+
+
+def test_fail_if_worse_looks_at_every_task() -> None:
+    found = evaluation(
+        result("base", BASE),
+        result("new", BASE),
+        result("base", BASE, task="beir:y"),
+        result("new", MUCH_WORSE, task="beir:y"),
+    )
+    with pytest.raises(GateFailed) as caught:
+        check_gates(found, [("ndcg@10", 0.99)], True)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 5
+    assert lines[-1].startswith("new cosine on beir:y: ndcg@10 is 0.")
+
+
+def test_a_gate_on_a_metric_that_was_not_computed() -> None:
+    found = evaluation(result("one", BASE))
+    check_gate_metrics(found, [("ndcg@10", 0.5), ("mrr@10", 0.5)])
+    with pytest.raises(UsageError, match=r"--fail-under map@5: beir:x gives ndcg@10, mrr@10"):
+        check_gate_metrics(found, [("ndcg@10", 0.5), ("map@5", 0.5)])

@@ -1,0 +1,263 @@
+"""The retrieval task on a benchmark that can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import retrokit
+from retrokit.data.beir import read_beir
+from retrokit.data.trec import read_run
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.result import Result
+from retrokit.evaluation.retrieval import Retrieval, norm_statistics, save_runs
+from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
+from tests.evaluation.fakes import GivenEncoder, write_folder
+
+VECTORS = {
+    "first": [1, 0, 0, 0],
+    "second": [0, 2, 0, 0],
+    "A": [4, 3, 0, 0],
+    "B": [1, 0, 0, 0],
+    "C": [0, 1, 0, 0],
+    "D": [0, 0, 0, 5],
+}
+DOCUMENTS = {"a": "A", "b": "B", "c": "C", "d": "D"}
+QUERIES = {"q1": "first", "q2": "second"}
+QRELS = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2, "a": 1}}
+SECOND = 1 / math.log2(3)  # the discount of rank 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "hand", DOCUMENTS, QUERIES, QRELS)
+
+
+def evaluate(folder: Path, similarities: Sequence[str], encoder: GivenEncoder | None = None, **options) -> list[Result]:
+    task = tasks.create(f"beir:{folder}")
+    return task.evaluate(encoder or GivenEncoder(VECTORS), [retrokit.similarity(s) for s in similarities], **options)
+
+
+def test_values_by_hand(folder: Path) -> None:
+    cosine, dot, qnorm = evaluate(folder, ["cosine", "dot", "qnorm"])
+    # cosine: q1 b 1, a 0.8, then d and c at 0; q2 c 1, a 0.6, then d and b at 0
+    assert cosine.per_query["ndcg@10"] == pytest.approx({"q1": SECOND, "q2": 1.0})
+    assert cosine.metrics["ndcg@10"] == pytest.approx((SECOND + 1) / 2)
+    assert cosine.metrics["mrr@10"] == pytest.approx((1 / 2 + 1) / 2)
+    assert cosine.metrics["recall@1"] == pytest.approx((0 + 1 / 2) / 2)
+    assert cosine.metrics["map@100"] == pytest.approx((1 / 2 + 1) / 2)
+    assert [list(ranked) for ranked in cosine.run.values()] == [["b", "a", "d", "c"], ["c", "a", "d", "b"]]
+    assert cosine.run["q1"] == pytest.approx({"b": 1, "a": 0.8, "d": 0, "c": 0})
+    # dot: q1 a 4, b 1; q2 a 6, c 2
+    ideal = 2 + SECOND
+    assert dot.per_query["ndcg@10"] == pytest.approx({"q1": 1.0, "q2": (1 + 2 * SECOND) / ideal})
+    assert dot.run["q2"] == pytest.approx({"a": 6, "c": 2, "d": 0, "b": 0})
+    assert qnorm.run["q2"] == pytest.approx({"a": 3, "c": 1, "d": 0, "b": 0})
+    assert qnorm.metrics == dot.metrics != cosine.metrics
+
+
+def test_what_a_result_says(folder: Path) -> None:
+    encoder = GivenEncoder(VECTORS)
+    cosine, learned = evaluate(folder, ["cosine", "learn:document=0.25"], encoder, precision="fp32")
+    assert (cosine.encoder, cosine.similarity, cosine.task) == ("given", "cosine", f"beir:{folder}")
+    assert (cosine.main_metric, cosine.name, learned.name) == ("ndcg@10", "given cosine", "given learn:document=0.25")
+    assert tuple(cosine.metrics) == DEFAULT_METRICS
+    assert set(cosine.per_query) == set(DEFAULT_METRICS)
+    assert cosine.counts["queries"] == 2
+    assert cosine.norms == pytest.approx(
+        {
+            **{"query_norm_mean": 1.5, "query_norm_std": 0.5, "query_norm_cv": 1 / 3},
+            **{"document_norm_mean": 3.0, "document_norm_std": 2.0, "document_norm_cv": 2 / 3},
+        }
+    )
+    expected = {"precision": "float32", "device": "cpu", "dims": 4, "fingerprint": "print"}
+    assert {key: cosine.configuration[key] for key in expected} == expected
+    assert cosine.configuration["retrokit"] == retrokit.__version__
+    assert "gamma_document" not in cosine.configuration
+    assert learned.configuration["gamma_document"] == pytest.approx(0.25)
+
+
+def test_several_similarities_share_one_encoding(folder: Path) -> None:
+    encoder = GivenEncoder(VECTORS)
+    results = evaluate(folder, ["cosine", "dot", "l2", "sfs:2"], encoder, precision="fp32")
+    assert [result.similarity for result in results] == ["cosine", "dot", "l2", "sfs:2"]
+    assert [(role, sorted(texts), precision) for role, texts, precision in encoder.embedded] == [
+        ("query", ["first", "second"], "fp32"),
+        ("document", ["A", "B", "C", "D"], "fp32"),
+    ]
+    assert encoder.used_with == ["cosine", "dot", "l2", "sfs:2"]
+
+
+def test_json_is_strict(folder: Path) -> None:
+    (result,) = evaluate(folder, ["learn"])
+    plain = result.to_json()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert "per_query" not in plain
+    assert "run" not in plain
+    full = result.to_json(with_queries=True)
+    assert json.loads(json.dumps(full, allow_nan=False)) == {**plain, "per_query": result.per_query}
+    assert full["per_query"]["mrr@10"] == {"q1": 1.0, "q2": 1.0}
+
+
+def test_chosen_metrics(folder: Path) -> None:
+    (result,) = evaluate(folder, ["cosine"], metrics=["recall@1", "precision@3"])
+    # the main one is always there
+    assert list(result.metrics) == ["ndcg@10", "recall@1", "precision@3"]
+    assert result.metrics["precision@3"] == pytest.approx((1 / 3 + 2 / 3) / 2)
+
+
+def test_the_first_dimensions(folder: Path) -> None:
+    (result,) = evaluate(folder, ["dot"], dims=1)
+    # q2 has nothing left: every document scores 0 and ranks by descending id
+    assert result.run["q2"] == {"d": 0.0, "c": 0.0, "b": 0.0, "a": 0.0}
+    fourth = 1 / math.log2(5)
+    assert result.per_query["ndcg@10"] == pytest.approx({"q1": 1.0, "q2": (2 * SECOND + fourth) / (2 + SECOND)})
+    assert result.configuration["dims"] == 1
+    assert result.norms["query_norm_mean"] == 0.5
+    (whole,) = evaluate(folder, ["dot"], dims=4)
+    assert whole.metrics == evaluate(folder, ["dot"])[0].metrics != result.metrics
+
+
+@pytest.mark.parametrize(
+    ("similarity", "dims", "problem"),
+    [
+        ("cosine", 0, "--dims 0: given has 4 dimensions"),
+        ("cosine", 5, "--dims 5: given has 4 dimensions"),
+        ("sfs:2", 3, "size 2 does not divide 3; sizes that do: 1, 3"),
+        ("sfs:2,dims=4", 2, "dims=4 is more than the embedding's 2 dimensions"),
+        ("sfs:3", None, "size 3 does not divide 4; sizes that do: 1, 2, 4"),
+    ],
+)
+def test_dims_that_do_not_fit(folder: Path, similarity: str, dims: int | None, problem: str) -> None:
+    encoder = GivenEncoder(VECTORS)
+    with pytest.raises(UsageError, match=problem):
+        evaluate(folder, ["cosine", similarity], encoder, dims=dims)
+    assert encoder.embedded == []  # found before the work
+
+
+def test_dims_count_in_fragments(folder: Path) -> None:
+    first, second = evaluate(folder, ["sfs:2", "dot"], dims=2)
+    # one fragment of two dimensions: its cosine
+    assert first.run["q1"] == pytest.approx({"b": 1, "a": 0.8, "d": 0, "c": 0})
+    assert second.run["q1"] == pytest.approx({"a": 4, "b": 1, "d": 0, "c": 0})
+
+
+def test_a_document_with_the_querys_own_id(tmp_path: Path) -> None:
+    documents = {f"d{i:02}": f"D{i}" for i in range(12)} | {"q": "Q"}
+    vectors = {f"D{i}": [1.0, i] for i in range(12)} | {"Q": [1, 0], "question": [1, 0]}
+    folder = write_folder(tmp_path / "same", documents, {"q": "question"}, {"q": {"d00": 1, "d01": 1}})
+    (kept,) = evaluate(folder, ["cosine"], GivenEncoder(vectors), metrics=["ndcg@10"])
+    assert list(kept.run["q"])[:3] == ["q", "d00", "d01"]
+    assert len(kept.run["q"]) == 10
+    assert kept.metrics["ndcg@10"] == pytest.approx((SECOND + 1 / 2) / (1 + SECOND))
+    task = tasks.create(f"beir:{folder},ignore_identical_ids=true")
+    (dropped,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("cosine")], metrics=["ndcg@10"])
+    assert list(dropped.run["q"]) == [f"d{i:02}" for i in range(10)]  # still ten
+    assert dropped.metrics["ndcg@10"] == 1.0
+    assert dropped.task == f"beir:{folder},ignore_identical_ids=true"
+    assert "1 queries share their id with a document" in tasks.create(f"beir:{folder}").describe()
+    assert "share" not in task.describe()
+
+
+def test_describe_counts(tmp_path: Path, folder: Path) -> None:
+    assert tasks.create(f"beir:{folder}").describe() == "hand (test): 2 queries, 4 documents, 4 judgements"
+    odd = write_folder(
+        tmp_path / "odd",
+        {"a": "A", "b": "", "c": " "},
+        {"q1": "first", "q2": "second", "q3": "third"},
+        {"q1": {"a": 0, "b": -1}, "q2": {"c": 1}},
+        split="dev",
+    )
+    assert tasks.create(f"beir:{odd},split=dev").describe() == (
+        "odd (dev): 2 queries, 3 documents, 3 judgements; 1 queries without judgements, left out; 1 queries with no "
+        "relevant document, counted as 0; 2 documents without text, kept as empty"
+    )
+
+
+def test_a_query_without_a_relevant_document_counts_as_zero(tmp_path: Path) -> None:
+    qrels = {"q1": {"b": 1}, "q2": {"a": 0}}
+    folder = write_folder(tmp_path / "none", DOCUMENTS, QUERIES, qrels)
+    (result,) = evaluate(folder, ["cosine"])
+    assert result.per_query["ndcg@10"] == {"q1": 1.0, "q2": 0.0}
+    assert result.metrics["ndcg@10"] == 0.5
+
+
+def test_equal_scores_rank_by_descending_id_at_the_cut_too(tmp_path: Path) -> None:
+    documents = {str(i): f"D{i}" for i in range(30)}
+    vectors = {f"D{i}": [1, 1] for i in range(30)} | {"question": [1, 0]}
+    folder = write_folder(tmp_path / "ties", documents, {"q": "question"}, {"q": {"9": 1, "10": 1}})
+    (result,) = evaluate(folder, ["dot"], GivenEncoder(vectors), metrics=["recall@10", "mrr@10"])
+    assert list(result.run["q"]) == sorted(documents, reverse=True)[:10]
+    assert result.metrics["mrr@10"] == 1.0
+    assert result.metrics["recall@10"] == 0.5
+
+
+def test_unknown_metrics() -> None:
+    task = Retrieval.__new__(Retrieval)
+    task.check_metrics(["ndcg@10", "mrr@3"])
+    with pytest.raises(UsageError, match=r"unknown metric 'ndgc@10' \(did you mean ndcg@10\?\)"):
+        task.check_metrics(["mrr@3", "ndgc@10"])
+
+
+def test_norm_statistics() -> None:
+    found = norm_statistics(np.array([[3, 4], [0, 1]], dtype=np.float32), "query")
+    assert found == pytest.approx({"query_norm_mean": 3, "query_norm_std": 2, "query_norm_cv": 2 / 3})
+    assert set(norm_statistics(np.zeros((2, 3), dtype=np.float32), "document").values()) == {0.0}
+    assert set(norm_statistics(np.zeros((0, 3), dtype=np.float32), "document").values()) == {0.0}
+    # squares that single precision cannot hold
+    assert norm_statistics(np.full((1, 4), 1e30, dtype=np.float32), "q")["q_norm_mean"] == pytest.approx(2e30)
+
+
+def assert_same_metrics(path: Path, folder: Path, result: Result) -> None:
+    again = evaluate_run(read_beir(folder).qrels, read_run(path))
+    assert {name: mean(scores) for name, scores in again.items()} == result.metrics
+
+
+def test_saved_run(folder: Path, tmp_path: Path) -> None:
+    results = evaluate(folder, ["cosine"])
+    path = tmp_path / "run.trec"
+    save_runs(results, str(path))
+    assert read_run(path) == results[0].run
+    assert_same_metrics(path, folder, results[0])
+    assert path.read_text().splitlines()[0] == "q1 Q0 b 1 1.0 retrokit"
+    save_runs(results, str(path))  # a file may be replaced
+    target = tmp_path / "existing"
+    target.mkdir()
+    save_runs(results, str(target))
+    (written,) = target.iterdir()
+    assert read_run(written) == results[0].run
+
+
+def test_saved_runs(folder: Path, tmp_path: Path) -> None:
+    results = evaluate(folder, ["cosine", "sfs:2,base=l2", "dot"])
+    target = tmp_path / "deep" / "runs"
+    save_runs(results, str(target))
+    names = sorted(path.name for path in target.iterdir())
+    starts = ["given-cosine-beir_", "given-dot-beir_", "given-sfs_2_base=l2-beir_"]
+    assert len(names) == 3
+    assert all(name.startswith(start) for name, start in zip(names, starts, strict=True))
+    assert all(name.endswith("_hand.trec") for name in names)
+    for result in results:
+        (path,) = [target / name for name in names if name.startswith(f"given-{result.similarity[:3]}")]
+        assert read_run(path) == result.run
+        assert_same_metrics(path, folder, result)
+
+
+def test_runs_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:
+    results = evaluate(folder, ["cosine", "dot"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file: could not be written"):
+        save_runs(results, str(tmp_path / "file"))
+    with pytest.raises(DataError, match=r"could not be written"):
+        save_runs(results[:1], str(tmp_path / "missing" / "run.trec"))
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: does not exist; expected a BEIR folder"):
+        tasks.create(f"beir:{tmp_path / 'nowhere'}")

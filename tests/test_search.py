@@ -1,0 +1,213 @@
+"""Exact search against a brute-force ranking of scores that NumPy computes from the formulas."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit import search
+from retrokit.errors import UsageError
+from retrokit.search import top_k
+
+
+def norm(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x**2).sum(-1, keepdims=True))
+
+
+def fragments(x: np.ndarray) -> np.ndarray:
+    return x.reshape(len(x), -1, 4)
+
+
+def by_fragment(q: np.ndarray, d: np.ndarray, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    pairs = zip(fragments(q).swapaxes(0, 1), fragments(d).swapaxes(0, 1), strict=True)
+    return np.mean([score(a, b) for a, b in pairs], axis=0)
+
+
+def cosine(q: np.ndarray, d: np.ndarray) -> np.ndarray:
+    return (q @ d.T) / norm(q) / norm(d).T
+
+
+def dot(q: np.ndarray, d: np.ndarray) -> np.ndarray:
+    return q @ d.T
+
+
+def l2(q: np.ndarray, d: np.ndarray) -> np.ndarray:
+    return -np.sqrt(((q[:, None] - d[None]) ** 2).sum(-1))
+
+
+def l1(q: np.ndarray, d: np.ndarray) -> np.ndarray:
+    return -np.abs(q[:, None] - d[None]).sum(-1)
+
+
+FORMULAS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "cosine": cosine,
+    "dot": dot,
+    "qnorm": lambda q, d: (q @ d.T) / norm(q),
+    "dnorm": lambda q, d: (q @ d.T) / norm(d).T,
+    "learn": lambda q, d: (q @ d.T) / norm(q) ** 0.5 / norm(d).T ** 0.5,
+    "learn:query=0.25,document=0.75": lambda q, d: (q @ d.T) / norm(q) ** 0.25 / norm(d).T ** 0.75,
+    "sfs:4": lambda q, d: by_fragment(q, d, cosine),
+    "sfs:4,base=dot": lambda q, d: by_fragment(q, d, dot),
+    "sfs:4,base=l2": lambda q, d: by_fragment(q, d, l2),
+    "sfs:4,base=l1": lambda q, d: by_fragment(q, d, l1),
+    "sfs:4,dims=8": lambda q, d: by_fragment(q[:, :8], d[:, :8], cosine),
+    "l2": l2,
+    "l1": l1,
+}
+
+
+def embeddings(queries: int = 7, documents: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.uniform(0.2, 5, (documents, 1))
+    return (
+        rng.normal(size=(queries, 16)).astype(np.float32),
+        (lengths * rng.normal(size=(documents, 16))).astype(np.float32),
+    )
+
+
+def assert_is_ranking(scores: np.ndarray, indices: np.ndarray, exact: np.ndarray, k: int) -> None:
+    """The k best of each row of ``exact``, where near ties may fall either way."""
+    assert scores.shape == indices.shape == (len(exact), k)
+    assert (scores.dtype, indices.dtype) == (np.float32, np.int64)
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
+    best = np.take_along_axis(exact, order, axis=1)
+    np.testing.assert_allclose(scores, best, atol=2e-5, rtol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(exact, indices, axis=1), best, atol=2e-5, rtol=1e-5)
+    assert all(len(set(row)) == k for row in indices.tolist())
+    assert (indices == order).mean() > 0.97
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("spec", FORMULAS)
+@pytest.mark.parametrize("k", [1, 10, 60])
+def test_equals_brute_force(spec: str, k: int) -> None:
+    queries, documents = embeddings()
+    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
+    assert_is_ranking(*top_k(retrokit.similarity(spec), queries, documents, k), exact, k)
+
+
+@pytest.mark.parametrize("spec", FORMULAS)
+@pytest.mark.parametrize("block", [1, 7, 59])
+def test_blocks_give_what_one_block_gives(monkeypatch: pytest.MonkeyPatch, spec: str, block: int) -> None:
+    queries, documents = embeddings()
+    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
+    monkeypatch.setattr(search, "QUERY_BLOCK", 3)
+    monkeypatch.setattr(search, "SCORES_IN_MEMORY", 3 * block)
+    assert_is_ranking(*top_k(retrokit.similarity(spec), queries, documents, 10), exact, 10)
+
+
+TIED = ["dot", "l2", "l1", "sfs:4,base=dot", "sfs:4,base=l1"]  # exact on small whole numbers
+
+
+@pytest.mark.parametrize("spec", TIED)
+@pytest.mark.parametrize("k", [1, 2, 5, 13, 40])
+@pytest.mark.parametrize(("query_block", "block"), [(256, 100_000), (2, 7), (2, 1), (1, 39)])
+def test_ties_go_to_the_lower_index(
+    monkeypatch: pytest.MonkeyPatch, spec: str, k: int, query_block: int, block: int
+) -> None:
+    rng = np.random.default_rng(5)
+    queries = rng.integers(-1, 2, (5, 16)).astype(np.float32)
+    documents = rng.integers(-1, 2, (40, 16)).astype(np.float32)
+    documents[20:] = documents[rng.integers(0, 20, 20)]  # every second one stands twice
+    monkeypatch.setattr(search, "QUERY_BLOCK", query_block)
+    monkeypatch.setattr(search, "SCORES_IN_MEMORY", query_block * block)
+    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
+    assert all(len(set(row)) < 20 for row in exact.round(9).tolist())  # ties there are
+    scores, indices = top_k(retrokit.similarity(spec), queries, documents, k)
+    order = np.argsort(-exact.round(9), axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, order, axis=1), atol=1e-5)
+
+
+@pytest.mark.parametrize("block", [3, 100_000])
+def test_all_documents_equal(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(search, "QUERY_BLOCK", 2)
+    monkeypatch.setattr(search, "SCORES_IN_MEMORY", 2 * block)
+    scores, indices = top_k(retrokit.similarity("dot"), np.eye(3, dtype=np.float32), np.ones((10, 3)), 4)
+    np.testing.assert_array_equal(indices, [[0, 1, 2, 3]] * 3)
+    np.testing.assert_array_equal(scores, np.ones((3, 4)))
+
+
+def test_k_beyond_the_documents() -> None:
+    queries, documents = embeddings(2, 5)
+    scores, indices = top_k(retrokit.similarity("cosine"), queries, documents, 1000)
+    assert scores.shape == (2, 5)
+    assert [sorted(row) for row in indices.tolist()] == [[0, 1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize("spec", ["cosine", "l2", "sfs:4,base=l2"])
+@pytest.mark.parametrize(("queries", "documents", "shape"), [(0, 5, (0, 3)), (4, 0, (4, 0)), (0, 0, (0, 0))])
+def test_nothing_to_search(spec: str, queries: int, documents: int, shape: tuple[int, int]) -> None:
+    q, d = embeddings(queries, documents)
+    scores, indices = top_k(retrokit.similarity(spec), q, d, 3)
+    assert scores.shape == indices.shape == shape
+    assert (scores.dtype, indices.dtype) == (np.float32, np.int64)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_k_below_one(k: int) -> None:
+    with pytest.raises(UsageError, match=rf"k must be at least 1, not {k}"):
+        top_k(retrokit.similarity("dot"), *embeddings(), k)
+
+
+def test_different_dimensions() -> None:
+    with pytest.raises(UsageError, match="queries have 8 dimensions, documents 16"):
+        top_k(retrokit.similarity("dot"), np.ones((2, 8)), np.ones((3, 16)), 1)
+
+
+def test_a_similarity_that_does_not_fit() -> None:
+    with pytest.raises(UsageError, match="size 5 does not divide 16"):
+        top_k(retrokit.similarity("sfs:5"), *embeddings(), 1)
+
+
+@pytest.mark.parametrize(
+    "kind", ["torch", "torch with gradients", "float64", "float32 and float64", "one query as a vector"]
+)
+def test_inputs_of_any_kind(kind: str) -> None:
+    queries, documents = embeddings()
+    expected = top_k(retrokit.similarity("learn"), queries, documents, 10)
+    inputs: tuple[object, object] = (queries, documents)
+    if kind == "one query as a vector":
+        inputs, expected = (queries[0], documents), (expected[0][:1], expected[1][:1])
+    elif kind == "float32 and float64":
+        inputs = (queries, documents.astype(np.float64))
+    elif kind == "float64":
+        inputs = (queries.astype(np.float64), documents.astype(np.float64))
+    else:
+        wanted = kind == "torch with gradients"
+        inputs = tuple(torch.from_numpy(side).clone().requires_grad_(wanted) for side in (queries, documents))
+    scores, indices = top_k(retrokit.similarity("learn"), *inputs, 10)  # type: ignore[arg-type]
+    np.testing.assert_allclose(scores, expected[0], rtol=1e-5)
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+def test_the_similarity_is_left_as_it_was() -> None:
+    similarity = retrokit.similarity("learn")
+    before = copy.deepcopy(similarity.state_dict())
+    # A device without memory: the search breaks off after the similarity was brought there.
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        top_k(similarity, *embeddings(), 3, device="meta")
+    assert {parameter.device.type for parameter in similarity.parameters()} == {"cpu"}
+    top_k(similarity, *embeddings(), 3)
+    assert all(parameter.grad is None for parameter in similarity.parameters())
+    assert similarity.state_dict() == before
+    # and what it learns can still be learned
+    q, d = (torch.from_numpy(side) for side in embeddings())
+    similarity.score(q, d).sum().backward()
+    assert all(parameter.grad is not None for parameter in similarity.parameters())
+
+
+def test_only_the_documents_magnitude_decides_a_ranking() -> None:
+    """MAG, Propositions 4.1 and S.2."""
+    queries, documents = embeddings(20)
+    specs = ("dot", "qnorm", "dnorm", "cosine", "learn:query=0.1,document=0.3", "learn:query=0.9,document=0.3")
+    ranked = {spec: top_k(retrokit.similarity(spec), queries, documents, 5)[1] for spec in specs}
+    for one, other in zip(specs[::2], specs[1::2], strict=True):
+        np.testing.assert_array_equal(ranked[one], ranked[other])
+    assert (ranked["dot"] != ranked["cosine"]).any()
+    assert (ranked["dot"] != ranked[specs[-1]]).any()
