@@ -78,6 +78,7 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
             with no_progress_bars():
                 AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
             made = _load(folder, device)
+            _take_off_last(made, Prepare)
             for module in list(made)[1:]:
                 for part in module.modules():
                     if hasattr(part, "reset_parameters"):
@@ -184,18 +185,18 @@ def _backend_tokenizer(source: str) -> Any:
 
 
 def _copy_without_weights(source: str, target: Path) -> None:
+    """Copy a model's folder without the transformer's weights; what follows it needs its own to be loaded at all."""
     weights = ("*.safetensors", "*.bin", "*.h5", "*.msgpack", "*.onnx", "*.ot", "*.index.json")
     if Path(source).is_dir():
+        top = shutil.ignore_patterns(*weights, "checkpoints", "onnx", "openvino")
         shutil.copytree(
-            source,
-            target,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns(*weights, "checkpoints", "onnx", "openvino"),
+            source, target, dirs_exist_ok=True, ignore=lambda at, names: top(at, names) if at == source else set()
         )
         return
     from huggingface_hub import snapshot_download
 
     snapshot_download(source, local_dir=target, ignore_patterns=list(weights))
+    snapshot_download(source, local_dir=target, allow_patterns=["[1-9]_*/*.safetensors", "[1-9]_*/*.bin"])
 
 
 def _finish(

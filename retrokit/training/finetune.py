@@ -240,7 +240,10 @@ def _inspect(
 
 
 def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:
-    return choose_precision(config.precision, device)
+    precision = choose_precision(config.precision, device)
+    if precision == torch.float16 and device.type == "cpu" and not torch.cuda.is_available():
+        raise UsageError("--precision fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
+    return precision
 
 
 def _step_of(checkpoint: Path | None) -> int:

@@ -428,6 +428,7 @@ def test_a_run_trained_further_keeps_what_its_similarity_learned(tiny_bert, pair
         ({"freeze": "all-but:0"}, "is left to train"),
         ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
         ({"patience": 2}, "--patience needs"),
+        ({"precision": "fp16"}, "--precision fp16 needs a GPU"),
         ({"matryoshka": (32,)}, "has 16 dimensions"),
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
         ({"lr": -1.0}, "--lr -1.0 must be above 0"),

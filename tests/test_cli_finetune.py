@@ -1,0 +1,139 @@
+"""`retrokit finetune` as typed: pipes, the plan, exit codes and messages."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import retrokit
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from tests.models import sentences
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(32)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    return tmp_path / "pairs.jsonl"
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys, tmp_path):
+    """Run a command line in the test's folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
+        code = cli._run()
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+QUICK = ("--steps", 2, "--batch-size", 4, "--precision", "fp32", "--device", "cpu")
+
+
+def test_a_run_prints_its_plan_and_leaves_a_folder(typed, tiny_bert, pairs, tmp_path):
+    code, out, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "qnorm", "-o", "run", *QUICK)
+    assert code == 0, err
+    assert "starts as sharp as cosine at" in err
+    assert "16" in err
+    assert "run" in out
+    assert (tmp_path / "run" / "plots" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "run" / "plots" / "loss.svg").exists()
+    assert retrokit.load(str(tmp_path / "run")).similarity.spec == "qnorm"
+
+
+def test_pairs_come_through_a_pipe(typed, tiny_bert, pairs, monkeypatch):
+    class Piped(io.TextIOWrapper):
+        pass
+
+    monkeypatch.setattr(sys, "stdin", Piped(io.BytesIO(pairs.read_bytes())))
+    code, out, err = typed("finetune", tiny_bert, "--data", "-", "-o", "run", *QUICK, "--json")
+    assert code == 0, err
+    assert json.loads(out)["steps"] == 2
+
+
+def test_a_dry_run_is_json_and_writes_nothing(typed, tiny_bert, pairs, tmp_path):
+    words = ("--data", "pairs.jsonl,weight=0.5", "--sim", "dot", "--scale", "auto", "--dry-run", "--json")
+    code, out, err = typed("finetune", tiny_bert, *words, *QUICK)
+    assert code == 0, err
+    plan = json.loads(out, parse_constant=pytest.fail)
+    assert plan["scale"]["effective_scale"] == pytest.approx(20)
+    assert plan["sources"][0]["records"] == 16
+    assert plan["sources"][0]["weight"] == 0.5
+    assert plan["lengths"]["query"]["limit"] == 64
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
+
+
+def test_all_wrong_names_are_said_at_once(typed, pairs):
+    code, out, err = typed(
+        "finetune", "minlim", "--data", "beir:x,splt=train", "--sim", "cosin", "--eval", "bier:x", "-o", "run"
+    )
+    assert (code, out) == (2, "")
+    lines = err.strip().splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("retrokit: ") for line in lines)
+    assert "did you mean minilm?" in lines[0]
+    assert "did you mean split?" in lines[1]
+    assert "did you mean cosine?" in lines[2]
+    assert "did you mean beir?" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (b'{"anchor": "a", "positive": "b"}\n{"anchor": "a"\n', "broken.jsonl:2: "),
+        (b'{"anchor": "a"}\n', "broken.jsonl:1: "),
+        (b"", "broken.jsonl: "),
+        (b'{"anchor": "a", "positive": "\xff"}\n', "broken.jsonl:1: "),
+    ],
+    ids=["malformed", "missing field", "empty", "not UTF-8"],
+)
+def test_bad_data_is_one_line_with_its_place(typed, tiny_bert, tmp_path, damage, message):
+    (tmp_path / "broken.jsonl").write_bytes(damage)
+    code, out, err = typed("finetune", tiny_bert, "--data", "broken.jsonl", "-o", "run", *QUICK)
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith(f"retrokit: {message}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_folder_and_a_missing_one_are_said(typed, tiny_bert, pairs, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "note.txt").write_text("mine")
+    code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "-o", "run", *QUICK)
+    assert code == 2
+    assert "run exists; give --overwrite" in err
+    code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", *QUICK)
+    assert (code, err) == (2, "retrokit: give an output folder: -o runs/NAME\n")
+
+
+def test_lora_without_its_package_says_the_command(typed, tiny_bert, pairs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--lora", 2, "-o", "run", *QUICK)
+    assert code == 3
+    assert "python -m pip install 'retrokit[lora]'" in err
+
+
+def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp_path):
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(tiny_bert, tmp_path / "broken")
+    weights = load_file(tmp_path / "broken" / "model.safetensors")
+    name = "embeddings.word_embeddings.weight"
+    weights[name] = weights[name] * float("nan")
+    save_file(weights, tmp_path / "broken" / "model.safetensors", metadata={"format": "pt"})
+    code, _, err = typed("finetune", "./broken", "--data", "pairs.jsonl", "-o", "run", *QUICK)
+    assert code == 2
+    assert "embeddings are not finite" in err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,131 @@
+"""Which examples stand together, and what the model sees of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+from retrokit.data.pairs import Pair, Source
+from retrokit.errors import UsageError
+from retrokit.training.batches import Batches, Collator, TrainingSet
+
+
+def source(name: str, count: int, weight: float = 1.0, **prompts) -> Source:
+    records = [Pair(f"{name} query {i}", f"{name} document {i}") for i in range(count)]
+    known = {record.anchor: {record.positive} for record in records}
+    options = {"query_prompt": None, "document_prompt": None} | prompts
+    return Source(name, name, records, weight, digest="sha256:0", known_positives=known, counts={}, **options)
+
+
+def epoch(batches: Batches, number: int = 0) -> list[list[int]]:
+    batches.set_epoch(number)
+    return list(batches)
+
+
+def test_an_epoch_is_a_function_of_the_seed_and_its_number():
+    data = TrainingSet([source("a", 40)])
+    first = epoch(Batches(data, 8, seed=1), 3)
+    again = Batches(data, 8, seed=1)
+    epoch(again, 0)
+    assert epoch(again, 3) == first
+    assert epoch(again, 4) != first
+    assert epoch(Batches(data, 8, seed=2), 3) != first
+
+
+def test_every_record_comes_once_an_epoch_but_for_the_last_incomplete_batch():
+    batches = Batches(TrainingSet([source("a", 43)]), 8, seed=0)
+    seen = [index for batch in epoch(batches) for index in batch]
+    assert len(seen) == len(set(seen)) == 40
+    assert len(batches) == 5
+    left_out = {frozenset(set(range(43)) - {i for batch in epoch(batches, n) for i in batch}) for n in range(5)}
+    assert len(left_out) > 1
+
+
+def test_a_batch_holds_one_source_and_sources_mix_by_size_and_weight():
+    data = TrainingSet([source("a", 80), source("b", 40, weight=3.0), source("c", 80, weight=0.5)])
+    batches = epoch(Batches(data, 8, seed=0))
+    names = [{data.sources[data[i].source].name for i in batch} for batch in batches]
+    assert all(len(name) == 1 for name in names)
+    assert Counter(next(iter(name)) for name in names) == {"a": 10, "b": 15, "c": 5}
+    order = [next(iter(name)) for name in names]
+    assert order != sorted(order)
+    times = Counter(i for batch in batches for i in batch if data[i].source == 1)
+    assert set(times.values()) == {3}
+
+
+def test_processes_get_equal_parts_of_the_joint_batch():
+    data = TrainingSet([source("a", 50), source("b", 30)])
+    joint = epoch(Batches(data, 8, seed=5))
+    parts = [epoch(Batches(data, 4, seed=5, rank=rank, world=2)) for rank in (0, 1)]
+    assert [first + second for first, second in zip(*parts, strict=True)] == joint
+
+
+def test_a_batch_that_no_source_fills_is_an_error():
+    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records"):
+        Batches(TrainingSet([source("a", 9), source("b", 7)]), 8, seed=0)
+    with pytest.raises(UsageError, match="4 × 2 processes"):
+        Batches(TrainingSet([source("b", 7)]), 4, seed=0, world=2)
+    with pytest.raises(UsageError, match=r"at weight 0\.5"):
+        Batches(TrainingSet([source("a", 9, weight=0.5)]), 8, seed=0)
+
+
+def test_equal_texts_have_equal_numbers_across_sources():
+    one = source("a", 2)
+    other = Source(
+        "x",
+        "x",
+        [Pair("a query 0", "other", ("a document 1",))],
+        1.0,
+        None,
+        None,
+        "sha256:0",
+        {"a query 0": {"other", "only known"}},
+        {},
+    )
+    data = TrainingSet([one, other])
+    assert data[2].anchor_id == data[0].anchor_id
+    assert data[2].document_ids[1] == data[1].document_ids[0]
+    known = {(int(code) // data.documents, int(code) % data.documents) for code in data.positives}
+    assert {(data[0].anchor_id, data[0].document_ids[0]), (data[0].anchor_id, data[2].document_ids[0])} <= known
+    assert len(known) == 4  # with the known positive that is in no record
+    assert torch.equal(data.positives, data.positives.sort().values)
+
+
+def test_the_collator_puts_prompts_by_source_and_role():
+    seen = []
+
+    def preprocess(texts, prompt, task, **options):
+        seen.append((task, prompt, list(texts), options))
+        return {"input_ids": torch.zeros(len(texts), 1)}
+
+    plain, prompted = source("a", 2), source("b", 2, query_prompt="find: ")
+    data = TrainingSet([plain, prompted])
+    collator = Collator(preprocess, data.sources, {"query": "q: ", "document": None}, max_length=7)
+    collator([data[0], data[1]])
+    batch = collator([data[2], data[3]])
+    assert seen == [
+        ("query", "q: ", ["a query 0", "a query 1"], {"max_length": 7}),
+        ("document", None, ["a document 0", "a document 1"], {"max_length": 7}),
+        ("query", "find: ", ["b query 0", "b query 1"], {"max_length": 7}),
+        ("document", None, ["b document 0", "b document 1"], {"max_length": 7}),
+    ]
+    assert batch["query"]["task"] == "query"
+
+
+def test_documents_are_the_positives_then_all_negatives():
+    records = [Pair("q1", "p1", ("n1", "n2")), Pair("q2", "p2"), Pair("q3", "p3", ("p1",))]
+    made = Source("t", "t", records, 1.0, None, None, "sha256:0", {r.anchor: {r.positive} for r in records}, {})
+    texts = []
+
+    def preprocess(given, prompt, task):
+        texts.append(list(given))
+        return {"input_ids": torch.zeros(len(given), 1)}
+
+    data = TrainingSet([made])
+    batch = Collator(preprocess, data.sources, {"query": None, "document": None}, None)([data[i] for i in range(3)])
+    assert texts == [["q1", "q2", "q3"], ["p1", "p2", "p3", "n1", "n2", "p1"]]
+    ids = batch["document"]["text_ids"].tolist()
+    assert ids[0] == ids[5]
+    assert len(set(ids)) == 5
