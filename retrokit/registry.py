@@ -300,7 +300,7 @@ class Registry:
 
     def _may_be_bare(self, entry: Entry, given: Mapping[str, Value]) -> bool:
         """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""
-        if entry.name != self.fallback or entry.positional not in given:
+        if entry.name != self.fallback or entry.positional is None or entry.positional not in given:
             return False
         value = _text(given[entry.positional])
         name = value.partition(":")[0]

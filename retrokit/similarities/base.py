@@ -9,18 +9,23 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from retrokit.errors import UsageError
 
 Role = Literal["query", "document"]
+Embeddings = Tensor | np.ndarray
 
 TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors score 0 and have finite gradients
 
 
 class Similarity(nn.Module):
-    """Base of all similarities. Inputs are embeddings ``[n, d]`` (or one of them, ``[d]``) of any float type."""
+    """Base of all similarities. Inputs are embeddings ``[n, d]`` (or one of them, ``[d]``) of any float type.
+
+    ``score`` and ``score_pairs`` also take NumPy arrays, such as an encoder gives.
+    """
 
     spec: str = ""
     """The canonical spec it was made from."""
@@ -55,25 +60,25 @@ class Similarity(nn.Module):
         """Scores ``[n]`` of prepared pairs, row by row."""
         return (queries * documents).sum(dim=-1)
 
-    def score(self, queries: Tensor, documents: Tensor) -> Tensor:
+    def score(self, queries: Embeddings, documents: Embeddings) -> Tensor:
         """Scores ``[nq, nd]`` of every query with every document; higher is better.
 
         Raises:
             UsageError: queries and documents differ in dimension, or the similarity does not fit the dimension.
         """
-        queries, documents = self._checked(queries, documents)
-        return self.kernel(self.prepare(queries, "query"), self.prepare(documents, "document"))
+        q, d = self._checked(queries, documents)
+        return self.kernel(self.prepare(q, "query"), self.prepare(d, "document"))
 
-    def score_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
+    def score_pairs(self, queries: Embeddings, documents: Embeddings) -> Tensor:
         """Scores ``[n]`` of query i with document i.
 
         Raises:
             UsageError: different dimensions, or different counts.
         """
-        queries, documents = self._checked(queries, documents)
-        if len(queries) != len(documents):
-            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
-        return self.kernel_pairs(self.prepare(queries, "query"), self.prepare(documents, "document"))
+        q, d = self._checked(queries, documents)
+        if len(q) != len(d):
+            raise UsageError(f"pairs need as many queries as documents: {len(q)} and {len(d)}")
+        return self.kernel_pairs(self.prepare(q, "query"), self.prepare(d, "document"))
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
         """The size of scores that prepared embeddings ``[nq, d]``, ``[nd, d]`` can reach: the product of the mean
@@ -88,17 +93,17 @@ class Similarity(nn.Module):
         """What the similarity has learned, for logs (γ); empty for those that learn nothing."""
         return {}
 
-    def _checked(self, queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-        queries, documents = as_rows(queries), as_rows(documents)
-        if queries.shape[-1] != documents.shape[-1]:
-            raise UsageError(
-                f"query embeddings have {queries.shape[-1]} dimensions, document embeddings {documents.shape[-1]}"
-            )
-        return queries, documents
+    def _checked(self, queries: Embeddings, documents: Embeddings) -> tuple[Tensor, Tensor]:
+        q, d = as_rows(queries), as_rows(documents)
+        if q.shape[-1] != d.shape[-1]:
+            raise UsageError(f"query embeddings have {q.shape[-1]} dimensions, document embeddings {d.shape[-1]}")
+        wider = torch.promote_types(q.dtype, d.dtype)
+        return q.to(wider), d.to(wider)
 
 
-def as_rows(embeddings: Tensor) -> Tensor:
-    """``[d]`` or ``[n, d]`` of any float type as ``[n, d]`` float32 (float64 stays)."""
+def as_rows(embeddings: Embeddings) -> Tensor:
+    """``[d]`` or ``[n, d]`` of any float type, torch or NumPy, as a tensor ``[n, d]`` in float32 (float64 stays)."""
+    embeddings = torch.as_tensor(embeddings)
     if embeddings.ndim not in (1, 2):
         raise UsageError(f"embeddings must be [n, d] or [d], not {list(embeddings.shape)}")
     rows = embeddings.unsqueeze(0) if embeddings.ndim == 1 else embeddings

@@ -82,8 +82,7 @@ import retrokit
 encoder = retrokit.load("{name}")
 queries = encoder.embed(["a question"], "query")
 documents = encoder.embed(["a passage", "another passage"], "document")
-similarity = encoder.similarity
-scores = similarity.score(*map(__import__("torch").from_numpy, (queries, documents)))
+scores = encoder.similarity.score(queries, documents)  # [queries, documents], higher is better
 ```
 
 or, with sentence-transformers alone{" (and retrokit installed)" if trust else ""}:

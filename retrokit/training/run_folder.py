@@ -1,7 +1,7 @@
 """A run's folder: the model at its top, ``retrokit.json``, ``metrics.jsonl``, ``checkpoints/`` and ``plots/``.
 
 What is being written never stands under its final name: files are staged and moved into place, a checkpoint counts
-once its marker stands, and ``retrokit.json`` says ``finished`` last of all.
+once its marker stands, and ``retrokit.json`` says ``finished`` once the model is in place.
 """
 
 from __future__ import annotations
@@ -138,19 +138,19 @@ class RunFolder:
         return rows
 
     def finish(self, staged: Path, description: dict[str, Any]) -> None:
-        """Move the staged model to the top, drop what only training needed, and say ``finished``."""
+        """Move the staged model to the top, say ``finished``, and drop what only training needed."""
         for item in sorted(staged.iterdir()):
             target = self.path / item.name
             if target.is_dir():
                 shutil.rmtree(target)
             os.replace(item, target)
         staged.rmdir()
+        self.describe(description)
         for checkpoint in self.checkpoints.glob("checkpoint-*"):
             for name in STATE_FILES:
                 (checkpoint / name).unlink(missing_ok=True)
             for state in checkpoint.glob("rng_state_*.pth"):
                 state.unlink()
-        self.describe(description)
 
 
 @contextmanager
