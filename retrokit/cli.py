@@ -115,15 +115,13 @@ def evaluate(
     retrokit eval minilm runs/qnorm --on beir:data/scifact
     """
     from retrokit.evaluation import comparison
-    from retrokit.report.terminal import console
 
     if per_query and not as_json:
         raise UsageError("--per-query adds to --json: give both")
     wanted = [name.strip() for name in metrics.split(",")] if metrics else []
     gates = [comparison.parse_gate(text) for text in fail_under or []]
-    asked = list(dict.fromkeys([*wanted, *(metric for metric, _ in gates)])) if wanted else []
-    found = comparison.evaluate(encoders, on, sim or (), asked, precision, dims, device)
-    comparison.check_gate_metrics(found, gates)
+    also = [metric for metric, _ in gates]
+    found = comparison.evaluate(encoders, on, sim or (), wanted, also, precision, dims, device)
     from retrokit.report import tables
 
     if save_run is not None:
@@ -132,10 +130,9 @@ def evaluate(
         save_runs(found.results, save_run)
     if as_json:
         results = [result.to_json(per_query) for result in found.results]
-        typer.echo(tables.to_json({"results": results, "comparisons": [c.to_json() for c in found.comparisons]}))
+        _show(tables.to_json({"results": results, "comparisons": [c.to_json() for c in found.comparisons]}))
     else:
-        for table in tables.evaluation_tables(found, wanted or list(comparison.SHOWN)):
-            console().print(table)
+        _show(*tables.evaluation_tables(found, wanted or list(comparison.SHOWN)))
     comparison.check_gates(found, gates, fail_if_worse)
 
 
@@ -278,22 +275,35 @@ def finetune(
     if output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
     made = plan(config)
-    if _is_first_process() and not (dry_run and as_json):
-        for table in tables.preflight_tables(made.preflight):
-            console(error=not dry_run).print(table)
     if dry_run:
-        if as_json:
-            typer.echo(tables.to_json(made.preflight.to_json()))
+        _show(*([tables.to_json(made.preflight.to_json())] if as_json else tables.preflight_tables(made.preflight)))
         return
+    if _is_first_process():
+        for table in tables.preflight_tables(made.preflight):
+            console(error=True).print(table)
     outcome = run(made)
     if _is_first_process():
         from retrokit.report.plots import training_plots
 
         training_plots(outcome.folder)
-        if as_json:
-            typer.echo(tables.to_json(outcome.to_json()))
-        else:
-            console().print(tables.outcome_table(outcome))
+        _show(tables.to_json(outcome.to_json()) if as_json else tables.outcome_table(outcome))
+
+
+def _show(*parts: Any) -> None:
+    """Print tables or text on standard output. A reader that leaves early (``| head``) is no error."""
+    from retrokit.report.terminal import console
+
+    try:
+        for part in parts:
+            if not isinstance(part, str):
+                shown = console()
+                with shown.capture() as captured:  # rich's own way with a closed pipe is to exit with 1
+                    shown.print(part)
+                part = captured.get().rstrip("\n")
+            typer.echo(part)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_first_process() -> bool:

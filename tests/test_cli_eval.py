@@ -158,6 +158,18 @@ def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expec
     assert json.loads(out)["results"][0]["metrics"]["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
+def test_a_gate_on_an_unusual_metric_without_chosen_ones(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    assert retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--fail-under", "ndcg@7=0")[0] == 0
+
+
+def test_dims_that_fit_a_similarity_that_the_whole_does_not(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path
+) -> None:
+    words = (tiny_bert, "--on", f"beir:{folder}", "--sim", "sfs:3")
+    assert retrokit_eval(*words, "--dims", "12")[0] == 0
+    assert "size 3 does not divide 16" in retrokit_eval(*words)[2]
+
+
 @pytest.mark.parametrize("metrics", [(), ("--metrics", "mrr@10")])
 @pytest.mark.parametrize(
     ("gate", "problem"),
@@ -234,7 +246,7 @@ def test_missing_and_broken_data(retrokit_eval: Command, tiny_bert: Path, folder
     assert (code, out) == (2, "")
     assert err.startswith(f"retrokit: {nowhere}: does not exist; expected a BEIR folder")
     code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder},split=dev")
-    assert (code, err) == (2, f"retrokit: {folder}: has no split 'dev'; its splits are test\n")
+    assert (code, err) == (2, f"retrokit: {folder}: has no split 'dev'; its splits are 'test'\n")
     qrels = folder / "qrels" / "test.tsv"
     qrels.write_text(qrels.read_text() + "q1\td1\thigh\n")
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}")
@@ -283,5 +295,5 @@ def test_a_reader_that_leaves_early_sees_no_traceback(tiny_bert: Path, folder: P
     assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate(timeout=120)
-    print(process.returncode)
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
+    assert process.returncode == 0

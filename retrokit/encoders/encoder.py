@@ -77,13 +77,15 @@ class Encoder:
         dtype = choose_precision(precision, self.device)
         return encode(self.model, texts, role, self.prompts[role], dtype, self.spec)
 
-    def use_with(self, similarity: Similarity) -> None:
-        """Check that ``similarity`` fits the dimension, and say once if a Normalize layer had to go for it.
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.
+
+        ``dims`` is how many of the dimensions are in use; default: all.
 
         Raises:
             UsageError: the similarity does not fit.
         """
-        similarity.check_dimension(self.dimension)
+        similarity.check_dimension(dims or self.dimension)
         if self.had_normalize and similarity.uses_magnitude and not self._announced:
             self._announced = True
             notice(f"{self.spec}: its Normalize layer is taken off, because {similarity.spec} needs magnitudes")

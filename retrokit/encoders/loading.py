@@ -220,6 +220,8 @@ def _finish(
         similarity.spec = learned.similarity_spec
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
+    if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
+        loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
     if _pools_last_token(loaded):
         _append_eos(loaded, name)
     prompts = {"query": query_prompt, "document": document_prompt}
@@ -265,8 +267,6 @@ def _pools_last_token(loaded: SentenceTransformer) -> bool:
 def _append_eos(loaded: SentenceTransformer, name: str) -> None:
     """Make the tokenizer end every text with its end-of-sequence token, truncated texts too (SFS 5.3)."""
     tokenizer = loaded.tokenizer
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
     # Raw token ids: what the tokenizer adds by itself shows in an empty text.
     added = tokenizer("")["input_ids"]
     eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id

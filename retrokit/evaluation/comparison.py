@@ -56,13 +56,15 @@ def evaluate(
     task_specs: Sequence[str],
     similarity_specs: Sequence[str] = (),
     metrics: Sequence[str] = (),
+    also: Sequence[str] = (),
     precision: str = "auto",
     dims: int | None = None,
     device: str | None = None,
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
-    Without ``similarity_specs`` each encoder scores with its own: a run's, else cosine.
+    Without ``similarity_specs`` each encoder scores with its own: a run's, else cosine. Without ``metrics`` each task
+    computes its usual ones; ``also`` names more to compute, which are not compared.
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics, or dims.
@@ -74,14 +76,15 @@ def evaluate(
     parse_all(requests)
     loaded: list[Task] = [tasks.create(spec) for spec in task_specs]
     for task in loaded:
-        task.check_metrics(list(metrics))
+        task.check_metrics([*metrics, *also])
         notice(task.describe())
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=device)
         chosen = [similarities.registry.create(name) for name in similarity_specs] or [encoder.similarity]
         for task in loaded:
-            results += task.evaluate(encoder, chosen, list(metrics) or None, precision, dims)
+            names = list(dict.fromkeys([*(metrics or task.default_metrics), *also]))
+            results += task.evaluate(encoder, chosen, names, precision, dims)
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     return Evaluation(results, compare(results, metrics or SHOWN))
 
@@ -115,14 +118,6 @@ def parse_gate(text: str) -> tuple[str, float]:
     if not metric or not math.isfinite(least):
         raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
     return metric.strip(), least
-
-
-def check_gate_metrics(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> None:
-    """Raise :class:`UsageError` for a least value of a metric that was not computed."""
-    for metric, _ in fail_under:
-        for result in evaluation.results:
-            if metric not in result.metrics:
-                raise UsageError(f"--fail-under {metric}: {result.task} gives {', '.join(result.metrics)}")
 
 
 def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:

@@ -53,6 +53,7 @@ class Task(Protocol):
     spec: str
     main_metric: str
     shown_metrics: tuple[str, ...]
+    default_metrics: tuple[str, ...]
 
     def check_metrics(self, names: list[str]) -> None:
         """Raise :class:`UsageError` if the task does not measure one of ``names``."""

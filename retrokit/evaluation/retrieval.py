@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class Retrieval:
 
     main_metric = "ndcg@10"
     shown_metrics = ("ndcg@10", "recall@100", "mrr@10")
+    default_metrics = DEFAULT_METRICS
     spec = ""
 
     def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
@@ -83,14 +85,13 @@ class Retrieval:
         Raises:
             UsageError: dims or a similarity does not fit the encoder.
         """
-        names = list(metrics or DEFAULT_METRICS)
+        names = list(metrics or self.default_metrics)
         if self.main_metric not in names:
             names.insert(0, self.main_metric)
         if dims is not None and not 1 <= dims <= encoder.dimension:
             raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
         for similarity in similarities:
-            encoder.use_with(similarity)
-            similarity.check_dimension(dims or encoder.dimension)
+            encoder.use_with(similarity, dims)
         start = time.perf_counter()
         queries = encoder.embed(self.data.queries, "query", precision)
         documents = encoder.embed(self._documents, "document", precision)
@@ -169,6 +170,9 @@ def save_runs(results: Sequence[Result], path: str) -> None:
         return
     with disk_errors(target):
         target.mkdir(parents=True, exist_ok=True)
+    taken: Counter[str] = Counter()
     for result in results:
         name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{result.encoder}-{result.similarity}-{result.task}")
-        write_run(target / f"{name}.trec", result.run, tag="retrokit")
+        taken[name] += 1
+        number = f"-{taken[name]}" if taken[name] > 1 else ""
+        write_run(target / f"{name}{number}.trec", result.run, tag="retrokit")

@@ -30,9 +30,9 @@ class GivenEncoder:
         self.embedded.append((role, list(texts), precision))
         return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimension)
 
-    def use_with(self, similarity: Similarity) -> None:
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         self.used_with.append(similarity.spec)
-        similarity.check_dimension(self.dimension)
+        similarity.check_dimension(dims or self.dimension)
 
     def fingerprint(self) -> str:
         return "print"

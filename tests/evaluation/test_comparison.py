@@ -14,7 +14,6 @@ from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation.comparison import (
     SHOWN,
     Evaluation,
-    check_gate_metrics,
     check_gates,
     compare,
     evaluate,
@@ -211,10 +210,3 @@ def test_fail_if_worse_looks_at_every_task() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert lines[-1].startswith("new cosine on beir:y: ndcg@10 is 0.")
-
-
-def test_a_gate_on_a_metric_that_was_not_computed() -> None:
-    found = evaluation(result("one", BASE))
-    check_gate_metrics(found, [("ndcg@10", 0.5), ("mrr@10", 0.5)])
-    with pytest.raises(UsageError, match=r"--fail-under map@5: beir:x gives ndcg@10, mrr@10"):
-        check_gate_metrics(found, [("ndcg@10", 0.5), ("map@5", 0.5)])

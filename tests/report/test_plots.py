@@ -1,0 +1,80 @@
+"""Pictures of a run: those for which its log has numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retrokit.errors import DataError
+from retrokit.report import plots
+from retrokit.report.plots import training_plots
+
+ROWS = [
+    {"step": 0, "evaluation": {"ndcg@10": 0.3}, "norms": {"query_norm_mean": 5.0, "query_norm_cv": 0.1}},
+    {"step": 10, "loss": 2.5, "gamma_query": 0.5, "gamma_document": 0.5},
+    {"step": 20, "loss": 1.5, "gamma_query": 0.52, "gamma_document": 0.47},
+    {"step": 20, "evaluation": {"ndcg@10": 0.4}, "norms": {"query_norm_mean": 5.5, "query_norm_cv": 0.2}},
+]
+
+
+def log(folder: Path, rows: list[dict]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def without(*keys: str) -> list[dict]:
+    return [{key: value for key, value in row.items() if key not in keys} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "pictures"),
+    [
+        ((), {"loss", "evaluation", "norms", "gamma"}),
+        (("gamma_query", "gamma_document"), {"loss", "evaluation", "norms"}),
+        (("evaluation", "norms", "gamma_query", "gamma_document"), {"loss"}),
+        (("loss", "gamma_query"), {"evaluation", "norms", "gamma"}),
+        (("loss", "evaluation", "norms", "gamma_query", "gamma_document"), set()),
+    ],
+)
+def test_pictures_for_which_there_are_numbers(tmp_path: Path, left_out: tuple[str, ...], pictures: set[str]) -> None:
+    run = log(tmp_path / "run", without(*left_out))
+    written = training_plots(run)
+    names = {f"{name}{ending}" for name in pictures for ending in (".png", ".svg")}
+    assert {path.name for path in written} == {path.name for path in (run / "plots").iterdir()} == names
+    for path in written:
+        content = path.read_bytes()
+        if path.suffix == ".png":
+            assert content.startswith(b"\x89PNG\r\n\x1a\n")
+            assert content.endswith(b"IEND\xaeB`\x82")
+        else:
+            assert b"<svg" in content
+            assert content.rstrip().endswith(b"</svg>")
+        assert len(content) > 2000
+
+
+def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = {}
+    monkeypatch.setattr(plots, "_draw", lambda series, label, path: drawn.update({path.name: (series, label)}) or [])
+    training_plots(log(tmp_path, ROWS))
+    assert drawn == {
+        "loss": ({"loss": [(10, 2.5), (20, 1.5)]}, "loss"),
+        "evaluation": ({"ndcg@10": [(0, 0.3), (20, 0.4)]}, "metric"),
+        "norms": ({"query norm mean": [(0, 5.0), (20, 5.5)]}, "mean norm of raw embeddings"),
+        "gamma": ({"gamma_query": [(10, 0.5), (20, 0.52)], "gamma_document": [(10, 0.5), (20, 0.47)]}, "γ"),
+    }
+
+
+def test_pictures_are_replaced(tmp_path: Path) -> None:
+    run = log(tmp_path, ROWS[:2])
+    before = {path: path.read_bytes() for path in training_plots(run) if path.suffix == ".png"}
+    after = {path: path.read_bytes() for path in training_plots(log(tmp_path, ROWS)) if path.suffix == ".png"}
+    assert before.keys() == after.keys()
+    assert all(before[path] != after[path] for path in before)
+
+
+def test_a_folder_without_a_log(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"metrics\.jsonl: does not exist"):
+        training_plots(tmp_path)

@@ -1,0 +1,120 @@
+"""Notices and progress where standard error is no terminal, and where it is one."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from retrokit.notices import listening, notice, progress
+from retrokit.report import terminal
+from retrokit.report.terminal import PLAIN_WIDTH, TerminalListener, console
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(terminal, "time", clock)
+    return clock
+
+
+def test_a_notice_is_one_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    message = "runs/[bold]x[/bold]: :cat: sfs:16 " + "long " * 100
+    with listening(TerminalListener()):
+        notice(message)
+    shown = capsys.readouterr()
+    assert shown.err == message + "\n"
+    assert shown.out == ""
+
+
+def test_lines_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()), progress("encoding", 1000, "texts") as advance:
+        for seconds, count in ((4, 100), (4, 100), (4, 100), (4, 100), (8, 600)):
+            clock.now += seconds
+            advance(count)
+    shown = capsys.readouterr()
+    assert shown.err.splitlines() == [
+        "encoding: 300 of 1,000 texts, 25.0/s, 28 s left",
+        "encoding: 1,000 of 1,000 texts, 41.7/s, 0 s left",
+    ]
+    assert shown.out == ""
+
+
+def test_short_work_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()), progress("encoding", 10, "texts") as advance:
+        clock.now += 9
+        advance(10)
+    assert capsys.readouterr().err == ""
+
+
+def test_work_of_unknown_length(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()), progress("reading", None, "lines") as advance:
+        clock.now += 10
+        advance(2000)
+    assert capsys.readouterr().err == "reading: 2,000 lines, 200.0/s\n"
+
+
+def test_progress_inside_progress_is_not_shown(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()):
+        with progress("outer", 2, "steps") as outer:
+            with progress("inner", 4, "texts") as inner:
+                clock.now += 20
+                inner(4)
+            outer(1)
+        with progress("after", 2, "steps") as after:  # and the next one is shown again
+            clock.now += 20
+            after(1)
+    assert capsys.readouterr().err.splitlines() == [
+        "outer: 1 of 2 steps, 0.1/s, 20 s left",
+        "after: 1 of 2 steps, 0.1/s, 20 s left",
+    ]
+
+
+def test_progress_that_fails_leaves_the_next_one_visible(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()):
+        with pytest.raises(KeyError), progress("first", 2, "steps"):
+            raise KeyError
+        with progress("second", 2, "steps") as advance:
+            clock.now += 20
+            advance(2)
+    assert capsys.readouterr().err == "second: 2 of 2 steps, 0.1/s, 0 s left\n"
+
+
+def test_nothing_to_do_shows_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()), progress("searching", 0, "queries") as advance:
+        clock.now += 60
+        advance(0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    on_a_terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stderr", on_a_terminal)  # here: pytest's own comes back between a fixture and the test
+    with listening(TerminalListener()), progress("encoding", 10, "texts") as advance:
+        advance(10)
+    shown = on_a_terminal.getvalue()
+    assert "encoding" in shown
+    assert "10/10" in shown
+    assert "texts/s" in shown
+    assert "\x1b[" in shown  # it moves the cursor, and goes when it is done
+
+
+def test_what_is_no_terminal_is_wide_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print("x" * (PLAIN_WIDTH - 8), "[red]y[/red]")
+    assert capsys.readouterr().out.split() == ["x" * (PLAIN_WIDTH - 8), "[red]y[/red]"]
+    console().print("x" * PLAIN_WIDTH)
+    assert capsys.readouterr().out == "x" * PLAIN_WIDTH + "\n"
