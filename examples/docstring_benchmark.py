@@ -30,8 +30,6 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-# ruff: noqa: SIM905 (as list literals, the word lists below would take a line for each word)
-
 STDLIB = "the standard library"
 PACKAGES = (
     "accelerate anyio click datasets dateutil dill filelock fontTools fsspec httpx huggingface_hub hypothesis jinja2 "

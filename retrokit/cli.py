@@ -86,13 +86,15 @@ def evaluate(
     ],
     sim: Annotated[
         list[str] | None,
-        typer.Option(help="Similarity to score with; default: a run's own, else cosine. Repeatable."),
+        typer.Option(help="Similarity to score with; default: the encoder's own. Repeatable."),
     ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: all at the usual cutoffs."),
     ] = None,
-    dims: Annotated[int | None, typer.Option(help="Use the first N dimensions (fragments, for sfs) only.")] = None,
+    dims: Annotated[
+        int | None, typer.Option(help="Use the first N dimensions only: for sfs, N / size fragments.")
+    ] = None,
     precision: Annotated[
         str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
     ] = "auto",
@@ -203,7 +205,7 @@ def finetune(
     ] = None,
     evaluate_on: Annotated[
         str | None,
-        _evaluation_option("--eval", help="Task to evaluate on, before and after; the best weights are kept."),
+        _evaluation_option("--eval", help="Task to evaluate on, before and after; the best trained weights are kept."),
     ] = None,
     eval_every: Annotated[int | None, _evaluation_option(help="Evaluate every N steps too.")] = None,
     best_metric: Annotated[
@@ -213,7 +215,7 @@ def finetune(
     log_every: Annotated[int, _run_option(help="Steps of a line in metrics.jsonl.")] = 10,
     save_every: Annotated[
         int | None,
-        _run_option(help="Steps between checkpoints. Default: --eval-every, else a tenth of the run."),
+        _run_option(help="Steps between checkpoints. Default: --eval-every, else a tenth of the run, at least 50."),
     ] = None,
     keep_checkpoints: Annotated[int, _run_option(help="Checkpoints to keep, besides the best.")] = 1,
     device: DeviceOption = None,

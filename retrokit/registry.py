@@ -251,19 +251,28 @@ class Registry:
         if head not in self._entries:
             if self.fallback is None or not text:
                 raise UsageError(self.unknown(head))
-            name = re.split("[:,]", text, maxsplit=1)[0]
-            if self._resembles_a_name(name):
-                import os
-
-                if not os.path.exists(text) and not os.path.exists(name):
-                    way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
-                    raise UsageError(f"{self.unknown(name)} ({way_out})")
+            self._check_bare(text)
             head, rest = self.fallback, text
         entry = self._entries[head]
         items = split_items(rest, text) if rest else []
         if colon and not rest:
             raise UsageError(f"{text!r}: nothing after the colon")
         return self._validated(entry, items, text)
+
+    def _check_bare(self, text: str) -> None:
+        """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""
+        import os
+
+        name, mark, rest = re.match(r"([^:,]*)([:,]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # always matches
+        if name in self._entries:
+            raise UsageError(f"{text!r}: parameters follow {name} after a colon: {name}:{rest}")
+        if os.path.exists(text):
+            return
+        if mark == ":" and os.path.exists(name):
+            raise UsageError(f"{text!r}: parameters follow a path after a comma: {name},{rest}")
+        if self._resembles_a_name(name) and not os.path.exists(name):
+            way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
+            raise UsageError(f"{self.unknown(name)} ({way_out})")
 
     def _validated(self, entry: Entry, items: list[tuple[str | None, str]], text: str) -> Spec:
         params: dict[str, Value] = {}

@@ -47,7 +47,7 @@ class ScoredPair:
 class Source:
     """The records of one source of training data, all of one type, and how to use them.
 
-    ``weight`` is the source's share when sources are mixed; the prompts go before anchors and before documents.
+    ``weight`` is how many times an epoch takes the records; the prompts go before anchors and before documents.
     ``digest`` is ``sha256:<hex>`` of what was read. ``known_positives`` maps each anchor to all its positives, so that
     none of them is taken for a negative (empty for scored pairs). ``counts`` has the keys records, anchors (distinct),
     documents (distinct: positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier
@@ -66,7 +66,7 @@ class Source:
 
 
 _USE = (
-    Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="share of this source in a mix"),
+    Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="how many times an epoch takes its records"),
     Param("query_prompt", summary="text before each anchor"),
     Param("document_prompt", summary="text before each positive and negative"),
 )

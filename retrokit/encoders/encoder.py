@@ -24,7 +24,7 @@ class Encoder:
     Attributes:
         spec: the canonical spec it was made from.
         model: the SentenceTransformer, without Normalize and without retrokit's Prepare.
-        similarity: what it scores with by default: a run's own, else ``cosine``.
+        similarity: what it scores with by default: a run's own, else what the model declares, else ``cosine``.
     """
 
     def __init__(self, spec: str, model: SentenceTransformer, similarity: Similarity, had_normalize: bool) -> None:

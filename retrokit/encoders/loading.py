@@ -227,7 +227,7 @@ def _finish(
     prompts = {"query": query_prompt, "document": document_prompt}
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
     _set_lengths(loaded, max_length, query_max_length, name)
-    return Encoder(name, loaded, similarity or similarities.create("cosine"), had_normalize)
+    return Encoder(name, loaded, similarity or similarities.create(_DECLARED[loaded.similarity_fn_name]), had_normalize)
 
 
 def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> Any:
@@ -237,6 +237,9 @@ def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> 
     del loaded[len(loaded) - 1]
     return last
 
+
+_DECLARED = {"cosine": "cosine", "dot": "dot", "euclidean": "l2", "manhattan": "l1"}
+"""Our names for the similarity that a SentenceTransformer declares; cosine where it declares none."""
 
 _STOCK_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 

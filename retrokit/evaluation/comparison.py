@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from retrokit import encoders, similarities
+from retrokit.encoders.encoder import Encoder
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result, Task
 from retrokit.metrics.significance import PairedTest, paired_t_test
 from retrokit.notices import notice
 from retrokit.registry import parse_all
+from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
 SHOWN = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
@@ -63,7 +65,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
-    Without ``similarity_specs`` each encoder scores with its own: a run's, else cosine. Without ``metrics`` each task
+    Without ``similarity_specs`` each encoder scores with its own. Without ``metrics`` each task
     computes its usual ones; ``also`` names more to compute, which are not compared.
 
     Raises:
@@ -81,12 +83,18 @@ def evaluate(
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=device)
-        chosen = [similarities.registry.create(name) for name in similarity_specs] or [encoder.similarity]
+        chosen = [_similarity(encoder, name) for name in similarity_specs] or [encoder.similarity]
         for task in loaded:
             names = list(dict.fromkeys([*(metrics or task.default_metrics), *also]))
             results += task.evaluate(encoder, chosen, names, precision, dims)
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     return Evaluation(results, compare(results, metrics or SHOWN))
+
+
+def _similarity(encoder: Encoder, spec: str) -> Similarity:
+    """The similarity of that spec; the encoder's own where it is the same, for that one has learned something."""
+    made: Similarity = similarities.registry.create(spec)
+    return encoder.similarity if encoder.similarity.spec == made.spec else made
 
 
 def compare(results: Sequence[Result], metrics: Sequence[str] = ()) -> list[Comparison]:

@@ -92,9 +92,10 @@ def _plan_table(preflight: Preflight) -> Table:
 
 def outcome_table(outcome: Outcome) -> Table:
     """What a finished run yielded."""
-    table = Table(title=outcome.folder, title_justify="left", show_header=False)
+    table = Table(show_header=False)
     table.add_column()
-    table.add_column()
+    table.add_column(overflow="fold")
+    table.add_row("run", outcome.folder)
     table.add_row("steps", f"{outcome.steps:,}" + (f" ({outcome.stopped_because})" if outcome.stopped_because else ""))
     if outcome.evaluations:
         first, last = outcome.evaluations[0], outcome.evaluations[-1]

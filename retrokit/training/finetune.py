@@ -111,6 +111,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config.seed,
     )
     encoder.use_with(similarity)
+    _speak(config, similarity, sources)
     freeze_unused(model, texts_of(sources, 1, config.seed)[1])
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"--sim-lr: {config.sim} learns nothing by itself")
@@ -207,6 +208,21 @@ def _read_sources(config: FinetuneConfig) -> list[Source]:
     ]
 
 
+def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]) -> None:
+    """Say what is allowed and will surprise."""
+    if config.loss == "mse" and not similarity.symmetric:
+        notice(
+            f"{similarity.spec} is not symmetric, and scored pairs are: it will do badly, "
+            "because the longer vector of a pair decides its score (MAG, Proposition 2.1)"
+        )
+    for source in sources:
+        if source.query_prompt or source.document_prompt:
+            notice(
+                f"{source.name}: its prompts are used in training only; give them to the run to evaluate with them: "
+                f"RUN,query_prompt=TEXT"
+            )
+
+
 def _inspect(
     config: FinetuneConfig,
     encoder: Encoder,
@@ -291,6 +307,7 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
         report_to="none",
         disable_tqdm=True,
         remove_unused_columns=False,
+        dataloader_drop_last=True,
         ddp_find_unused_parameters=False,
     )
     collator = Collator(plan.model.preprocess, plan.data.sources, plan.encoder.prompts, config.max_length)

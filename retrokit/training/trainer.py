@@ -268,7 +268,7 @@ class Conduct(TrainerCallback):
         return bool(flags.item())
 
 
-def seconds_per_step(trainer: FinetuneTrainer, steps: int = 3) -> float:
+def seconds_per_step(trainer: FinetuneTrainer, steps: int = 4) -> float:
     """Measured seconds of one forward and backward pass over a batch; leaves no trace in weights or random state."""
     trainer.model.to(trainer.args.device)
     states = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
@@ -291,8 +291,7 @@ def seconds_per_step(trainer: FinetuneTrainer, steps: int = 3) -> float:
     torch.set_rng_state(states[0])
     if states[1] is not None:
         torch.cuda.set_rng_state_all(states[1])
-    # Whatever else the machine does only adds time, so the fastest is the best guess; the first one warms up.
-    measured = torch.tensor([min(times[1:] or times)])
+    measured = torch.tensor([float(np.median(times[1:] or times))])  # the first one warms up
     if trainer.args.world_size > 1:
         measured = measured.to(trainer.args.device)
         torch.distributed.all_reduce(measured, torch.distributed.ReduceOp.MAX)

