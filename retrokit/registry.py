@@ -201,7 +201,8 @@ class Registry:
         if not _KEY.match(entry.name.replace("-", "_")):
             raise UsageError(f"{self.kind} name {entry.name!r} must be lower-case letters, digits, - and _")
         if entry.name in self._entries:
-            raise UsageError(f"{self.kind} {entry.name!r} is registered twice ({entry.target})")
+            both = f"{self._entries[entry.name].target} and {entry.target}"
+            raise UsageError(f"{self.kind} {entry.name!r} is registered twice ({both})")
         self._entries[entry.name] = entry
 
     def entries(self) -> list[Entry]:
@@ -218,11 +219,18 @@ class Registry:
             return
         from importlib.metadata import entry_points
 
-        self._scanned = True
-        for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
-            entry = point.load()
+        found = []
+        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+            try:
+                entry = point.load()
+            except Exception as error:  # whatever a third party's import may raise
+                problem = f"{type(error).__name__}: {error}"
+                raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
             if not isinstance(entry, Entry):
                 raise UsageError(f"entry point {point.name!r} of {self.group} is no retrokit.registry.Entry")
+            found.append(entry)
+        self._scanned = True
+        for entry in found:
             self.add(entry)
 
     def entry(self, name: str) -> Entry:
@@ -312,8 +320,9 @@ class Registry:
         if entry.name != self.fallback or entry.positional is None or entry.positional not in given:
             return False
         value = _text(given[entry.positional])
-        name = value.partition(":")[0]
-        return not (_NEEDS_QUOTES.search(value) or name in self._entries or self._resembles_a_name(name))
+        return not (
+            _NEEDS_QUOTES.search(value) or ":" in value or value in self._entries or self._resembles_a_name(value)
+        )
 
     def _resembles_a_name(self, text: str) -> bool:
         is_word = re.fullmatch(r"[A-Za-z0-9_-]+", text) is not None

@@ -16,6 +16,8 @@ from retrokit.encoders.engine import choose_precision, encode
 from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
 
+NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
+
 
 class Encoder:
     """Texts in, raw embeddings out. Normalising is the similarity's work, so a Normalize layer at the end of the model
@@ -61,7 +63,7 @@ class Encoder:
             return None if truncation is None else int(truncation["max_length"])
         own = getattr(first, "query_length" if role == "query" else "document_length", None)
         limit = own or self.model.max_seq_length
-        return None if limit is None or limit == float("inf") else int(limit)
+        return None if limit is None or limit > NO_LIMIT else int(limit)
 
     def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
         """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``.

@@ -1,0 +1,121 @@
+"""Batches of a token budget: input order, no dependence on the batch, precisions, and what is not finite."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit.encoders import engine
+from retrokit.encoders.engine import choose_precision, encode
+from retrokit.errors import DataError, UsageError
+from tests.models import sentences
+
+TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2)), "unknownword zzz", *sentences(3)]
+
+
+def embedded(encoder, texts, dtype=torch.float32, max_tokens=None):
+    return encode(encoder.model, texts, "document", None, dtype, encoder.spec, max_tokens)
+
+
+@pytest.fixture(params=["{bert}", "{bert},pooling=token3", "{llama},pooling=last", "static:dim=8,tokenizer={bert}"])
+def encoder(request, tiny_bert, tiny_llama):
+    return retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu")
+
+
+def test_embeddings_do_not_depend_on_the_batch(encoder):
+    one_by_one = np.concatenate([embedded(encoder, [text]) for text in TEXTS])
+    assert one_by_one.shape == (len(TEXTS), encoder.dimension)
+    assert one_by_one.dtype == np.float32
+    for max_tokens in (1, 40, 300, None, 10**6):
+        np.testing.assert_allclose(embedded(encoder, TEXTS, max_tokens=max_tokens), one_by_one, atol=1e-6)
+
+
+def test_results_are_in_the_order_of_the_texts(encoder):
+    forwards = embedded(encoder, TEXTS, max_tokens=50)
+    order = np.random.default_rng(0).permutation(len(TEXTS))
+    shuffled = embedded(encoder, [TEXTS[i] for i in order], max_tokens=50)
+    np.testing.assert_allclose(shuffled, forwards[order], atol=1e-6)
+    distances = np.abs(forwards[:8, None] - forwards[None, :8]).max(axis=-1) + np.eye(8)
+    assert distances.min() > 1e-3  # so a wrong order would show
+    np.testing.assert_array_equal(forwards[TEXTS.index("cat")], forwards[TEXTS.index("cat") + 1])
+
+
+def test_more_texts_than_one_chunk(tiny_bert, monkeypatch):
+    encoder = retrokit.encoder(str(tiny_bert))
+    whole = embedded(encoder, TEXTS)
+    monkeypatch.setattr(engine, "CHUNK", 7)
+    np.testing.assert_allclose(embedded(encoder, TEXTS), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp32", "bf16"])
+def test_no_texts(encoder, precision):
+    made = encoder.embed([], "query", precision)
+    assert made.shape == (0, encoder.dimension)
+    assert made.dtype == np.float32
+
+
+def test_batches_hold_the_token_budget_and_every_row_once():
+    mask = torch.tensor([[1] * length + [0] * (9 - length) for length in (3, 9, 1, 4, 4)])
+    batches = list(engine._batches({"input_ids": mask * 7, "attention_mask": mask}, 5, 8))
+    assert [rows.tolist() for rows, _ in batches] == [[1], [3, 4], [0, 2]]
+    assert [tuple(batch["input_ids"].shape) for _, batch in batches] == [(1, 9), (2, 4), (2, 3)]
+    assert batches[2][1]["input_ids"].tolist() == [[7, 7, 7], [7, 0, 0]]
+
+
+def test_left_padding_is_cut_off_too():
+    mask = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]])
+    ids = torch.arange(12).reshape(3, 4)
+    _, batch = list(engine._batches({"input_ids": ids, "attention_mask": mask}, 3, 4))[1]
+    assert batch["input_ids"].tolist() == [[6, 7], [2, 3]]
+
+
+def test_bf16_is_close_to_fp32_and_leaves_the_model_alone(tiny_bert):
+    encoder = retrokit.encoder(str(tiny_bert))
+    exact, rough = (encoder.embed(TEXTS, "document", precision) for precision in ("fp32", "bf16"))
+    assert rough.dtype == np.float32
+    cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
+    assert cosines.min() > 0.999
+    assert np.abs(exact - rough).max() > 1e-4
+    assert {parameter.dtype for parameter in encoder.model.parameters()} == {torch.float32}
+    np.testing.assert_array_equal(encoder.embed(TEXTS, "document", "fp32"), exact)
+
+
+def test_dropout_is_off_while_encoding(tiny_bert):
+    encoder = retrokit.encoder(str(tiny_bert))
+    before = embedded(encoder, TEXTS)
+    encoder.model.train()
+    np.testing.assert_array_equal(embedded(encoder, TEXTS), before)
+
+
+def test_precisions():
+    cpu = torch.device("cpu")
+    assert choose_precision("fp32", cpu) == torch.float32
+    assert choose_precision("bf16", cpu) == torch.bfloat16
+    assert choose_precision("fp16", cpu) == torch.float16
+    assert choose_precision("auto", torch.device("mps")) == torch.float32
+    with pytest.raises(UsageError, match="precision 'fp8' is none of auto, fp32, bf16, fp16"):
+        choose_precision("fp8", cpu)
+
+
+@pytest.mark.parametrize(("has", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_auto_takes_bf16_where_the_processor_has_it(monkeypatch, has, dtype):
+    monkeypatch.setattr(engine, "_cpu_has_bf16", lambda: has)
+    assert choose_precision("auto", torch.device("cpu")) == dtype
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_finite_is_an_error_that_names_encoder_and_text(tiny_bert, value):
+    encoder = retrokit.encoder(str(tiny_bert))
+    broken = copy.deepcopy(encoder)
+    token = broken.model.tokenizer.convert_tokens_to_ids("mountain")
+    with torch.no_grad():
+        broken.model[0].auto_model.embeddings.word_embeddings.weight[token] = value
+    with pytest.raises(DataError) as caught:
+        broken.embed(["cat", "dog", "a mountain", "bird", "mountain"], "query", "fp32")
+    assert str(caught.value) == f"{encoder.spec}: 2 of 5 embeddings are not finite, the first of text 3"
+    assert np.isfinite(broken.embed(["cat"], "query", "fp32")).all()

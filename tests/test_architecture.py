@@ -1,0 +1,211 @@
+"""The house: imports point one way, names of similarities stay in their table, and the command line is light."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import retrokit
+from retrokit.similarities import registry as similarities
+
+PACKAGE = Path(retrokit.__file__).parent
+FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+LOW = {"errors", "notices", "registry"}
+MIDDLE = {"similarities", "encoders", "data", "search", "metrics"}
+HIGH = {"training", "evaluation"}
+TOP = {"cli", "report", "__main__", "__init__"}
+
+MAY_IMPORT = {
+    "errors": set(),
+    "notices": set(),
+    "registry": {"errors"},
+    **dict.fromkeys(MIDDLE, LOW | MIDDLE),
+    "evaluation": LOW | MIDDLE | {"evaluation", ""},  # "": the version
+    "training": LOW | MIDDLE | HIGH | {""},
+    "report": LOW | MIDDLE | HIGH | {"report"},
+    "cli": LOW | MIDDLE | HIGH | {"report", ""},
+    "__main__": {"cli"},
+    "__init__": LOW | MIDDLE,
+}
+HEAVY = {
+    *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
+    *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub"),
+}
+
+
+def imported(tree: ast.AST, package: str = "retrokit") -> set[str]:
+    """The parts of the package that a file imports anywhere in it, also lazily, under TYPE_CHECKING, or by a string
+    such as ``"retrokit.encoders:registry"``. The package itself is ``""``."""
+    found = set()
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide where they point"
+            names = [node.module]
+            if node.module == package:  # from retrokit import cli
+                names = [f"{package}.{a.name}" if a.name in MAY_IMPORT else package for a in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            path = re.fullmatch(rf"({package}\.(\w+)(\.\w+)*)(:\w+)?", node.value)
+            names = [path[1]] if path and path[2] in MAY_IMPORT else []
+        found |= {name.partition(".")[2].partition(".")[0] for name in names if name.split(".")[0] == package}
+    return found
+
+
+def compared_names(tree: ast.AST) -> set[str]:
+    """Names of similarities that a file compares something with: ``==``, ``in``, ``match``, ``startswith``."""
+    found: set[str] = set()
+
+    def strings(node: ast.AST) -> set[str]:
+        constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+        return {value.partition(":")[0] for value in constants if isinstance(value, str)}
+
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Compare, ast.MatchValue)):
+            found |= strings(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+            found |= set().union(*map(strings, node.args))
+    return found & set(similarities.names())
+
+
+def loads(tree: ast.AST) -> set[str]:
+    """Calls by which a file loads a model from a path."""
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        keywords = {keyword.arg for keyword in node.keywords}
+        is_from_path = bool(node.args) or "model_name_or_path" in keywords or "modules" not in keywords
+        if name in ("from_pretrained", "_load_with_module_classes") or (name == "SentenceTransformer" and is_from_path):
+            found.add(name)
+    return found
+
+
+def parse(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_the_checks_below_find_what_they_look_for():
+    lazily = "def f():\n    if TYPE_CHECKING:\n        from retrokit.training.model import build\n"
+    assert imported(ast.parse(lazily)) == {"training"}
+    assert imported(ast.parse("import retrokit.cli, torch, retrokit_other")) == {"cli"}
+    assert imported(ast.parse("from retrokit import report, __version__")) == {"report", ""}
+    named = "'retrokit.evaluation:registry', 'retrokit.data.pairs:y', 'in retrokit.report', 'retrokit.json'"
+    assert imported(ast.parse(named)) == {"evaluation", "data"}
+    for text in ("x == 'qnorm'", "x in ('a', 'sfs')", "if 'l2' != x: pass", "x.startswith('sfs:')", "x in {'dot': 1}"):
+        assert len(compared_names(ast.parse(text))) == 1, text
+    assert compared_names(ast.parse("match x:\n    case 'learn': pass")) == {"learn"}
+    assert compared_names(ast.parse("create('cosine'); x = 'dot'; y == 'document'")) == set()
+    for text in ("SentenceTransformer(path)", "SentenceTransformer(model_name_or_path=x)", "st.SentenceTransformer(x)"):
+        assert loads(ast.parse(text)) == {"SentenceTransformer"}
+    assert loads(ast.parse("AutoModel.from_pretrained(x)")) == {"from_pretrained"}
+    assert loads(ast.parse("SentenceTransformer(modules=[a], device=b)")) == set()
+
+
+def test_every_part_of_the_house_is_known():
+    assert {part_of(module) for module in FILES} == LOW | MIDDLE | HIGH | TOP
+    assert set(MAY_IMPORT) == LOW | MIDDLE | HIGH | TOP
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_imports_point_one_way(module):
+    wrong = imported(parse(FILES[module])) - MAY_IMPORT[part_of(module)]
+    assert wrong == set(), f"{module} must not import {', '.join(sorted(wrong))}"
+
+
+def test_report_is_used_by_the_command_line_alone():
+    users = {part_of(module) for module, path in FILES.items() if "report" in imported(parse(path))}
+    assert users - {"report"} == {"cli"}
+
+
+@pytest.mark.parametrize("module", [module for module in FILES if part_of(module) != "similarities"])
+def test_nothing_branches_on_a_similaritys_name(module):
+    assert compared_names(parse(FILES[module])) == set()
+
+
+@pytest.mark.parametrize("module", [module for module in FILES if part_of(module) != "encoders"])
+def test_models_are_loaded_in_encoders_alone(module):
+    assert loads(parse(FILES[module])) == set()
+
+
+@pytest.mark.parametrize("module", ["registry", "errors", "notices"])
+def test_the_lowest_parts_need_the_standard_library_alone(module):
+    roots = set()
+    for node in ast.walk(parse(FILES[module])):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            roots.add(node.module.split(".")[0])
+    assert roots <= {*sys.stdlib_module_names, "retrokit"}
+
+
+# --- what a process has imported
+
+REPORT = "import sys; print('IMPORTED', *sorted({name.split('.')[0] for name in sys.modules}))"
+RUN = f"""
+import runpy, sys
+sys.argv = ["retrokit", *sys.argv[1:]]
+try:
+    runpy.run_module("retrokit", run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+{REPORT}
+"""
+
+
+def imports_of(code: str, *arguments: str) -> tuple[set[str], str]:
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    output, _, modules = done.stdout.rpartition("IMPORTED ")
+    return set(modules.split()), output
+
+
+def test_the_measurement_sees_what_is_imported():
+    names, _ = imports_of(f"import numpy; {REPORT}")
+    assert "numpy" in names & HEAVY
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "retrokit",
+        "retrokit.cli",
+        "retrokit.registry",
+        "retrokit.similarities",
+        "retrokit.encoders",
+        "retrokit.evaluation",
+    ],
+)
+def test_importing_is_light(module):
+    names, _ = imports_of(f"import {module}; {REPORT}")
+    assert "retrokit" in names
+    assert names & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shows"),
+    [
+        (["--help"], "finetune"),
+        (["--version"], retrokit.__version__),
+        (["eval", "--help"], "qnorm"),
+        (["finetune", "--help"], "sfs"),
+        ([], "finetune"),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments, shows):
+    code = RUN.replace("assert not end.code", "assert end.code in (None, 0) or not sys.argv[1:]")
+    names, output = imports_of(code, *arguments)
+    assert shows in output
+    assert names & HEAVY == set()

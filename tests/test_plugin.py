@@ -1,0 +1,161 @@
+"""A similarity of a third party: seen in help, made by the API, trained with, loaded again; nothing but its package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrokit.data.jsonl import write_jsonl
+from tests.models import sentences
+
+MODULE = '''
+"""A similarity that a third party wrote."""
+
+from retrokit.registry import Entry, Param
+
+ENTRY = Entry(
+    "{name}",
+    "inner product divided by a power of the document's length, from elsewhere",
+    "{module}_impl:make",
+    (Param("power", float, 0.25, minimum=0.0, maximum=1.0),),
+    positional="power",
+)
+'''
+IMPLEMENTATION = """
+from retrokit.similarities.base import Similarity, as_rows, length
+
+
+class Tilted(Similarity):
+    symmetric = False
+    export = "prepared"
+
+    def __init__(self, power):
+        super().__init__()
+        self.power = power
+
+    def prepare(self, embeddings, role):
+        embeddings = as_rows(embeddings)
+        return embeddings if role == "query" else embeddings / length(embeddings) ** self.power
+
+
+def make(power):
+    return Tilted(power)
+"""
+
+
+def install(folder: Path, module: str, name: str) -> None:
+    """What a wheel of the third party leaves in site-packages."""
+    information = folder / f"{module}-1.0.dist-info"
+    information.mkdir(parents=True)
+    (folder / f"{module}.py").write_text(MODULE.format(name=name, module=module), encoding="utf-8")
+    (folder / f"{module}_impl.py").write_text(IMPLEMENTATION, encoding="utf-8")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
+    (information / "entry_points.txt").write_text(
+        f"[retrokit.similarities]\n{name} = {module}:ENTRY\n", encoding="utf-8"
+    )
+
+
+@pytest.fixture
+def python(tmp_path):
+    """Runs Python where what lies in ``tmp_path/site`` is installed, writing nowhere but in ``tmp_path``."""
+    caches = {name: str(tmp_path / "cache") for name in ("HF_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME")}
+    environment = os.environ | caches | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
+
+    def run(*arguments):
+        command = [sys.executable, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
+
+    return run
+
+
+HELP = """
+import runpy, sys
+sys.argv = ["retrokit", "eval", "--help"]
+try:
+    runpy.run_module("retrokit", run_name="__main__")
+finally:
+    print(*(name for name in sys.modules if name.startswith("tilted") or name == "torch"), file=sys.stderr)
+"""
+USE = """
+import json, sys, torch, retrokit
+similarity = retrokit.similarity("tilted:0.5")
+scores = similarity.score(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [0.0, 4.0]]))
+loaded = retrokit.load(sys.argv[1], device="cpu")
+query, document = (loaded.embed(["the cat sleeps"], role, "fp32") for role in ("query", "document"))
+print(json.dumps({
+    "spec": similarity.spec,
+    "default": retrokit.similarity("tilted:0.25").spec,
+    "scores": scores.tolist(),
+    "loaded": loaded.similarity.spec,
+    "power": loaded.similarity.power,
+    "score": loaded.similarity.score(torch.tensor(query), torch.tensor(document)).item(),
+    "expected": float((query * document).sum() / (document**2).sum() ** 0.125),
+}))
+"""
+
+
+def test_a_similarity_from_elsewhere(python, tmp_path, tiny_bert):
+    install(tmp_path / "site", "tilted_similarity", "tilted")
+    done = python("-c", HELP)
+    assert done.returncode == 0, done.stderr
+    assert "tilted" in done.stdout
+    assert "from elsewhere" in done.stdout
+    assert "power=0.25" in done.stdout
+    assert done.stderr.split() == ["tilted_similarity"]  # the entry is imported for help, what it makes is not
+
+    texts = sentences(24)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:12], texts[12:], strict=True)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    options = ["--steps", "3", "--batch-size", "4", "--precision", "fp32", "--device", "cpu", "--lr", "1e-3"]
+    done = python(
+        *("-m", "retrokit", "finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "tilted", *options, "-o", "run")
+    )
+    assert done.returncode == 0, done.stderr
+    described = json.loads((tmp_path / "run" / "retrokit.json").read_text(encoding="utf-8"))
+    assert (described["similarity"], described["status"]) == ("tilted", "finished")
+
+    done = python("-c", USE, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["spec"] == "tilted:0.5"
+    assert told["default"] == told["loaded"] == "tilted"
+    assert told["power"] == 0.25
+    assert told["scores"] == [[pytest.approx(11 / 5**0.5), pytest.approx(8 / 4**0.5)]]
+    assert told["score"] == pytest.approx(told["expected"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cosine", "tilted"])
+def test_a_name_that_is_taken_is_an_error(python, tmp_path, name):
+    install(tmp_path / "site", "first_similarity", name)
+    if name == "tilted":
+        install(tmp_path / "site", "second_similarity", name)
+    done = python("-m", "retrokit", "eval", "--help")
+    assert done.returncode == 2
+    both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
+    if name == "tilted":
+        both = "first_similarity_impl:make and second_similarity_impl:make"
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert lines == [f"retrokit: similarity {name!r} is registered twice ({both})"]
+
+
+def test_an_entry_point_that_is_no_entry_is_an_error(python, tmp_path):
+    install(tmp_path / "site", "wrong_similarity", "tilted")
+    (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
+    done = python("-m", "retrokit", "eval", "--help")
+    assert done.returncode == 2
+    assert "retrokit: entry point 'tilted' of retrokit.similarities is no retrokit.registry.Entry" in done.stderr
+
+
+def test_an_entry_point_that_does_not_load_is_an_error(python, tmp_path):
+    install(tmp_path / "site", "broken_similarity", "tilted")
+    (tmp_path / "site" / "broken_similarity.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
+    done = python("-m", "retrokit", "eval", "--help")
+    assert done.returncode == 2
+    assert "does not load: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
+    assert "Traceback" not in done.stderr
