@@ -148,8 +148,10 @@ def _ask_hub(name: str) -> None:
     """Fail at once where the hub cannot be reached or has no such model: loading would retry for minutes."""
     from huggingface_hub import constants, model_info, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
 
     try:
+        validate_repo_id(name)
         if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
             return
         model_info(name, timeout=10)
