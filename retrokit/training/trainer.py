@@ -281,7 +281,7 @@ def seconds_per_step(trainer: FinetuneTrainer, steps: int = 4) -> float:
         began = time.perf_counter()
         trainer.model.train()
         inputs = trainer._prepare_inputs(batch)
-        with trainer.autocast_smart_context_manager():
+        with trainer.accelerator.autocast():
             loss = trainer.compute_loss(trainer.model, inputs)
         loss.backward()
         if torch.cuda.is_available():

@@ -466,3 +466,27 @@ def test_durations():
     assert [parse_duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
     with pytest.raises(UsageError, match="no duration"):
         parse_duration("soon")
+
+
+def test_speed_is_measured_in_the_precision_of_training(tiny_bert, pairs, tmp_path, monkeypatch):
+    from retrokit.encoders.modules import Prepare
+    from retrokit.training.trainer import seconds_per_step
+
+    real = Prepare.forward
+    seen: dict[str, list[bool]] = {"measuring": [], "training": []}
+    phase = ["planning"]
+
+    def watching(self, features, task=None):
+        seen.setdefault(phase[0], []).append(torch.is_autocast_enabled("cpu"))
+        return real(self, features, task)
+
+    def measuring(trainer):
+        phase[0] = "measuring"
+        seconds_per_step(trainer)
+        phase[0] = "training"
+        return 0.5
+
+    monkeypatch.setattr(Prepare, "forward", watching)
+    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", measuring)
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=1.0, precision="bf16"))
+    assert set(seen["measuring"]) == set(seen["training"]) == {True}
