@@ -30,25 +30,6 @@ def named(path: str | Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
-@contextmanager
-def open_text(path: str | Path) -> Iterator[TextIO]:
-    """Open ``path`` for reading as strict UTF-8 text; a byte-order mark at the start is dropped.
-
-    Raises:
-        DataError: no such file, a folder, a damaged or truncated gzip file, or (on reading) bytes that are not UTF-8.
-    """
-    with _opened(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig")
-        try:
-            yield text
-        except UnicodeDecodeError as error:
-            raise DataError(named(path), f"is not UTF-8 text ({error.reason})") from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(named(path), _damage(error)) from error
-        finally:
-            text.detach()
-
-
 def read_lines(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
 ) -> Iterator[tuple[int, str]]:

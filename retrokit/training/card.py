@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.similarities.base import Similarity
 from retrokit.training.preflight import Preflight
 
-_FORMULAS = {
+_SAVED_AS = {
     "normalize": "It is saved with a Normalize layer.",
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
@@ -40,7 +40,7 @@ def _similarity_section(similarity: Similarity) -> str:
     learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
     lines = [
         "## Similarity\n",
-        f"Trained with `{similarity.spec}`{f' ({learned})' if learned else ''}. {_FORMULAS[similarity.export]}",
+        f"Trained with `{similarity.spec}`{f' ({learned})' if learned else ''}. {_SAVED_AS[similarity.export]}",
         f"In sentence-transformers its similarity is set to `{similarity.library_name}`"
         + (
             ", which ranks documents as the trained similarity does."

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from retrokit.data.beir import read_beir
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import open_text
+from retrokit.data.files import read_lines
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.trec import read_qrels, read_run
@@ -28,8 +28,7 @@ SCORED = b'{"sentence1": "a", "sentence2": "b", "score": 4.5}\n{"sentence1": "a"
 
 
 def read_text(path: Path) -> None:
-    with open_text(path) as stream:
-        stream.read()
+    list(read_lines(path, "text"))
 
 
 # a sound file, its name in the folder, and what reads it

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.data.files import digest, open_text, read_lines, writing
+from retrokit.data.files import digest, read_lines, writing
 from retrokit.errors import DataError
 
 
@@ -30,8 +30,6 @@ def test_a_gz_file_reads_as_the_plain_one(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress("one\nzwei ß\n".encode()))
     assert lines(path) == [(1, "one"), (2, "zwei ß")]
-    with open_text(path) as stream:
-        assert stream.read() == "one\nzwei ß\n"
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,16 +65,6 @@ def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message:
         lines(path)
     separator = ":" if message[0].isdigit() else ": "
     assert str(caught.value) == f"{path}{separator}{message}"
-
-
-def test_open_text_refuses_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"text " * 100)[:-9])
-    with pytest.raises(DataError, match="ends too early"), open_text(path) as stream:
-        stream.read()
-    path.write_bytes(gzip.compress(b"\xff"))
-    with pytest.raises(DataError, match="is not UTF-8 text"), open_text(path) as stream:
-        stream.read()
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
