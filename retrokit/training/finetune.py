@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
 
 import retrokit
@@ -36,7 +37,7 @@ from retrokit.training.preflight import (
     texts_of,
 )
 from retrokit.training.provenance import git_state, versions
-from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.run_folder import RUN_FILE, RunFolder, saving
 from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
 
 
@@ -88,7 +89,7 @@ def plan(config: FinetuneConfig) -> Plan:
         UsageError, DataError: whatever is wrong, before a step is made.
     """
     rank, world = _place()
-    if config.output is not None:
+    if config.output is not None and rank == 0:  # the others would see what the first one has begun to write
         RunFolder(config.output).check(config.overwrite, config.resume)
     task = evaluation.registry.create(config.eval) if config.eval else None
     metric = config.best_metric or (task.main_metric if task else "")
@@ -137,21 +138,17 @@ def run(plan: Plan) -> Outcome:
         raise UsageError("give an output folder: -o runs/NAME")
     folder = RunFolder(config.output)
     first = _place()[0] == 0
-    resumed = config.resume and (folder.path / "retrokit.json").is_file()
-    described = folder.check_same(plan.identity) if resumed else {}
-    checkpoint = folder.last_checkpoint() if resumed else None
     description = _description(plan)
-    if first and not resumed:
-        folder.begin(description)
     history = History(folder.metrics, [], plan.metric, writes=first)
-    if resumed and first:
-        history.rows = folder.truncate_metrics(_step_of(checkpoint))
     trainer = _trainer(plan, folder, history, description)
-    steps = described.get("steps") or _steps(plan, trainer)
+    # The first process alone looks into the folder and changes it; the others go by what it found.
+    start = broadcast_object_list([_open(plan, folder, description) if first else None])[0]
+    history.rows = list(start.rows)
+    steps = start.steps or _steps(plan, trainer)
     description["steps"] = steps
     if first:
         folder.describe(description)
-    conduct = _train(plan, trainer, steps, checkpoint, resumed)
+    conduct = _train(plan, trainer, steps, start.checkpoint, start.resumed)
     if conduct.stopped_because == "interrupted":
         raise Interrupted(
             f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}"
@@ -172,7 +169,29 @@ def run(plan: Plan) -> Outcome:
         _finish(plan, trainer, folder, history, description, outcome)
     if trainer.args.world_size > 1:
         torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
     return outcome
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written then."""
+
+    resumed: bool
+    checkpoint: Path | None = None
+    steps: int | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+
+
+def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
+    """Make the folder new, or find where to go on in it."""
+    if not (plan.config.resume and (folder.path / RUN_FILE).is_file()):
+        folder.begin(description)
+        return _Start(resumed=False)
+    described = folder.check_same(plan.identity)
+    checkpoint = folder.last_checkpoint()
+    rows = folder.truncate_metrics(_step_of(checkpoint))
+    return _Start(True, checkpoint, described.get("steps"), tuple(rows))
 
 
 def finetune(config: FinetuneConfig) -> Outcome:

@@ -61,6 +61,9 @@ if joint:
 if os.environ.get("RANK", "0") == "0":
     gradients = {name: p.grad for name, p in made.model.named_parameters() if p.requires_grad}
     torch.save({"loss": values, **gradients}, output)
+if joint:
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
 """
 
 
