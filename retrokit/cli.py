@@ -375,4 +375,10 @@ def _run() -> int:
 
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
-    sys.exit(_run())
+    code = _run()
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        # Threads of the collective backend can abort an interpreter that shuts down, when all is long done.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -64,6 +64,7 @@ if os.environ.get("RANK", "0") == "0":
 if joint:
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+os._exit(0)  # threads of the collective backend can abort an interpreter that shuts down
 """
 
 
