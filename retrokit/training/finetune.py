@@ -17,6 +17,7 @@ from retrokit import encoders, evaluation
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
+from retrokit.encoders.loading import RUN_FILE
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.result import Task
 from retrokit.notices import notice, progress
@@ -37,7 +38,7 @@ from retrokit.training.preflight import (
     texts_of,
 )
 from retrokit.training.provenance import git_state, versions
-from retrokit.training.run_folder import RUN_FILE, RunFolder, saving
+from retrokit.training.run_folder import RunFolder, saving, step_of
 from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
 
 
@@ -190,7 +191,7 @@ def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
         return _Start(resumed=False)
     described = folder.check_same(plan.identity)
     checkpoint = folder.last_checkpoint()
-    rows = folder.truncate_metrics(_step_of(checkpoint))
+    rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
     return _Start(True, checkpoint, described.get("steps"), tuple(rows))
 
 
@@ -279,10 +280,6 @@ def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.d
     if precision == torch.float16 and device.type == "cpu" and not torch.cuda.is_available():
         raise UsageError("--precision fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
     return precision
-
-
-def _step_of(checkpoint: Path | None) -> int:
-    return int(checkpoint.name.rpartition("-")[2]) if checkpoint else -1
 
 
 def _description(plan: Plan) -> dict[str, Any]:
@@ -397,8 +394,8 @@ def _train(plan: Plan, trainer: FinetuneTrainer, steps: int, checkpoint: Path | 
         if checkpoint is None and plan.task is not None:
             trainer.evaluate()
         if checkpoint is not None:
-            advance(_step_of(checkpoint))
-            notice(f"resuming at step {_step_of(checkpoint)} of {steps}")
+            advance(step_of(checkpoint))
+            notice(f"resuming at step {step_of(checkpoint)} of {steps}")
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return conduct
 

@@ -18,10 +18,10 @@ from safetensors import SafetensorError
 
 from retrokit.data.files import writing
 from retrokit.data.jsonl import read_jsonl
+from retrokit.encoders.loading import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.training.config import differences
 
-RUN_FILE = "retrokit.json"
 COMPLETE = "complete"
 STATE_FILES = (
     *("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "trainable.pt", "training_args.bin"),
@@ -106,15 +106,15 @@ class RunFolder:
                 complete.append(path)
             else:
                 shutil.rmtree(path)
-        return max(complete, key=_step, default=None)
+        return max(complete, key=step_of, default=None)
 
     def complete_checkpoint(self, path: Path, best_step: int | None, keep: int) -> None:
         """Mark a checkpoint as complete, then drop all but the last ``keep`` and the best."""
         with open(path / COMPLETE, "w") as marker:
             os.fsync(marker.fileno())
-        paths = sorted(self.checkpoints.glob("checkpoint-*"), key=_step)
+        paths = sorted(self.checkpoints.glob("checkpoint-*"), key=step_of)
         for old in paths[:-keep]:
-            if _step(old) != best_step:
+            if step_of(old) != best_step:
                 shutil.rmtree(old)
 
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
@@ -170,5 +170,6 @@ def saving(path: Path) -> Iterator[None]:
             raise DataError(path, f"could not be written: {error}") from error
 
 
-def _step(checkpoint: Path) -> int:
+def step_of(checkpoint: Path) -> int:
+    """The step at which a checkpoint was written, from its name."""
     return int(checkpoint.name.rpartition("-")[2])
