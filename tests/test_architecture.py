@@ -18,7 +18,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 
 LOW = {"errors", "notices", "registry"}
 MIDDLE = {"similarities", "encoders", "data", "search", "metrics"}
-HIGH = {"training", "evaluation"}
+HIGH = {"augmentation", "training", "evaluation", "reranking"}
 TOP = {"cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -27,15 +27,18 @@ MAY_IMPORT = {
     "registry": {"errors"},
     **dict.fromkeys(MIDDLE, LOW | MIDDLE),
     "evaluation": LOW | MIDDLE | {"evaluation", ""},  # "": the version
+    "reranking": LOW | MIDDLE | {"reranking", ""},
+    "augmentation": LOW | MIDDLE | {"augmentation", "reranking", ""},
     "training": LOW | MIDDLE | HIGH | {""},
     "report": LOW | MIDDLE | HIGH | {"report"},
-    "cli": LOW | MIDDLE | HIGH | {"report", ""},
+    "cli": LOW | MIDDLE | HIGH | {"report", "cli", ""},
     "__main__": {"cli"},
     "__init__": LOW | MIDDLE,
 }
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub"),
+    *("sklearn", "HanTa", "lemminflect", "inflect", "sentencex"),
 }
 
 

@@ -41,7 +41,7 @@ def retrokit_eval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     def run(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["retrokit", "eval", *map(str, words)])
         capsys.readouterr()
-        code = cli._run()
+        code = cli.run()
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

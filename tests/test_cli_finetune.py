@@ -30,7 +30,7 @@ def typed(monkeypatch, capsys, tmp_path):
 
     def run(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
-        code = cli._run()
+        code = cli.run()
         said = capsys.readouterr()
         return code, said.out, said.err
 

@@ -1,0 +1,13 @@
+"""The command line: each command parses, makes one library call, renders.
+
+Nothing heavy is imported before a command runs: ``--help`` must stay fast.
+"""
+
+from retrokit.cli import evaluate as _evaluate
+from retrokit.cli import finetune as _finetune
+from retrokit.cli.common import app
+from retrokit.cli.entry import main, run
+
+__all__ = ["app", "main", "run"]
+
+_COMMANDS = (_evaluate, _finetune)  # importing them registers them

@@ -1,0 +1,85 @@
+"""The entry point: run a command, and turn what went wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Any
+
+import typer
+
+from retrokit.cli.common import app, is_first_process
+from retrokit.errors import Interrupted, RetrokitError
+
+
+def _quiet_libraries() -> None:
+    """The libraries' own chatter is not for the user of a command; what matters is said by retrokit."""
+    import warnings
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false" if "RANK" in os.environ else "true")
+    warnings.filterwarnings("ignore")
+
+
+class _Nobody:
+    """Listens in the processes of a distributed run other than the first."""
+
+    def notice(self, message: str) -> None:
+        """Say nothing."""
+
+    def progress(self, label: str, total: int | None, unit: str) -> Any:
+        """Show nothing."""
+        from contextlib import nullcontext
+
+        return nullcontext(lambda count: None)
+
+
+def _listener() -> Any:
+    if not is_first_process():
+        return _Nobody()
+    from retrokit.report.terminal import TerminalListener
+
+    return TerminalListener()
+
+
+def _fail(message: str, code: int) -> int:
+    if is_first_process():
+        for line in message.splitlines():
+            typer.echo(f"retrokit: {line}", err=True)
+    return code
+
+
+def _resume_line() -> str:
+    kept = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+    return f"go on with: retrokit {shlex.join([*kept, '--resume'])}"
+
+
+def run() -> int:
+    from retrokit.notices import listening
+
+    command = typer.main.get_command(app)
+    try:
+        if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
+            command.main()
+        _quiet_libraries()
+        with listening(_listener()):
+            command.main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except Interrupted as error:
+        return _fail(f"{error}\n{_resume_line()}", error.exit_code)
+    except RetrokitError as error:
+        return _fail(str(error), error.exit_code)
+    return 0
+
+
+def main() -> None:
+    """Entry point of the ``retrokit`` command."""
+    code = run()
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        # Threads of the collective backend can abort an interpreter that shuts down, when all is long done.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
