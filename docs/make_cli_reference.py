@@ -26,6 +26,7 @@ REGISTRIES = {
     "Encoders": "retrokit.encoders:registry",
     "Similarities": "retrokit.similarities:registry",
     "Training data": "retrokit.data.pairs:registry",
+    "Augmentations": "retrokit.augmentation:registry",
     "Tasks": "retrokit.evaluation:registry",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}
@@ -57,12 +58,20 @@ What stands for an encoder, a similarity, a task or training data follows [one g
 
 def reference() -> str:
     """The whole page as Markdown."""
-    group: Any = typer.main.get_command(app)
     parts = [HEAD]
-    parts += [_command(f"retrokit {name}", command) for name, command in sorted(group.commands.items())]
+    parts += [_command(f"retrokit {name}", command) for name, command in commands().items()]
     parts.append(NAMES)
     parts += [_names(title, path) for title, path in REGISTRIES.items()]
     return "\n".join(parts)
+
+
+def commands() -> dict[str, Any]:
+    """All commands by name; one of a group has the group's name before its own (``augment crops``)."""
+    found = {}
+    for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
+        of_group = sorted(getattr(command, "commands", {}).items())
+        found.update({f"{name} {own}": part for own, part in of_group} if of_group else {name: command})
+    return found
 
 
 def _command(name: str, command: Any) -> str:

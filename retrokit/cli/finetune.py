@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from retrokit.cli.common import (
+    AUGMENTATIONS,
     DATA,
     ENCODERS,
     SIMILARITIES,
@@ -30,13 +31,17 @@ _evaluation_option = partial(typer.Option, rich_help_panel="Evaluation")
 _run_option = partial(typer.Option, rich_help_panel="Run folder")
 
 
-@app.command(cls=with_names(ENCODERS, SIMILARITIES, DATA, TASKS))
+@app.command(cls=with_names(ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS))
 def finetune(
     encoder: Annotated[str, typer.Argument(help="Encoder to start from.")],
     data: Annotated[
         list[str],
         typer.Option(help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."),
     ],
+    augment: Annotated[
+        list[str] | None,
+        typer.Option(help="Make pairs of the data's texts, fresh ones every epoch: crops, dropout, mask. Repeatable."),
+    ] = None,
     output: Annotated[str | None, _run_option("--output", "-o", help="Run folder to write.")] = None,
     sim: Annotated[str, _loss_option(help="Similarity to train with.")] = "cosine",
     loss: Annotated[str, _loss_option(help="infonce, or mse on scored pairs.")] = "infonce",
@@ -129,6 +134,7 @@ def finetune(
     config = FinetuneConfig(
         encoder=encoder,
         data=tuple(data),
+        augment=tuple(augment or ()),
         output=output,
         sim=sim,
         loss=loss,

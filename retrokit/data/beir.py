@@ -109,6 +109,18 @@ def is_beir(folder: str | Path) -> bool:
     return _plain_or_packed(Path(folder) / "corpus.jsonl") is not None
 
 
+def corpus_file(folder: str | Path) -> Path:
+    """The corpus of a BEIR folder, which needs no queries for this.
+
+    Raises:
+        DataError: there is none.
+    """
+    found = _plain_or_packed(Path(folder) / "corpus.jsonl")
+    if found is None:
+        raise DataError(folder, f"holds no corpus.jsonl; expected {_LAYOUT}")
+    return found
+
+
 def _layout(folder: str | Path, split: str) -> _Layout:
     folder = Path(folder)
     if not os.path.isdir(folder):

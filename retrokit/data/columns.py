@@ -70,6 +70,16 @@ def scored_columns(names: tuple[str, ...]) -> ScoredColumns:
     )
 
 
+@lru_cache(maxsize=64)
+def text_column(names: tuple[str, ...]) -> str:
+    """The column of texts among ``names``: ``text``.
+
+    Raises:
+        ValueError: there is none; the message says what is there.
+    """
+    return _only(names, "text", ("text",))
+
+
 def _only(names: Sequence[str], role: str, accepted: Sequence[str]) -> str:
     found = [name for name in accepted if name in names]
     if len(found) > 1:

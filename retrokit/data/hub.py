@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.columns import pair_columns, scored_columns
+from retrokit.data.columns import pair_columns, scored_columns, text_column
 from retrokit.data.jsonl import fields_of
-from retrokit.data.pairs import Kind, Source, build_source, read_records
+from retrokit.data.pairs import Kind, Source, build_source, iterate_records
 from retrokit.errors import DataError, ServiceError, UsageError
 
 if TYPE_CHECKING:
@@ -42,22 +42,27 @@ def from_hf(
     where = f"{name}, split {split}"
     names = tuple(dataset.column_names)
     try:
-        columns = pair_columns(names) if kind == "pairs" else scored_columns(names)
+        used = _used_columns(names, kind)
     except ValueError as error:
         raise DataError(where, str(error)) from error
-    used = [column for role in columns for column in ((role,) if isinstance(role, str) else role)]
     seen = hashlib.sha256()
     # the other columns may hold images or audio, which would be decoded row by row
-    records = read_records(_rows(dataset.select_columns(used), seen.update), kind, where)
     return build_source(
-        records,
+        iterate_records(_rows(dataset.select_columns(used), seen.update), kind, where),
         spec=spec_text,
         name=Path(name).name,
         weight=weight,
         query_prompt=query_prompt,
         document_prompt=document_prompt,
-        digest=f"sha256:{seen.hexdigest()}",
+        digest=lambda: f"sha256:{seen.hexdigest()}",
     )
+
+
+def _used_columns(names: tuple[str, ...], kind: Kind) -> list[str]:
+    if kind == "texts":
+        return [text_column(names)]
+    columns = pair_columns(names) if kind == "pairs" else scored_columns(names)
+    return [column for role in columns for column in ((role,) if isinstance(role, str) else role)]
 
 
 def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any]]]:

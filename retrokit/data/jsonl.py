@@ -117,6 +117,19 @@ def str_id(row: Mapping[str, Any], path: str | Path, line: int) -> str:
     return str(value)
 
 
+# json.dumps builds a new encoder at every call that changes a setting
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """``row`` as a line of a JSONL file, its end included.
+
+    Raises:
+        ValueError: it holds NaN or an infinity, which JSON has no numbers for.
+    """
+    return _encode(row) + "\n"
+
+
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write ``rows`` as JSONL, whole or not at all, and return how many there were; ``-`` is standard output.
 
@@ -127,6 +140,6 @@ def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
     count = 0
     with writing(path) as stream:
         for row in rows:
-            stream.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            stream.write(json_line(row))
             count += 1
     return count

@@ -1,4 +1,4 @@
-"""Training data: pairs with optional negatives, scored pairs, and the sources that they come from.
+"""Training data: pairs with optional negatives, scored pairs, texts to augment, and the sources they come from.
 
 A source is named by a spec — ``pairs.jsonl``, ``beir:data/scifact,split=train``, ``hf:ORG/NAME`` — and read whole and
 validated before training starts, so that a mistake in its last line costs no hours.
@@ -9,20 +9,26 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from retrokit.data.beir import digest_beir, is_beir, read_beir
-from retrokit.data.columns import pair_columns, scored_columns
+from retrokit.data.beir import corpus_file, digest_beir, is_beir, read_beir
+from retrokit.data.columns import pair_columns, scored_columns, text_column
+from retrokit.data.corpus import read_corpus
 from retrokit.data.files import digest, named
 from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
 from retrokit.registry import Entry, Param, Registry
 
-Kind = Literal["pairs", "scored"]
+if TYPE_CHECKING:
+    import numpy as np
+
+Kind = Literal["pairs", "scored", "texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +49,36 @@ class ScoredPair:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """A text without a label, from which an augmentation makes a pair."""
+
+    text: str
+
+
+Records = Sequence[Pair] | Sequence[ScoredPair] | Sequence[Unlabelled]
+
+
 @dataclass(frozen=True)
 class Source:
     """The records of one source of training data, all of one type, and how to use them.
 
     ``weight`` is how many times an epoch takes the records; the prompts go before anchors and before documents.
-    ``digest`` is ``sha256:<hex>`` of what was read. ``known_positives`` maps each anchor to all its positives, so that
-    none of them is taken for a negative (empty for scored pairs). ``counts`` has the keys records, anchors (distinct),
-    documents (distinct: positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier
-    one, negatives included: left out); a BEIR source adds pairs_without_text (left out).
+    ``digest`` is ``sha256:<hex>`` of what was read. ``positives`` are the codes (``records.pair_codes``) of the pairs
+    of an anchor and one of its positives, sorted int64 ``[n]``, so that none of them is taken for a negative (none for
+    scored pairs; of a text, it with itself). ``counts`` has the keys records, anchors (distinct), documents (distinct:
+    positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier one, negatives included:
+    left out); a BEIR source adds pairs_without_text (left out).
     """
 
     spec: str
     name: str
-    records: list[Pair] | list[ScoredPair]
+    records: Records
     weight: float
     query_prompt: str | None
     document_prompt: str | None
     digest: str
-    known_positives: dict[str, set[str]]
+    positives: np.ndarray
     counts: dict[str, int]
 
 
@@ -108,7 +125,7 @@ registry = Registry(
 
 
 def read_source(text: str, kind: Kind) -> Source:
-    """Read and validate the training data that the spec ``text`` names, as pairs or as scored pairs.
+    """Read and validate the training data that the spec ``text`` names: as pairs, as scored pairs, or as texts.
 
     Raises:
         UsageError: a wrong spec, or a source that cannot give this kind.
@@ -136,17 +153,16 @@ def from_jsonl(
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
     rows = read_jsonl(path, expected="training data, one JSON object a line", feed=seen.update)
-    records = read_records(rows, kind, path)
     packed = path.endswith(".gz")
     return build_source(
-        records,
+        iterate_records(rows, kind, path),
         spec=spec_text,
         name="stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl"),
         weight=weight,
         query_prompt=query_prompt,
         document_prompt=document_prompt,
         # of a plain file, the bytes read are the file's; a pipe could not be read again
-        digest=digest(path) if packed else f"sha256:{seen.hexdigest()}",
+        digest=lambda: digest(path) if packed else f"sha256:{seen.hexdigest()}",
     )
 
 
@@ -160,12 +176,22 @@ def from_beir(
     kind: Kind,
     spec_text: str,
 ) -> Source:
-    """The source ``beir``: one pair per query and document with a grade above 0 in the split.
+    """The source ``beir``: one pair per query and document with a grade above 0 in the split; or the corpus' texts.
 
     Documents without any text are left out, counted, and mentioned in a notice. Raises as :func:`read_source`.
     """
+    if kind == "texts":
+        return build_source(
+            (Unlabelled(document.text) for document in read_corpus(corpus_file(path))),
+            spec=spec_text,
+            name=Path(path).name,
+            weight=weight,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+            digest=lambda: digest(corpus_file(path)),
+        )
     if kind != "pairs":
-        raise UsageError(f"{spec_text}: a BEIR folder gives pairs, not sentences with scores")
+        raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not sentences with scores")
     data = read_beir(path, split)
     documents = dict(zip(data.document_ids, data.documents, strict=True))
     records, without_text = [], 0
@@ -184,69 +210,107 @@ def from_beir(
         weight=weight,
         query_prompt=query_prompt,
         document_prompt=document_prompt,
-        digest=digest_beir(path, split),
+        digest=lambda: digest_beir(path, split),
         left_out={"pairs_without_text": without_text},
     )
 
 
 def build_source(
-    records: list[Pair] | list[ScoredPair],
+    records: Iterable[Any],
     *,
     spec: str,
     name: str,
     weight: float,
     query_prompt: str | None,
     document_prompt: str | None,
-    digest: str,
+    digest: Callable[[], str],
     left_out: Mapping[str, int] | None = None,
 ) -> Source:
     """A source of ``records``, all of one type: repeated pairs left out, positives gathered, everything counted.
 
-    Scored pairs are kept as they are: how often people judged a pair is part of the data.
+    Scored pairs are kept as they are: how often people judged a pair is part of the data. ``digest`` is called when
+    all records are read.
 
     Raises:
         DataError: there are no records.
     """
-    if not records:
+    import numpy as np  # not above: the table of names is read for every help page
+
+    from retrokit.data.records import RecordStore, stored
+
+    stream = iter(records)
+    first = next(stream, None)
+    if first is None:
         raise DataError(spec, "gives no training records")
-    kept: list[Any] = list(records) if isinstance(records[0], ScoredPair) else list(dict.fromkeys(records))
-    known: dict[str, set[str]] = {}
-    anchors: set[str] = set()
-    documents: set[str] = set()
-    for record in kept:
-        if isinstance(record, Pair):
-            known.setdefault(record.anchor, set()).add(record.positive)
-            anchors.add(record.anchor)
-            documents.update((record.positive, *record.negatives))
-        else:
-            anchors.add(record.sentence1)
-            documents.add(record.sentence2)
+    stream = chain([first], stream)
+    if isinstance(first, ScoredPair):
+        scored: list[ScoredPair] = list(stream)
+        kept: Records = scored
+        duplicates, positives = 0, np.empty(0, dtype=np.int64)
+        anchors, documents = len({pair.sentence1 for pair in scored}), len({pair.sentence2 for pair in scored})
+    else:
+        store = stored(stream, RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED)))
+        kept, duplicates = store, store.drop_duplicates()
+        positives, anchors, documents = _numbered(kept)
     counts = {
         "records": len(kept),
-        "anchors": len(anchors),
-        "documents": len(documents),
-        "duplicates": len(records) - len(kept),
+        "anchors": anchors,
+        "documents": documents,
+        "duplicates": duplicates,
         **(left_out or {}),
     }
-    return Source(spec, name, kept, weight, query_prompt, document_prompt, digest, known, counts)
+    return Source(spec, name, kept, weight, query_prompt, document_prompt, digest(), positives, counts)
 
 
-def read_records(
-    rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str
-) -> list[Pair] | list[ScoredPair]:
+_PAIR = (lambda pair: [pair.anchor, pair.positive, *pair.negatives], lambda row: Pair(row[0], row[1], tuple(row[2:])))
+_UNLABELLED = (lambda record: record.text, Unlabelled)
+
+
+def _numbered(records: Iterable[Pair | Unlabelled]) -> tuple[np.ndarray, int, int]:
+    """The codes of the positives, and how many different anchors and documents there are."""
+    import numpy as np
+
+    from retrokit.data.records import pair_codes, text_id
+
+    anchors, positives, negatives = array("q"), array("q"), array("q")
+    for record in records:
+        anchor, documents = texts_of_record(record)
+        anchors.append(text_id(anchor))
+        positives.append(text_id(documents[0]))
+        negatives.extend(map(text_id, documents[1:]))
+    first, second, rest = (np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives))
+    codes = np.unique(pair_codes(first, second))
+    return codes, len(np.unique(first)), len(np.unique(np.concatenate([second, rest])))
+
+
+def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[str, ...]]:
+    """The query-like text of a record, and its documents, a positive first."""
+    if isinstance(record, Pair):
+        return record.anchor, (record.positive, *record.negatives)
+    if isinstance(record, Unlabelled):
+        return record.text, (record.text,)
+    return record.sentence1, (record.sentence2,)
+
+
+def read_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> list[Any]:
     """The records of numbered rows of the place ``where`` (a path or a data set's name).
 
     Raises:
         DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
     """
-    records_of: Callable[[Mapping[str, Any]], list[Any]] = _pairs_of if kind == "pairs" else _scored_of
-    records: list[Any] = []
+    return list(iterate_records(rows, kind, where))
+
+
+def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
+    """The same as a stream, which is checked as far as it is read."""
+    makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
+    makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
+    records_of = makers[kind]
     for line, row in rows:
         try:
-            records += records_of(row)
+            yield from records_of(row)
         except ValueError as error:
             raise DataError(named(where), str(error), line) from error
-    return records
 
 
 def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
@@ -274,6 +338,13 @@ def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
     if not math.isfinite(number):
         raise ValueError(f"field {columns.score!r} should be a finite number")
     return [ScoredPair(_text(row, columns.sentence1), _text(row, columns.sentence2), number)]
+
+
+def _text_record_of(row: Mapping[str, Any]) -> list[Unlabelled]:
+    value = row[text_column(tuple(row))]
+    if not isinstance(value, str):
+        raise ValueError(f"field 'text' should be a string, found {kind_of(value)}")
+    return [Unlabelled(value)]
 
 
 def _text(row: Mapping[str, Any], column: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,23 +12,29 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result, Task
+from retrokit.metrics.bootstrap import paired_bootstrap
 from retrokit.metrics.significance import PairedTest, paired_t_test
 from retrokit.notices import notice
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
+T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
 SHOWN = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How ``result`` differs from ``baseline`` in one metric over the same queries."""
+    """How ``result`` differs from ``baseline`` in one metric over the same queries, texts or pairs.
+
+    ``method`` names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
+    """
 
     task: str
     metric: str
     baseline: str
     result: str
+    method: str
     test: PairedTest
 
     @property
@@ -43,10 +49,11 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All results, and the comparisons of each task's results with its first one."""
+    """All results, the comparisons of each task's results with its first one, and the metrics to show by task."""
 
     results: list[Result]
     comparisons: list[Comparison]
+    shown: dict[str, list[str]]
 
     def main_metric(self, task: str) -> str:
         """The metric that decides on ``task``."""
@@ -65,11 +72,12 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
-    Without ``similarity_specs`` each encoder scores with its own. Without ``metrics`` each task
-    computes its usual ones; ``also`` names more to compute, which are not compared.
+    Without ``similarity_specs`` each encoder scores with its own. Each task computes those of ``metrics`` that it
+    measures; its usual ones without ``metrics``, and the ones it shows where it measures none of them. ``also`` names
+    more to compute, which are not compared.
 
     Raises:
-        UsageError: wrong names (all of them in one message), metrics, or dims.
+        UsageError: wrong names (all of them in one message), metrics that no task measures, or dims.
         DataError: a task's files.
     """
     requests = [(encoders.registry, spec) for spec in encoder_specs]
@@ -77,18 +85,41 @@ def evaluate(
     requests += [(similarities.registry, spec) for spec in similarity_specs]
     parse_all(requests)
     loaded: list[Task] = [tasks.create(spec) for spec in task_specs]
+    for name in dict.fromkeys([*metrics, *also]):
+        _check_metric(loaded, name)
+    shown = {task.spec: [m for m in metrics if _measures(task, m)] or list(task.shown_metrics) for task in loaded}
     for task in loaded:
-        task.check_metrics([*metrics, *also])
         notice(task.describe())
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=device)
         chosen = [_similarity(encoder, name) for name in similarity_specs] or [encoder.similarity]
         for task in loaded:
-            names = list(dict.fromkeys([*(metrics or task.default_metrics), *also]))
+            usual = shown[task.spec] if metrics else task.default_metrics
+            names = list(dict.fromkeys([*usual, *(name for name in also if _measures(task, name))]))
             results += task.evaluate(encoder, chosen, names, precision, dims)
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return Evaluation(results, compare(results, metrics or SHOWN))
+    return Evaluation(results, compare(results, shown), shown)
+
+
+def _measures(task: Task, metric: str) -> bool:
+    try:
+        task.check_metrics([metric])
+    except UsageError:
+        return False
+    return True
+
+
+def _check_metric(tasks: Sequence[Task], metric: str) -> None:
+    """Raise :class:`UsageError`, with what each task says of it, for a metric that no task measures."""
+    problems = []
+    for task in tasks:
+        try:
+            task.check_metrics([metric])
+            return
+        except UsageError as error:
+            problems.append(str(error))
+    raise UsageError("\n".join(dict.fromkeys(problems)))
 
 
 def _similarity(encoder: Encoder, spec: str) -> Similarity:
@@ -97,19 +128,29 @@ def _similarity(encoder: Encoder, spec: str) -> Similarity:
     return encoder.similarity if encoder.similarity.spec == made.spec else made
 
 
-def compare(results: Sequence[Result], metrics: Sequence[str] = ()) -> list[Comparison]:
-    """Compare each task's results with its first one in ``metrics``, and always in the task's main metric."""
+def compare(results: Sequence[Result], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
+    """Compare each task's results with its first one in the task's ``metrics``, and always in its main one.
+
+    A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out.
+    """
     comparisons = []
     for task in dict.fromkeys(result.task for result in results):
         first, *others = [result for result in results if result.task == task]
-        comparisons += [
-            Comparison(
-                task, metric, first.name, other.name, paired_t_test(first.per_query[metric], other.per_query[metric])
-            )
-            for other in others
-            for metric in dict.fromkeys([first.main_metric, *metrics])
-        ]
+        for other in others:
+            for metric in dict.fromkeys([first.main_metric, *metrics.get(task, ())]):
+                tested = _tested(first, other, metric)
+                if tested is not None:
+                    comparisons.append(Comparison(task, metric, first.name, other.name, *tested))
     return comparisons
+
+
+def _tested(first: Result, other: Result, metric: str) -> tuple[str, PairedTest] | None:
+    if metric in first.per_query:
+        return T_TEST, paired_t_test(first.per_query[metric], other.per_query[metric])
+    if metric in first.resampled:
+        a, b = first.resampled[metric], other.resampled[metric]
+        return BOOTSTRAP, paired_bootstrap(a.value, b.value, a.items)
+    return None
 
 
 def parse_gate(text: str) -> tuple[str, float]:
@@ -134,7 +175,7 @@ def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]],
         f"{result.name} on {result.task}: {metric} = {result.metrics[metric]:.4f} is under {least:g}"
         for result in evaluation.results
         for metric, least in fail_under
-        if result.metrics[metric] < least
+        if metric in result.metrics and result.metrics[metric] < least
     ]
     if fail_if_worse:
         failures += [

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.similarities.base import Similarity
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """A metric that is no mean over items (a correlation, an area): ``value(rows)`` is it on the items at ``rows``, of
+    ``items`` in all, or NaN where those leave it undefined."""
+
+    items: int
+    value: Callable[[np.ndarray], float]
 
 
 @dataclass(frozen=True)
@@ -14,12 +26,13 @@ class Result:
     """Metrics of one encoder under one similarity on one task.
 
     Attributes:
-        metrics: mean over queries, by name (``ndcg@10``).
-        per_query: the same by name and query id.
+        metrics: by name (``ndcg@10``).
+        per_query: of the metrics that are means over queries (or texts, or pairs), each one's value, by name and id.
         counts: what was used and what was left out.
         norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
         configuration: what made the result: precision, dimensions, fingerprint, versions.
-        run: the ranking, ``{query: {document: score}}``.
+        run: the ranking, ``{query: {document: score}}``; empty for tasks that do not rank documents.
+        resampled: of the metrics that are no means, how to compute them on items drawn anew.
     """
 
     encoder: str
@@ -32,6 +45,7 @@ class Result:
     norms: dict[str, float]
     configuration: dict[str, Any]
     run: dict[str, dict[str, float]] = field(repr=False, default_factory=dict)
+    resampled: dict[str, Resampled] = field(repr=False, default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -48,12 +62,20 @@ class Result:
 
 
 class Task(Protocol):
-    """What ``retrokit eval --on`` and ``retrokit finetune --eval`` can run."""
+    """What ``retrokit eval --on`` and ``retrokit finetune --eval`` can run.
+
+    Attributes:
+        main_metric: decides which of two results is better; higher is better.
+        shown_metrics: the columns of a table, and what a training run tracks.
+        default_metrics: what is computed where nothing else is asked for.
+        symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
+    """
 
     spec: str
     main_metric: str
     shown_metrics: tuple[str, ...]
     default_metrics: tuple[str, ...]
+    symmetric: ClassVar[bool]
 
     def check_metrics(self, names: list[str]) -> None:
         """Raise :class:`UsageError` if the task does not measure one of ``names``."""
@@ -69,4 +91,4 @@ class Task(Protocol):
         precision: str = "auto",
         dims: int | None = None,
     ) -> list[Result]:
-        """One result per similarity; the texts are encoded once."""
+        """One result per similarity that the task scores with; the texts are encoded once."""

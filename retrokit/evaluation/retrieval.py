@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-import retrokit
 from retrokit.data.beir import RetrievalData, read_beir
 from retrokit.data.trec import write_run
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
-from retrokit.errors import UsageError, disk_errors
+from retrokit.errors import disk_errors
+from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
+from retrokit.notices import notice
 from retrokit.search import top_k
-from retrokit.similarities.base import Similarity
+from retrokit.similarities.base import Role, Similarity
 
 
 class Retrieval:
@@ -29,8 +28,9 @@ class Retrieval:
     Documents are searched in descending order of their ids, so that equal scores rank as trec_eval ranks them.
     """
 
+    symmetric = False
     main_metric = "ndcg@10"
-    shown_metrics = ("ndcg@10", "recall@100", "mrr@10")
+    shown_metrics = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
     default_metrics = DEFAULT_METRICS
     spec = ""
 
@@ -88,22 +88,8 @@ class Retrieval:
         names = list(metrics or self.default_metrics)
         if self.main_metric not in names:
             names.insert(0, self.main_metric)
-        if dims is not None and not 1 <= dims <= encoder.dimension:
-            raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
-        for similarity in similarities:
-            encoder.use_with(similarity, dims)
-        start = time.perf_counter()
-        queries = encoder.embed(self.data.queries, "query", precision)
-        documents = encoder.embed(self._documents, "document", precision)
-        configuration = {
-            "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
-            "device": encoder.device.type,
-            "dims": dims or encoder.dimension,
-            "fingerprint": encoder.fingerprint(),
-            "encoding_seconds": round(time.perf_counter() - start, 3),
-            "retrokit": retrokit.__version__,
-        }
-        queries, documents = queries[:, :dims], documents[:, :dims]
+        sides: list[tuple[Sequence[str], Role]] = [(self.data.queries, "query"), (self._documents, "document")]
+        (queries, documents), configuration = encode_sides(encoder, similarities, sides, precision, dims)
         return [
             self._result(encoder, similarity, queries, documents, names, configuration) for similarity in similarities
         ]
@@ -146,25 +132,21 @@ class Retrieval:
         return run
 
 
-def norm_statistics(embeddings: np.ndarray, role: str) -> dict[str, float]:
-    """Mean, standard deviation and coefficient of variation of the rows' norms (MAG, Figure 5 and N.2)."""
-    norms = np.linalg.norm(embeddings.astype(np.float64), axis=1)
-    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
-    return {
-        f"{role}_norm_mean": average,
-        f"{role}_norm_std": deviation,
-        f"{role}_norm_cv": deviation / average if average else 0.0,
-    }
-
-
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
     """The retrieval task of a BEIR folder."""
     return Retrieval(read_beir(path, split), ignore_identical_ids)
 
 
 def save_runs(results: Sequence[Result], path: str) -> None:
-    """Write one TREC run to ``path``, or a file per result into the folder ``path``."""
+    """Write one TREC run to ``path``, or a file per result into the folder ``path``.
+
+    Results of tasks that do not rank documents have none; a notice says so where there is no other.
+    """
     target = Path(path)
+    results = [result for result in results if result.run]
+    if not results:
+        notice(f"{path} is not written: no task here ranks documents")
+        return
     if len(results) == 1 and not target.is_dir():
         write_run(target, results[0].run, tag="retrokit")
         return

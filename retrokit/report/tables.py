@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group
@@ -20,38 +21,47 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def evaluation_tables(evaluation: Evaluation, metrics: list[str]) -> list[Group]:
-    """A table per task: a row per result; below each value its difference from the first row, with p."""
+def evaluation_tables(evaluation: Evaluation, metrics: Sequence[str] = ()) -> list[Group]:
+    """A table per task: a row per result; below each value its difference from the first row, with p.
+
+    The columns are those of ``metrics`` that the task measured; without any, those that the evaluation shows.
+    """
     tables: list[Group] = []
     for task in dict.fromkeys(result.task for result in evaluation.results):
-        rows = [result for result in evaluation.results if result.task == task]
+        first, *others = [result for result in evaluation.results if result.task == task]
         tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
+        columns = [metric for metric in metrics if metric in first.metrics] or evaluation.shown[task]
         table = Table(title=task, title_justify="left")
         table.add_column("encoder", overflow="fold")
         table.add_column("similarity")
-        for metric in metrics:
+        for metric in columns:
             table.add_column(metric, justify="right", no_wrap=True)
-        for i, result in enumerate(rows):
-            cells = [_cell(result, metric, tests.get((result.name, metric)) if i else None) for metric in metrics]
-            table.add_row(result.encoder, result.similarity, *cells)
-        tables.append(Group(table, Text(_caption(rows), style="dim")))
+        table.add_row(first.encoder, first.similarity, *(f"{first.metrics[metric]:.4f}" for metric in columns))
+        for other in others:
+            cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in columns]
+            table.add_row(other.encoder, other.similarity, *cells)
+        methods = sorted({tests[key].method for key in tests if key[1] in columns})
+        tables.append(Group(table, Text(_caption(first, bool(others), methods), style="dim")))
     return tables
 
 
-def _cell(result: Result, metric: str, comparison: Comparison | None) -> str:
-    value = f"{result.metrics[metric]:.4f}"
+def _compared(result: Result, first: Result, metric: str, comparison: Comparison | None) -> str:
+    value, difference = result.metrics[metric], result.metrics[metric] - first.metrics[metric]
     if comparison is None:
-        return value
-    test = comparison.test
-    star = "*" if test.p < SIGNIFICANCE else " "
-    return f"{value}\n{test.difference:+.4f}{star}\np={test.p:.2g}"
+        return f"{value:.4f}\n{difference:+.4f} "
+    star = "*" if comparison.test.p < SIGNIFICANCE else " "
+    return f"{value:.4f}\n{comparison.test.difference:+.4f}{star}\np={comparison.test.p:.2g}"
 
 
-def _caption(rows: list[Result]) -> str:
-    counts = rows[0].counts
-    caption = f"{counts['queries']:,} queries, {counts['documents']:,} documents"
-    if len(rows) > 1:
-        caption += f"; difference from the first row, * where p < {SIGNIFICANCE} (paired t-test)"
+_SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
+
+
+def _caption(first: Result, is_compared: bool, methods: Sequence[str]) -> str:
+    caption = ", ".join(f"{first.counts[key]:,} {key.replace('_', ' ')}" for key in _SIZES if key in first.counts)
+    if is_compared:
+        caption += "; difference from the first row"
+    if methods:
+        caption += f", * where p < {SIGNIFICANCE} ({', '.join(methods)})"
     return caption
 
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from retrokit.data.pairs import Pair, ScoredPair, Source
+from retrokit.augmentation.online import Augmentation, Masking
+from retrokit.data.pairs import Pair, ScoredPair, Source, Unlabelled, texts_of_record
+from retrokit.data.records import text_id
 from retrokit.errors import UsageError
 
 
@@ -25,50 +26,21 @@ class Example(NamedTuple):
     record: Pair | ScoredPair
     anchor_id: int
     document_ids: tuple[int, ...]
+    epoch: int = 0
 
 
 class TrainingSet(Dataset):
-    """All records of all sources, each text numbered.
+    """All records of all sources, each text numbered; texts become pairs, fresh ones in every ``epoch``.
 
-    ``positives`` are the known (anchor, document) pairs as sorted codes ``anchor_id · n_documents + document_id``, so
-    that a known positive is never taken for a negative, whichever source or record it comes from.
+    ``positives`` are the known (anchor, document) pairs of all sources, as sorted codes int64 ``[n]``, so that a known
+    positive is never taken for a negative, whichever source or record it comes from.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], augmentation: Augmentation | None = None, seed: int = 0) -> None:
         self.sources = list(sources)
+        self.augmentation, self.seed, self.epoch = augmentation, seed, 0
         self.starts = np.cumsum([0, *(len(source.records) for source in sources)])
-        self._anchors: dict[str, int] = {}
-        self._documents: dict[str, int] = {}
-        for source in sources:
-            for record in source.records:
-                for text in self._texts(record)[1]:
-                    self._documents.setdefault(text, len(self._documents))
-                self._anchors.setdefault(self._texts(record)[0], len(self._anchors))
-            for anchor, texts in source.known_positives.items():
-                self._anchors.setdefault(anchor, len(self._anchors))
-                for text in texts:
-                    self._documents.setdefault(text, len(self._documents))
-        self.positives = self._positive_codes()
-
-    @staticmethod
-    def _texts(record: Pair | ScoredPair) -> tuple[str, tuple[str, ...]]:
-        if isinstance(record, Pair):
-            return record.anchor, (record.positive, *record.negatives)
-        return record.sentence1, (record.sentence2,)
-
-    def _positive_codes(self) -> Tensor:
-        codes = {
-            self._anchors[anchor] * self.documents + self._documents[text]
-            for source in self.sources
-            for anchor, texts in source.known_positives.items()
-            for text in texts
-        }
-        return torch.tensor(sorted(codes), dtype=torch.int64)
-
-    @property
-    def documents(self) -> int:
-        """How many different documents there are."""
-        return max(1, len(self._documents))
+        self.positives = torch.from_numpy(np.unique(np.concatenate([source.positives for source in sources])))
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -76,8 +48,11 @@ class TrainingSet(Dataset):
     def __getitem__(self, index: int) -> Example:
         source = int(np.searchsorted(self.starts, index, side="right")) - 1
         record = self.sources[source].records[index - int(self.starts[source])]
-        anchor, documents = self._texts(record)
-        return Example(source, record, self._anchors[anchor], tuple(self._documents[text] for text in documents))
+        anchor, documents = texts_of_record(record)
+        if isinstance(record, Unlabelled):
+            assert self.augmentation is not None
+            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, index))
+        return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
 
 
 class Batches(Sampler[list[int]]):
@@ -103,8 +78,8 @@ class Batches(Sampler[list[int]]):
                 )
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration yields."""
-        self.epoch = epoch
+        """Choose the epoch that the next iteration yields; the texts' pairs follow it."""
+        self.epoch = self.data.epoch = epoch
 
     def __len__(self) -> int:
         return sum(self._counts)
@@ -139,11 +114,13 @@ class Collator:
         sources: Sequence[Source],
         prompts: dict[str, str | None],
         max_length: int | None,
+        masking: Masking | None = None,
     ) -> None:
         self.preprocess = preprocess
         self.sources = sources
         self.prompts = prompts
         self.max_length = max_length
+        self.masking = masking
         self.valid_label_columns: list[str] = []
 
     def __call__(self, examples: list[Example]) -> dict[str, Any]:
@@ -162,6 +139,11 @@ class Collator:
         ids += [number for example in examples for number in example.document_ids[1:]]
         batch["query"] = self._features(queries, "query", source.query_prompt, [e.anchor_id for e in examples])
         batch["document"] = self._features(documents, "document", source.document_prompt, ids)
+        if self.masking is not None:
+            # of each batch and role its own mask, whenever and wherever the batch is made
+            for role in ("query", "document"):
+                key = (examples[0].epoch, role, *batch["query"]["text_ids"].tolist())
+                batch[role]["input_ids"] = self.masking(batch[role], key)
         return batch
 
     def _features(self, texts: list[str], role: str, prompt: str | None, ids: list[int]) -> dict[str, Any]:

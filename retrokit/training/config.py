@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
-from retrokit import encoders, evaluation, similarities
+from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.data.pairs import registry as sources
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
@@ -34,6 +34,7 @@ class FinetuneConfig:
     scale: float | str | None = None
     temperature: float | None = None
     max_score: float | None = None
+    augment: Sequence[str] = ()
     directions: str = "query-to-document"
     batch_size: int = 64
     mini_batch: int | None = None
@@ -71,6 +72,7 @@ class FinetuneConfig:
                 (encoders.registry, self.encoder),
                 *((sources, spec) for spec in self.data),
                 (similarities.registry, self.sim),
+                *((augmentation.registry, spec) for spec in self.augment),
                 *([(evaluation.registry, self.eval)] if self.eval else []),
             ]
         )
@@ -94,6 +96,7 @@ class FinetuneConfig:
             if isinstance(self.scale, str) and self.scale != "auto"
             else None,
             "--scale auto is for --loss infonce" if self.scale == "auto" and self.loss == "mse" else None,
+            "--augment is for --loss infonce" if self.augment and self.loss != "infonce" else None,
             "--temperature is for --loss infonce" if self.temperature is not None and self.loss == "mse" else None,
             "--max-score is for --loss mse" if self.max_score is not None and self.loss != "mse" else None,
             "--directions is for --loss infonce"

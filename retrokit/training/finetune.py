@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraini
 
 import retrokit
 from retrokit import encoders, evaluation
+from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
@@ -27,7 +28,7 @@ from retrokit.training.card import model_card
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.interruption import interruptible
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
-from retrokit.training.model import build, describe_parameters, export, freeze_unused, load_trainable_state
+from retrokit.training.model import build, describe_parameters, export, freeze_unused, has_dropout, load_trainable_state
 from retrokit.training.preflight import (
     LENGTH_SAMPLE,
     SCALE_SAMPLE,
@@ -52,6 +53,7 @@ class Plan:
     similarity: Similarity
     data: TrainingSet
     batches: Batches
+    masking: Masking | None
     task: Task | None
     metric: str
     preflight: Preflight
@@ -96,8 +98,9 @@ def plan(config: FinetuneConfig) -> Plan:
     metric = config.best_metric or (task.main_metric if task else "")
     if task:
         task.check_metrics([metric])
-    sources = _read_sources(config)
-    data = TrainingSet(sources)
+    augmentation = combined(config.augment) if config.augment else None
+    sources = _read_sources(config, augmentation)
+    data = TrainingSet(sources, augmentation, config.seed)
     batches = Batches(data, config.batch_size, config.seed, rank, world)
     encoder: Encoder = encoders.registry.create(config.encoder, device="cpu" if world > 1 else config.device)
     if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
@@ -113,18 +116,21 @@ def plan(config: FinetuneConfig) -> Plan:
         config.seed,
     )
     encoder.use_with(similarity)
+    if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
+        raise UsageError(f"--augment {augmentation.spec}: {encoder.spec} has no dropout; give --dropout 0.1")
+    masking = masking_of(augmentation, encoder, config.seed) if augmentation is not None else None
     _speak(config, similarity, sources)
-    freeze_unused(model, texts_of(sources, 1, config.seed)[1])
+    freeze_unused(model, texts_of(data, 1, config.seed)[1])
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"--sim-lr: {config.sim} learns nothing by itself")
-    preflight = _inspect(config, encoder, model, similarity, sources, batches)
+    preflight = _inspect(config, encoder, model, similarity, batches)
     identity = {
         **config.identity(),
         "data_digests": [source.digest for source in sources],
         "encoder_fingerprint": fingerprint,
         "processes": world,
     }
-    return Plan(config, encoder, model, similarity, data, batches, task, metric, preflight, identity)
+    return Plan(config, encoder, model, similarity, data, batches, masking, task, metric, preflight, identity)
 
 
 def run(plan: Plan) -> Outcome:
@@ -205,7 +211,9 @@ def _place() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def _read_sources(config: FinetuneConfig) -> list[Source]:
+def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
+    if augmentation is not None:
+        return [usable_part(read_source(spec, "texts"), augmentation) for spec in config.data]
     if config.loss == "infonce":
         return [read_source(spec, "pairs") for spec in config.data]
     sources = [read_source(spec, "scored") for spec in config.data]
@@ -248,15 +256,15 @@ def _inspect(
     encoder: Encoder,
     model: SentenceTransformer,
     similarity: Similarity,
-    sources: list[Source],
     batches: Batches,
 ) -> Preflight:
-    queries, documents = texts_of(sources, LENGTH_SAMPLE, config.seed)
+    data = batches.data
+    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
     lengths = {
         "query": measure_lengths(encoder, queries, "query", config.max_length),
         "document": measure_lengths(encoder, documents, "document", config.max_length),
     }
-    sample = texts_of(sources, SCALE_SAMPLE, config.seed)
+    sample = texts_of(data, SCALE_SAMPLE, config.seed)
     scale = measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto")
     per_epoch = len(batches)
     steps: dict[str, float] = {"per_epoch": per_epoch}
@@ -266,7 +274,7 @@ def _inspect(
         steps["total"] = config.steps or math.ceil((config.epochs or 1) * per_epoch)
     precision = str(_training_precision(config, encoder.device)).removeprefix("torch.")
     return Preflight(
-        [source_counts(source) for source in sources],
+        [source_counts(source) for source in data.sources],
         lengths,
         describe_parameters(model),
         scale,
@@ -326,7 +334,7 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
         dataloader_drop_last=True,
         ddp_find_unused_parameters=False,
     )
-    collator = Collator(plan.model.preprocess, plan.data.sources, plan.encoder.prompts, config.max_length)
+    collator = Collator(plan.model.preprocess, plan.data.sources, plan.encoder.prompts, config.max_length, plan.masking)
     return FinetuneTrainer(
         plan.model,
         args,
@@ -355,7 +363,6 @@ def _loss(plan: Plan) -> PreparedLoss:
         plan.similarity,
         scale,
         positives=plan.data.positives,
-        documents=plan.data.documents,
         directions=config.directions,
         mini_batch=config.mini_batch,
         widths=widths,

@@ -14,6 +14,7 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
+from retrokit.data.records import pair_codes
 from retrokit.similarities.base import Similarity
 
 
@@ -78,8 +79,7 @@ class InfoNCE(PreparedLoss):
     the mean of the two.
 
     Args:
-        positives: sorted codes ``anchor_id · documents + document_id`` of the known positives.
-        documents: how many different documents there are.
+        positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
         directions: ``query-to-document``, ``document-to-query`` or ``both``.
     """
 
@@ -90,7 +90,6 @@ class InfoNCE(PreparedLoss):
         scale: float = 20.0,
         *,
         positives: Tensor,
-        documents: int,
         directions: str = "query-to-document",
         mini_batch: int | None = None,
         widths: list[int] | None = None,
@@ -98,7 +97,6 @@ class InfoNCE(PreparedLoss):
         super().__init__(model, similarity, scale, mini_batch, widths)
         self.positives: Tensor
         self.register_buffer("positives", positives, persistent=False)
-        self.documents = documents
         self.directions = directions
 
     def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
@@ -121,7 +119,7 @@ class InfoNCE(PreparedLoss):
 
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
         """Which pairs are known positives, bool ``[nq, nd]``."""
-        codes = query_ids[:, None] * self.documents + document_ids[None, :]
+        codes = pair_codes(query_ids[:, None], document_ids[None, :])
         if not len(self.positives):
             return torch.zeros_like(codes, dtype=torch.bool)
         place = torch.searchsorted(self.positives, codes).clamp_max(len(self.positives) - 1)

@@ -209,6 +209,13 @@ def _set_dropout(model: nn.Module, probability: float) -> None:
                 setattr(part, attribute, probability)
 
 
+def has_dropout(model: nn.Module) -> bool:
+    """Whether two passes of the same text through the model under training differ."""
+    layers = (part.p for part in model.modules() if isinstance(part, nn.Dropout))
+    others = (getattr(part, attribute, None) for part in model.modules() for attribute in _DROPOUT_ATTRIBUTES)
+    return any(value > 0 for value in (*layers, *others) if isinstance(value, float))
+
+
 def describe_parameters(model: nn.Module) -> dict[str, Any]:
     """How many parameters there are, how many of them are trained, and how many of those are the similarity's."""
     parameters = list(model.named_parameters())

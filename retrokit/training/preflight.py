@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.data.pairs import Pair, Source
+from retrokit.data.pairs import ScoredPair, Source
 from retrokit.encoders.encoder import Encoder
 from retrokit.similarities.base import Role, Similarity
+from retrokit.training.batches import TrainingSet
 
 LENGTH_SAMPLE = 2000
 SCALE_SAMPLE = 64
@@ -43,15 +44,15 @@ class Preflight:
         return dict(vars(self))
 
 
-def texts_of(sources: Sequence[Source], count: int, seed: int) -> tuple[list[str], list[str]]:
-    """A sample of up to ``count`` records' (query, document) texts over all sources."""
-    records = [record for source in sources for record in source.records]
-    chosen = np.random.default_rng(seed).permutation(len(records))[:count]
-    pairs = [
-        (record.anchor, record.positive) if isinstance(record, Pair) else (record.sentence1, record.sentence2)
-        for record in (records[i] for i in chosen)
-    ]
-    return [query for query, _ in pairs], [document for _, document in pairs]
+def texts_of(data: TrainingSet, count: int, seed: int) -> tuple[list[str], list[str]]:
+    """A sample of up to ``count`` examples' (query, document) texts over all sources."""
+    queries, documents = [], []
+    for index in np.random.default_rng(seed).permutation(len(data))[:count].tolist():
+        record = data[index].record
+        scored = isinstance(record, ScoredPair)
+        queries.append(record.sentence1 if scored else record.anchor)  # type: ignore[union-attr]
+        documents.append(record.sentence2 if scored else record.positive)  # type: ignore[union-attr]
+    return queries, documents
 
 
 def source_counts(source: Source) -> dict[str, Any]:

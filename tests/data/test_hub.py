@@ -9,6 +9,7 @@ import pytest
 
 from retrokit.data.pairs import Pair, ScoredPair, read_source
 from retrokit.errors import DataError, ServiceError, UsageError
+from tests.codes import codes
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,7 @@ def test_one_saved_split(tmp_path: Path, datasets: Any) -> None:
     datasets.Dataset.from_dict(COLUMNS).save_to_disk(str(folder))
     source = read_source(f"hf:{folder}", "pairs")
     assert source.records == [Pair("a", "b", ("x",)), Pair("a", "c")]
-    assert source.known_positives == {"a": {"b", "c"}}
+    assert source.positives.tolist() == codes({"a": "bc"}).tolist()
     assert source.name == "saved"
     again = tmp_path / "again"
     datasets.Dataset.from_dict({**COLUMNS, "image": [b"1", b"2"]}).save_to_disk(str(again))

@@ -16,6 +16,7 @@ from retrokit.data.files import digest
 from retrokit.data.pairs import Pair, ScoredPair, read_source, registry
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import Advance, listening
+from tests.codes import codes
 
 
 class Notices:
@@ -60,7 +61,7 @@ def test_pairs(tmp_path: Path) -> None:
         Pair("d", "e", ("x",)),
         Pair("a", "b", ("z",)),
     ]
-    assert source.known_positives == {"a": {"b", "c"}, "d": {"b", "e"}}
+    assert source.positives.tolist() == codes({"a": "bc", "d": "be"}).tolist()
     assert source.counts == {"records": 5, "anchors": 2, "documents": 6, "duplicates": 1}
     assert (source.spec, source.name, source.digest) == (str(path), "train", digest(path))
     assert (source.weight, source.query_prompt, source.document_prompt) == (1.0, None, None)
@@ -153,7 +154,7 @@ def test_scored_pairs_are_all_kept(tmp_path: Path) -> None:
     source = read_source(str(path), "scored")
     assert source.records == [ScoredPair("a", "b", 4.0), ScoredPair("a", "b", 4.0), ScoredPair("a", "c", 0.25)]
     assert source.counts == {"records": 3, "anchors": 1, "documents": 2, "duplicates": 0}
-    assert source.known_positives == {}
+    assert source.positives.tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_beir_folder_gives_its_relevant_pairs(folder: Path, notices: Notices) -> None:
     source = read_source(f"beir:{folder}", "pairs")
     assert source.records == [Pair("who?", "Cats They purr."), Pair("who?", "Dogs bark.")]
-    assert source.known_positives == {"who?": {"Cats They purr.", "Dogs bark."}}
+    assert source.positives.tolist() == codes({"who?": ["Cats They purr.", "Dogs bark."]}).tolist()
     assert source.counts == {"records": 2, "anchors": 1, "documents": 2, "duplicates": 1, "pairs_without_text": 1}
     assert notices.messages == [
         f"{folder}: 1 relevant documents of split 'train' have no text; their pairs are left out"
@@ -244,5 +245,5 @@ def test_a_beir_folder_without_pairs(folder: Path) -> None:
         read_source(f"beir:{folder},split=zero", "pairs")
     with pytest.raises(DataError, match=r"pets: query 'q4' of split 'blank' has no text$"):
         read_source(f"beir:{folder},split=blank", "pairs")
-    with pytest.raises(UsageError, match="a BEIR folder gives pairs, not sentences with scores"):
+    with pytest.raises(UsageError, match="a BEIR folder gives pairs or texts, not sentences with scores"):
         read_source(f"beir:{folder}", "scored")

@@ -1,16 +1,19 @@
-"""Encoders whose embeddings are given, and benchmark folders written by hand."""
+"""Encoders whose embeddings are given, benchmark files written by hand, and a listener that remembers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import retrokit
+from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 
 
@@ -68,3 +71,22 @@ def write_folder(
     judged = [f"{query}\t{document}\t{grade}" for query, grades in qrels.items() for document, grade in grades.items()]
     (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
     return folder
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """A JSONL file."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+class Notices:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def notice(self, message: str) -> None:
+        self.messages.append(message)
+
+    def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
+        return nullcontext(lambda count: None)

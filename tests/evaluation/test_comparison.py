@@ -12,16 +12,17 @@ from scipy import stats
 from retrokit import encoders
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation.comparison import (
-    SHOWN,
+    T_TEST,
     Evaluation,
     check_gates,
     compare,
     evaluate,
     parse_gate,
 )
-from retrokit.evaluation.result import Result
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.retrieval import Retrieval
 from retrokit.registry import Entry, Param
-from tests.evaluation.fakes import write_folder
+from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
 
@@ -52,7 +53,7 @@ def test_differences_and_p_values_are_scipys(folder: Path) -> None:
     ]
     by_name = {result.name: result for result in found.results}
     assert {(c.result, c.metric) for c in found.comparisons} == {
-        (name, metric) for name in list(by_name)[1:] for metric in SHOWN
+        (name, metric) for name in list(by_name)[1:] for metric in Retrieval.shown_metrics
     }
     for comparison in found.comparisons:
         assert comparison.baseline == "hashed:1 cosine"
@@ -72,7 +73,7 @@ def test_differences_and_p_values_are_scipys(folder: Path) -> None:
             assert (comparison.test.difference, comparison.test.p) == (0.0, 1.0)
     plain = [comparison.to_json() for comparison in found.comparisons]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert set(plain[0]) == {"task", "metric", "baseline", "result", "test"}
+    assert set(plain[0]) == {"task", "metric", "baseline", "result", "method", "test"}
     assert plain[0]["test"]["p"] == found.comparisons[0].test.p
 
 
@@ -116,6 +117,66 @@ def test_wrong_metrics_are_found_before_the_work(folder: Path, monkeypatch: pyte
         evaluate(["hashed:1"], [f"beir:{folder}"], metrics=["ndgc@10"])
 
 
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    rows = [{"text": text, "label": i % 2} for i, text in enumerate(sentences(40, seed=2))]
+    return write_lines(tmp_path / "labels.jsonl", rows)
+
+
+def test_tasks_of_two_kinds_show_their_own_metrics(folder: Path, labels: Path) -> None:
+    specs = [f"knn:{labels},k=3", f"beir:{folder}"]
+    found = evaluate(["hashed:1", "hashed:2"], specs)
+    assert found.shown == {specs[0]: ["accuracy"], specs[1]: list(Retrieval.shown_metrics)}
+    assert [(r.task, r.encoder) for r in found.results] == [(s, e) for s in specs for e in ("hashed:1", "hashed:2")]
+    assert [(c.metric, c.method) for c in found.comparisons if c.task == specs[0]] == [("accuracy", T_TEST)]
+    assert len([c for c in found.comparisons if c.task == specs[1]]) == len(Retrieval.shown_metrics)
+
+
+def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -> None:
+    knn, beir = f"knn:{labels},k=3", f"beir:{folder}"
+    found = evaluate(["hashed:1"], [knn, beir], metrics=["mrr@3", "recall@5"], also=["raw_cosine"])
+    assert found.shown == {knn: ["accuracy"], beir: ["mrr@3", "recall@5"]}  # knn knows neither: its usual ones
+    assert [list(result.metrics) for result in found.results] == [
+        ["accuracy", "raw_cosine"],
+        ["ndcg@10", "mrr@3", "recall@5"],
+    ]
+    found = evaluate(["hashed:1"], [knn, beir], metrics=["raw_cosine", "mrr@3"])
+    assert found.shown == {knn: ["raw_cosine"], beir: ["mrr@3"]}
+
+
+def test_a_metric_that_no_task_knows(folder: Path, labels: Path) -> None:
+    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"also": ["acuracy"]}):
+        with pytest.raises(UsageError) as caught:
+            evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels}"], **options)
+        retrieval, neighbours = str(caught.value).splitlines()
+        assert "unknown metric 'acuracy'" in retrieval
+        assert "unknown metric 'acuracy' (did you mean accuracy?)" in neighbours
+
+
+def test_gates_look_at_the_tasks_that_have_the_metric(folder: Path, labels: Path) -> None:
+    found = evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels},k=3"], also=["accuracy"])
+    check_gates(found, [("accuracy", 0.0)], False)
+    with pytest.raises(GateFailed, match=r"^hashed:1 l2 on knn:.*: accuracy = 0\.\d{4} is under 1.1$"):
+        check_gates(found, [("accuracy", 1.1)], False)
+
+
+def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
+    values = np.arange(20.0)
+
+    def made(encoder: str, step: float) -> Result:
+        made = result(encoder, values)
+        made.resampled["top"] = Resampled(20, lambda rows: float(values[rows].max() + step))
+        made.metrics["top"], made.metrics["odd"] = 19.0 + step, 0.5
+        return made
+
+    by_metric = {c.metric: c for c in compare([made("a", 0), made("b", 2)], {"beir:x": ["top", "odd"]})}
+    assert set(by_metric) == {"ndcg@10", "top"}  # of the third nothing is known
+    assert by_metric["top"].method == "paired bootstrap"
+    test = by_metric["top"].test
+    assert (test.queries, test.difference, test.low, test.high) == (20, 2.0, 2.0, 2.0)
+    assert json.loads(json.dumps(by_metric["top"].to_json()))["test"]["difference"] == 2.0
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -152,7 +213,8 @@ def result(encoder: str, values: np.ndarray, others: np.ndarray | None = None, t
 
 
 def evaluation(*results: Result) -> Evaluation:
-    return Evaluation(list(results), compare(results, ["mrr@10"]))
+    shown = {result.task: ["mrr@10"] for result in results}
+    return Evaluation(list(results), compare(results, shown), shown)
 
 
 RNG = np.random.default_rng(3)

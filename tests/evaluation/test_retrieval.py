@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.encoding import norm_statistics
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.retrieval import Retrieval, norm_statistics, save_runs
+from retrokit.evaluation.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from tests.evaluation.fakes import GivenEncoder, write_folder
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
 
 VECTORS = {
     "first": [1, 0, 0, 0],
@@ -247,6 +250,19 @@ def test_saved_runs(folder: Path, tmp_path: Path) -> None:
         (path,) = [target / name for name in names if name.startswith(f"given-{result.similarity[:3]}")]
         assert read_run(path) == result.run
         assert_same_metrics(path, folder, result)
+
+
+def test_only_rankings_are_saved(folder: Path, tmp_path: Path) -> None:
+    (ranked,) = evaluate(folder, ["cosine"])
+    other = replace(ranked, task="knn:x", run={})
+    path = tmp_path / "run.trec"
+    with listening(heard := Notices()):
+        save_runs([other], str(path))
+        assert not path.exists()
+        assert heard.messages == [f"{path} is not written: no task here ranks documents"]
+        save_runs([ranked, other], str(path))
+    assert read_run(path) == ranked.run
+    assert len(heard.messages) == 1
 
 
 def test_runs_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def result(encoder: str, values: np.ndarray, task: str = "beir:x") -> Result:
 def shown(results: list[Result], metrics: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
     texts = []
-    for table in evaluation_tables(Evaluation(results, compare(results, metrics)), metrics):
+    columns = {result.task: metrics for result in results}
+    for table in evaluation_tables(Evaluation(results, compare(results, columns), columns)):
         console().print(table)
         texts.append(capsys.readouterr().out)
     return texts
@@ -82,6 +83,41 @@ def test_a_table_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert second.startswith("beir:y")
     assert second.count("p=") == 1
     assert f"{BASE.mean() - BETTER.mean():+.4f}*" in second
+
+
+def labels_result(encoder: str, accuracy: float, spread: float) -> Result:
+    return Result(
+        encoder=encoder,
+        similarity="l2",
+        task="knn:y",
+        main_metric="accuracy",
+        metrics={"accuracy": accuracy, "spread": spread},
+        per_query={"accuracy": {str(i): float(i < 40 * accuracy) for i in range(40)}},
+        counts={"test_texts": 40, "train_texts": 1360, "labels": 7, "texts_without_text": 1},
+        norms={},
+        configuration={},
+    )
+
+
+def test_each_task_has_its_own_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [result("one", BASE), labels_result("one", 0.5, 0.25), labels_result("two", 0.75, 0.125)]
+    columns = {"beir:x": ["mrr@10"], "knn:y": ["accuracy", "spread"]}
+    evaluation = Evaluation(results, compare(results, columns), columns)
+    for wanted, expected in (
+        ((), ["accuracy", "spread"]),
+        (("ndcg@10", "spread"), ["spread"]),
+        (("ndcg@10",), ["accuracy", "spread"]),  # it measured none of those
+    ):
+        capsys.readouterr()
+        console().print(evaluation_tables(evaluation, wanted)[1])
+        text = capsys.readouterr().out
+        header = next(line for line in text.splitlines() if "encoder" in line)
+        assert [word for word in header.split() if word in ("accuracy", "spread", "mrr@10", "ndcg@10")] == expected
+        assert "-0.1250 " in text  # a difference that nothing can be tested with
+        assert text.count("p=") == ("accuracy" in expected)
+        caption = " ".join(text.split("┘")[1].split())
+        assert caption.startswith("40 test texts, 1,360 train texts, 7 labels; difference from the first row")
+        assert ("(paired t-test)" in caption) == ("accuracy" in expected)
 
 
 def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,13 +10,14 @@ import torch
 from retrokit.data.pairs import Pair, Source
 from retrokit.errors import UsageError
 from retrokit.training.batches import Batches, Collator, TrainingSet
+from tests.codes import codes
 
 
 def source(name: str, count: int, weight: float = 1.0, **prompts) -> Source:
     records = [Pair(f"{name} query {i}", f"{name} document {i}") for i in range(count)]
     known = {record.anchor: {record.positive} for record in records}
     options = {"query_prompt": None, "document_prompt": None} | prompts
-    return Source(name, name, records, weight, digest="sha256:0", known_positives=known, counts={}, **options)
+    return Source(name, name, records, weight, digest="sha256:0", positives=codes(known), counts={}, **options)
 
 
 def epoch(batches: Batches, number: int = 0) -> list[list[int]]:
@@ -81,16 +82,15 @@ def test_equal_texts_have_equal_numbers_across_sources():
         None,
         None,
         "sha256:0",
-        {"a query 0": {"other", "only known"}},
+        codes({"a query 0": {"other", "only known"}}),
         {},
     )
     data = TrainingSet([one, other])
     assert data[2].anchor_id == data[0].anchor_id
     assert data[2].document_ids[1] == data[1].document_ids[0]
-    known = {(int(code) // data.documents, int(code) % data.documents) for code in data.positives}
-    assert {(data[0].anchor_id, data[0].document_ids[0]), (data[0].anchor_id, data[2].document_ids[0])} <= known
-    assert len(known) == 4  # with the known positive that is in no record
-    assert torch.equal(data.positives, data.positives.sort().values)
+    # with the known positive that is in no record
+    known = {"a query 0": {"a document 0", "other", "only known"}, "a query 1": {"a document 1"}}
+    assert data.positives.tolist() == codes(known).tolist()
 
 
 def test_the_collator_puts_prompts_by_source_and_role():
@@ -116,7 +116,7 @@ def test_the_collator_puts_prompts_by_source_and_role():
 
 def test_documents_are_the_positives_then_all_negatives():
     records = [Pair("q1", "p1", ("n1", "n2")), Pair("q2", "p2"), Pair("q3", "p3", ("p1",))]
-    made = Source("t", "t", records, 1.0, None, None, "sha256:0", {r.anchor: {r.positive} for r in records}, {})
+    made = Source("t", "t", records, 1.0, None, None, "sha256:0", codes({r.anchor: {r.positive} for r in records}), {})
     texts = []
 
     def preprocess(given, prompt, task):

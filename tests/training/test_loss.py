@@ -14,6 +14,7 @@ from retrokit.data.pairs import Pair, ScoredPair, Source
 from retrokit.training.batches import Collator, TrainingSet
 from retrokit.training.loss import InfoNCE, ScoredMSE
 from retrokit.training.model import build
+from tests.codes import codes
 from tests.models import sentences
 
 SIMILARITIES = [
@@ -27,7 +28,7 @@ def source(records, known=None) -> Source:
     for record in records:
         if isinstance(record, Pair):
             known.setdefault(record.anchor, set()).add(record.positive)
-    return Source("test", "test", records, 1.0, None, None, "sha256:0", known, {})
+    return Source("test", "test", records, 1.0, None, None, "sha256:0", codes(known), {})
 
 
 def make(folder, spec, records, **options):
@@ -38,7 +39,7 @@ def make(folder, spec, records, **options):
     batch = collator([data[i] for i in range(len(data))])
     kind = options.pop("kind", InfoNCE)
     if kind is InfoNCE:
-        options |= {"positives": data.positives, "documents": data.documents}
+        options |= {"positives": data.positives}
     prefixes = list(model)[-1].prefixes
     widths = [similarity.prepare(torch.ones(1, size), "query").shape[-1] for size in prefixes] if prefixes else None
     loss = kind(model, similarity, widths=widths, **options)

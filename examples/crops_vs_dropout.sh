@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Crops or dropout? Trains without labels on a corpus and measures how well the neighbours of a text share its label
+# (CROP, Tables 2 and S6, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". What is there already is
+# not done again. Results: OUT/NAME.json, shown as tables by examples/crops_table.py.
+#
+#   bash examples/crops_vs_dropout.sh DATA OUT "static curve sweep minilm freezing"
+set -euo pipefail
+data=$1 out=$2 parts=$3
+mkdir -p "$out"
+
+train() { # NAME ENCODER TASK OPTIONS...
+    local name=$1 encoder=$2 task=$3
+    shift 3
+    [ -f "$out/$name.json" ] && return
+    retrokit finetune "$encoder" --data "$data" --eval "$task" --weight-decay 0 "$@" \
+        -o "$out/run-$name" --overwrite --json >"$out/$name.json.part"
+    mv "$out/$name.json.part" "$out/$name.json"
+    rm -r "$out/run-$name"
+}
+
+static() { # NAME OPTIONS...: a bare table of embeddings for one epoch, at the paper's learning rate for it
+    local name=$1
+    shift
+    train "static-$name" static:dim=768 "knn:$data" --lr 0.5 "$@"
+}
+
+minilm() { # NAME OPTIONS...: evaluated on a sample, for encoding takes longer than training
+    local name=$1
+    shift
+    train "minilm-$name" minilm "knn:$data,sample=4000" --lr 2e-5 "$@"
+}
+
+for part in $parts; do
+    case $part in
+    static) # Table S6, column 11
+        for seed in 0 1 2; do
+            static "crops-$seed" --augment crops --seed $seed
+            static "dropout-$seed" --augment dropout --dropout 0.1 --seed $seed
+        done
+        ;;
+    curve) # Figure 1
+        static curve-crops --augment crops --eval-every 25
+        static curve-dropout --augment dropout --dropout 0.1 --eval-every 25
+        ;;
+    sweep) # Figure S1
+        for sentences in 1 3 4 6; do static "t-$sentences" --augment crops:$sentences; done
+        for temperature in 0.005 0.5 5; do static "tau-$temperature" --augment crops --temperature $temperature; done
+        ;;
+    minilm) # Table 2
+        for augment in crops dropout; do minilm $augment --augment $augment --steps 100; done
+        for fraction in 0.1 0.3; do minilm "mask-$fraction" --augment crops --augment mask:$fraction --steps 100; done
+        ;;
+    freezing) # Figure 4a
+        for layers in 1 2 3 4 5 6; do
+            minilm "last-$layers" --augment crops --steps 50 --freeze "all-but:$layers"
+        done
+        ;;
+    *)
+        echo "unknown part $part: static, curve, sweep, minilm, freezing" >&2
+        exit 2
+        ;;
+    esac
+done

@@ -1,0 +1,43 @@
+"""Training data without labels: crops, dropout, masking, structural and mined negatives, mixing.
+
+The registry holds what ``retrokit finetune --augment`` can make pairs with while it trains.
+"""
+
+from __future__ import annotations
+
+from retrokit.registry import Entry, Param, SpecRegistry
+
+_CROPPING = (
+    Param("sentences", int, 2, minimum=1, summary="consecutive sentences of a chunk"),
+    Param("min_chars", int, 100, minimum=1, summary="shorter sentences are left out"),
+    Param("max_chars", int, 250, minimum=1, summary="longer sentences are left out"),
+    Param("splitter", str, "period", summary="period (the paper's) or multilingual"),
+)
+
+registry = SpecRegistry(
+    "augmentation",
+    "retrokit.augmentations",
+    [
+        Entry(
+            "crops",
+            "two chunks of consecutive sentences of a text (CROP 3.1)",
+            "retrokit.augmentation.online:Crops",
+            _CROPPING,
+            positional="sentences",
+        ),
+        Entry(
+            "dropout",
+            "one chunk, encoded twice with different dropout (SimCSE)",
+            "retrokit.augmentation.online:Dropout",
+            _CROPPING,
+            positional="sentences",
+        ),
+        Entry(
+            "mask",
+            "a share of the tokens masked, on top of another, or of the whole text twice (CROP A.1)",
+            "retrokit.augmentation.online:Mask",
+            (Param("fraction", float, 0.15, minimum=0.0, maximum=1.0, summary="share of the tokens"),),
+            positional="fraction",
+        ),
+    ],
+)

@@ -1,0 +1,48 @@
+"""Random numbers as pure functions of a key, so that what is drawn for a text depends on nothing but its key.
+
+A key is a few numbers: the seed, the epoch, the text's running number… Whoever knows the key can draw at random
+access: a stream that is read from its middle, several processes, and a resumed run all see the same. A number is the
+64-bit BLAKE2b hash of its key, so neighbouring keys have nothing in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+
+def bits(*key: int | str) -> int:
+    """64 random bits, as a number from 0 to 2⁶⁴ − 1.
+
+    >>> bits(0, "a") == bits(0, "a"), bits(0, "a") == bits(1, "a")
+    (True, False)
+    """
+    return int.from_bytes(blake2b(" ".join(map(str, key)).encode(), digest_size=8).digest(), "little")
+
+
+def below(bound: int, *key: int | str) -> int:
+    """A random number from 0 to ``bound`` − 1; no probability is off from 1 / ``bound`` by more than 2⁻⁶⁴."""
+    return bits(*key) * bound >> 64
+
+
+def distinct(size: int, count: int, *key: int | str) -> Iterator[int]:
+    """The first ``count`` of the numbers 0 to ``size`` − 1 in random order, every order being equally likely.
+
+    This is the Fisher–Yates shuffle, stopped early: time and memory grow with ``count``, not with ``size``, and a
+    larger ``count`` only goes on with the same order.
+
+    Raises:
+        ValueError: ``count`` is larger than ``size``.
+
+    >>> list(distinct(10**12, 3, 0)) == list(distinct(10**12, 5, 0))[:3]
+    True
+    >>> sorted(distinct(5, 5, 0))
+    [0, 1, 2, 3, 4]
+    """
+    if count > size:
+        raise ValueError(f"{count} different numbers cannot be drawn from {size}")
+    moved: dict[int, int] = {}
+    for place in range(count):
+        taken = place + below(size - place, *key, place)
+        yield moved.get(taken, taken)
+        moved[taken] = moved.get(place, place)

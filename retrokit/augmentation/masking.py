@@ -1,0 +1,240 @@
+"""Masking: a fraction of the tokens replaced by the tokenizer's mask token (CROP, A.1).
+
+In A.1 it comes on top of crops (both chunks of a pair are masked, each in its own way), or without them (two different
+maskings of a whole text make a pair). Of n tokens, fraction · n are masked, a half rounded up, drawn without
+replacement; special tokens and padding are neither counted nor masked, unknown words are. :func:`mask_ids` does this to
+token ids in a training loop, :class:`Masker` to the text itself, for a file.
+
+A masked text holds the mask token as it is spelled ("[MASK]") in the place of the token. Read again by the tokenizer it
+has exactly the mask tokens that were put in, but where only a part of a word is masked, what is left of the word may
+become other pieces than it was: "em" of "em ##bed ##ding" leaves "[MASK]bedding", which is "[MASK] bed ##ding". A text
+has no spelling for a piece that only stands inside of words. Byte-level tokenizers have no such pieces, and keep the
+rest of a word as it was if their mask token takes the space before it, as RoBERTa's does. Where exactness counts, mask
+the ids. Tokens that hold no character of the text (a lone space of some tokenizers) are neither counted nor masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from retrokit.augmentation import draws
+from retrokit.augmentation.texts import Counts, Rows, check_number, pair_row
+from retrokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Span = tuple[int, int]
+
+_SIDES = ("anchor", "positive")
+_BATCH = 256  # rows that are tokenized at once
+
+
+def masked_count(tokens: int, fraction: float) -> int:
+    """How many of ``tokens`` are masked: fraction · tokens, a half rounded up, with ``fraction`` as it is written.
+
+    >>> masked_count(10, 0.15), masked_count(9, 0.15), masked_count(100, 0.145), masked_count(3, 0.1)
+    (2, 1, 15, 0)
+    """
+    return int((Decimal(repr(float(fraction))) * tokens).to_integral_value(ROUND_HALF_UP))
+
+
+def check_fraction(fraction: float) -> None:
+    """Raise :class:`UsageError` unless ``fraction`` lies between 0 and 1, both excluded."""
+    if not 0 < fraction < 1:
+        raise UsageError(f"a fraction of {fraction:g} of the tokens: expected more than 0 and less than 1")
+
+
+def special_ids(tokenizer: PreTrainedTokenizerFast) -> frozenset[int]:
+    """The ids of the tokens that are never masked: start, end, separator, padding, mask; not that of unknown words."""
+    return frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+
+
+# --- token ids
+
+
+def mask_ids(
+    ids: Tensor,
+    attention_mask: Tensor,
+    special: Iterable[int],
+    fraction: float,
+    mask_id: int,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Token ids with a fraction of each row's tokens replaced by ``mask_id``; ``ids`` itself is left as it is.
+
+    Args:
+        ids: int64 ``[b, n]``.
+        attention_mask: ``[b, n]``, 0 at padding.
+        special: ids that are neither counted nor masked (:func:`special_ids`).
+        fraction: of the tokens of a row that are neither special nor padding.
+        mask_id: the mask token.
+        generator: draws the places, on its own device; without one, PyTorch's.
+
+    Returns:
+        int64 ``[b, n]``: in a row of k maskable tokens exactly ``masked_count(k, fraction)`` differ, any choice of
+        them being equally likely.
+
+    >>> ids = torch.tensor([[101, 7, 8, 9, 7, 102], [101, 7, 102, 0, 0, 0]])
+    >>> masked = mask_ids(ids, (ids != 0).long(), {101, 102}, 0.5, 103)
+    >>> (masked == 103).sum(dim=1), masked[:, 0]
+    (tensor([2, 1]), tensor([101, 101]))
+    """
+    known = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
+    maskable = attention_mask.bool() & ~torch.isin(ids, known)
+    wanted = [masked_count(tokens, fraction) for tokens in maskable.sum(dim=1).tolist()]
+    device = ids.device if generator is None else generator.device
+    order = torch.rand(ids.shape, generator=generator, device=device).to(ids.device)
+    rank = order.masked_fill(~maskable, torch.inf).argsort(dim=1).argsort(dim=1)
+    return ids.masked_fill(rank < torch.tensor(wanted, device=ids.device)[:, None], mask_id)
+
+
+# --- texts
+
+
+class Masker:
+    """Masks a ``fraction`` of the tokens of a text, in the text itself, as ``tokenizer`` cuts it.
+
+    Raises:
+        UsageError: a fraction out of range, or a tokenizer that has no mask token or gives no offsets.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, fraction: float) -> None:
+        check_fraction(fraction)
+        if getattr(tokenizer, "mask_token", None) is None:
+            raise UsageError("masking needs an encoder whose tokenizer has a mask token; this one has none")
+        if not getattr(tokenizer, "is_fast", False):
+            raise UsageError("masking needs a fast tokenizer: this one does not tell where in the text its tokens are")
+        self._tokenizer = tokenizer
+        self._fraction = fraction
+        self._token = str(tokenizer.mask_token)
+        self._special = special_ids(tokenizer)
+
+    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+        """Where the maskable tokens of each text are: (start, end) in characters, in order."""
+        if not texts:
+            return []
+        encoded = self._tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [
+            [span for token, span in zip(ids, spans, strict=True) if token not in self._special and span[0] < span[1]]
+            for ids, spans in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        ]
+
+    def mask(self, text: str, spans: Sequence[Span], *key: int | str) -> str:
+        """``text``, whose tokens are at ``spans``, with the tokens masked that ``key`` decides.
+
+        A character of several tokens (an emoji of byte tokens) goes as a whole with the first of them.
+        """
+        return self._put(text, self._choose(spans, *key))
+
+    def mask_twice(self, text: str, spans: Sequence[Span], *key: int | str) -> tuple[str, str] | None:
+        """Two maskings of ``text`` with different tokens masked, or ``None`` where all or none must be masked."""
+        if not 0 < masked_count(len(spans), self._fraction) < len(spans):
+            return None
+        first = self._choose(spans, *key, "anchor")
+        others = (self._choose(spans, *key, "positive", attempt) for attempt in count())
+        return self._put(text, first), self._put(text, next(other for other in others if other != first))
+
+    def _choose(self, spans: Sequence[Span], *key: int | str) -> list[Span]:
+        chosen = draws.distinct(len(spans), masked_count(len(spans), self._fraction), *key)
+        return [spans[place] for place in sorted(chosen)]
+
+    def _put(self, text: str, spans: Sequence[Span]) -> str:
+        parts, done = [], 0
+        for start, end in spans:
+            parts += [text[done:start], self._token]  # byte tokens share the span of their character
+            done = end
+        return "".join([*parts, text[done:]])
+
+
+def mask_text(text: str, tokenizer: PreTrainedTokenizerFast, fraction: float, *key: int | str) -> str:
+    """``text`` with a fraction of its tokens replaced by the mask token; the same ``key``, the same tokens.
+
+    Raises:
+        UsageError: as :class:`Masker`.
+    """
+    masker = Masker(tokenizer, fraction)
+    return masker.mask(text, masker.spans([text])[0], *key)
+
+
+# --- rows
+
+
+def mask_pairs(rows: Iterable[Mapping[str, Any]], masker: Masker, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """The ``rows`` with ``anchor`` and ``positive`` masked, each in its own way; all else, negatives too, stays.
+
+    Equal rows are masked differently: what is masked depends on the row's running number.
+    """
+    for start, batch in _batches(rows):
+        spans = masker.spans([row[side] for row in batch for side in _SIDES])
+        for i, row in enumerate(batch):
+            yield _masked_pair(row, masker, spans[2 * i : 2 * i + 2], seed, 0, start + i)
+
+
+def masked_rows(
+    rows: Rows, masker: Masker, field: str = "text", epochs: int = 1, seed: int = 0, counts: Counts | None = None
+) -> Iterator[dict[str, Any]]:
+    """The pairs of a file masked, and its texts made pairs: as a stream, one epoch after another, in the file's order.
+
+    A row with ``anchor`` and ``positive`` is masked as by :func:`mask_pairs`. Any other is a text, in the field
+    ``field``: two different maskings of it make a row ``anchor``, ``positive`` and, where it has one, ``id``. What
+    becomes of the rows is added to ``counts``; for several epochs a pipe is kept in a temporary file.
+
+    Raises:
+        UsageError: ``epochs`` is below 1.
+        DataError: a line that is neither pair nor text, or no row that can be masked; while the rows are read.
+    """
+    check_number("epochs", epochs)
+    return _masked_rows(rows, masker, field, epochs, seed, Counts() if counts is None else counts)
+
+
+def _masked_rows(
+    rows: Rows, masker: Masker, field: str, epochs: int, seed: int, counts: Counts
+) -> Iterator[dict[str, Any]]:
+    if epochs > 1:
+        rows.keep()
+    for epoch in range(epochs):
+        record = counts if epoch == 0 else Counts()  # a row counts once, in the first epoch
+        for start, batch in _batches(_with_texts(rows, field)):
+            spans = iter(masker.spans([text for *_, texts in batch for text in texts]))
+            for index, (line, row, texts) in enumerate(batch, start):
+                record.texts += 1
+                if len(texts) == 2:
+                    made = _masked_pair(row, masker, [next(spans), next(spans)], seed, epoch, index)
+                else:
+                    found = next(spans)
+                    two = masker.mask_twice(texts[0], found, seed, epoch, index)
+                    if two is None:
+                        record.dropped["too few tokens for two maskings" if found else "empty text"] += 1
+                        continue
+                    made = pair_row(*two, rows.id_of(row, line))
+                counts.pairs += 1
+                yield made
+        record.check_used(rows.name, "a larger fraction may mask more")
+
+
+def _with_texts(rows: Rows, field: str) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+    for line, row in rows:
+        keys = _SIDES if all(side in row for side in _SIDES) else (field,)
+        yield line, row, [rows.text_of(row, line, key) for key in keys]
+
+
+def _masked_pair(row: Mapping[str, Any], masker: Masker, spans: Sequence[Sequence[Span]], *key: int) -> dict[str, Any]:
+    sides = zip(_SIDES, spans, strict=True)
+    return {**row, **{side: masker.mask(row[side], found, *key, side) for side, found in sides}}
+
+
+def _batches(items: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
+    """The items in lists of :data:`_BATCH`, each with the running number of its first."""
+    stream = iter(items)
+    for start in count(0, _BATCH):
+        batch = list(islice(stream, _BATCH))
+        if not batch:
+            return
+        yield start, batch

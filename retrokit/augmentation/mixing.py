@@ -1,0 +1,320 @@
+"""One data set from several: each taken by weight or by count, all shuffled, every row with where it comes from.
+
+COMP, 3.1 and D.1, is ``mix(["nq.jsonl,count=100000", "near.jsonl,count=23856"], "mixture.jsonl")``: 123,856 rows, of
+which 19.26% are structural near-misses.
+
+The rows stay in their files: memory holds 25 bytes a row, however long the texts are. A first pass checks every line
+and notes where it starts; the second reads the lines in the shuffled order. That is one random access a row: fast while
+the operating system holds the files in memory, the disk's seek time a row beyond that. Compressed files and pipes are
+first unpacked into a temporary file (in ``TMPDIR``).
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import tempfile
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from retrokit.data.columns import pair_columns, scored_columns
+from retrokit.data.files import named, writing
+from retrokit.data.jsonl import fields_of, read_jsonl
+from retrokit.data.pairs import Kind, read_records
+from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.notices import progress
+from retrokit.registry import Entry, Param, Registry
+
+KINDS: dict[Kind, str] = {"pairs": "pairs", "scored": "scored pairs", "texts": "texts"}
+
+BLOCK = 1000  # rows whose places are worked out at once
+
+
+@dataclass(frozen=True)
+class Part:
+    """A JSONL file and how much of it is taken: ``weight`` times its rows, or ``count`` of them. ``name`` is what its
+    rows say that they come from."""
+
+    path: str
+    name: str
+    weight: float | None = None
+    count: int | None = None
+
+    def size(self, rows: int) -> int:
+        """How many rows are taken of ``rows``.
+
+        Raises:
+            UsageError: more than there are, or none.
+        """
+        if self.count is not None:
+            if self.count > rows:
+                repeat = f"weight={self.count / rows:.3g} would repeat some"
+                raise UsageError(f"{named(self.path)}: has {rows:,} rows, fewer than count={self.count:,}; {repeat}")
+            return self.count
+        weight = 1.0 if self.weight is None else self.weight
+        taken = int(weight * rows + 0.5)
+        if not taken:
+            raise UsageError(f"{named(self.path)}: weight={weight:g} of {rows:,} rows takes none")
+        return taken
+
+    def sample(self, rows: int, seed: int, position: int) -> np.ndarray:
+        """Which of its ``rows`` rows are taken, int64; the seed, the part's position and ``rows`` decide it.
+
+        Whole copies of all rows, then a random sample without replacement. A smaller sample is part of a larger one.
+        """
+        copies, rest = divmod(self.size(rows), rows)
+        order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,))).permutation(rows)
+        return np.concatenate([np.tile(np.arange(rows), copies), order[:rest]])
+
+
+registry = Registry(
+    "part of a mixture",
+    "retrokit.mixing",
+    [
+        Entry(
+            "jsonl",
+            "JSON lines of pairs, of scored pairs, or of texts",
+            "retrokit.augmentation.mixing:part",
+            (
+                Param("path", required=True, summary="a file, .gz too; - is standard input"),
+                Param("weight", float, minimum=0.000001, maximum=1000.0, summary="how many times its rows are taken"),
+                Param("count", int, minimum=1, summary="how many of its rows are taken"),
+                Param("name", summary="what its rows say that they come from; default: the file's name"),
+            ),
+            positional="path",
+        ),
+    ],
+    fallback="jsonl",
+)
+
+
+def part(path: str, weight: float | None, count: int | None, name: str | None) -> Part:
+    """The part that a spec such as ``near.jsonl,count=100`` names.
+
+    Raises:
+        UsageError: both a weight and a count.
+    """
+    if weight is not None and count is not None:
+        raise UsageError(f"{path}: weight={weight:g} and count={count} are two ways to say how much; give one")
+    stem = "stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
+    return Part(path, name or stem, weight, count)
+
+
+@dataclass(frozen=True)
+class PartCounts:
+    """How many ``rows`` a part has, how many were ``taken``, and their ``share`` of the mixture."""
+
+    name: str
+    path: str
+    rows: int
+    taken: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What was written: its ``kind`` (pairs, scored, texts), ``rows`` and ``parts``."""
+
+    kind: Kind
+    rows: int
+    parts: list[PartCounts]
+
+    def summary(self) -> list[str]:
+        """A line for each part, and one for the whole."""
+        lines = [f"{p.name}: {p.taken:,} of {p.rows:,} rows, {p.share:.2%} of the mixture" for p in self.parts]
+        return [*lines, f"{self.rows:,} rows of {KINDS[self.kind]}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return asdict(self)
+
+
+def mix(parts: Sequence[str | Part], output: str, seed: int = 0, field: str | None = "source") -> Mixture:
+    """Join ``parts`` into ``output``, shuffled; whole or not at all.
+
+    Each row is written as it was, to the byte, with the name of its part added as ``field``. A row that has such a
+    field already keeps it: in a mixture of mixtures each row names its first source.
+
+    Args:
+        parts: specs such as ``nq.jsonl,count=100000`` or ``near.jsonl,weight=2``, or :class:`Part`; the same file may
+            be several parts.
+        output: a JSONL file, ``.gz`` too, or ``-``.
+        seed: of the samples and of the order.
+        field: ``None`` adds nothing.
+
+    Raises:
+        UsageError: a wrong spec, a count beyond a part's rows, an output that is an input, or standard input twice.
+        DataError: a line that is wrong, parts of different kinds, or a file that cannot be read or written.
+    """
+    if seed < 0:
+        raise UsageError(f"seed must be 0 or more, not {seed}")
+    chosen = [one if isinstance(one, Part) else cast(Part, registry.create(one)) for one in parts]
+    _check_paths(chosen, output)
+    with ExitStack() as stack:
+        indexed: list[_Indexed] = []
+        for one in chosen:
+            indexed.append(stack.enter_context(_indexed(one, field)))
+            _check_kinds(indexed)
+        taken = [one.part.sample(len(one), seed, position) for position, one in enumerate(indexed)]
+        _write(output, indexed, taken, seed, field)
+    total = sum(map(len, taken))
+    counts = [
+        PartCounts(one.part.name, one.part.path, len(one), len(rows), len(rows) / total)
+        for one, rows in zip(indexed, taken, strict=True)
+    ]
+    return Mixture(cast(Kind, indexed[0].kind), total, counts)
+
+
+def _check_paths(parts: Sequence[Part], output: str) -> None:
+    if not parts:
+        raise UsageError("a mixture needs at least one part")
+    if sum(one.path == "-" for one in parts) > 1:
+        raise UsageError("standard input can be read once only")
+    for one in parts:
+        is_same = os.path.exists(output) and os.path.exists(one.path) and os.path.samefile(output, one.path)
+        if output != "-" and os.path.isfile(output) and is_same:
+            raise UsageError(f"{output}: is an input too; write the mixture to another file")
+
+
+# --- first pass: check every line, and note where it starts
+
+
+class _Indexed:
+    """A part whose rows can be read in any order."""
+
+    def __init__(self, part: Part, stream: BinaryIO) -> None:
+        self.part = part
+        self.stream = stream
+        self.kind: Kind | None = None
+        self.starts = array("q")
+        self.has_field = bytearray()  # which rows have the provenance field already
+        self.state: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def line(self, row: int) -> bytes:
+        """The JSON object of a row, without white space around it."""
+        self.stream.seek(self.starts[row])
+        return self.stream.readline().removeprefix(codecs.BOM_UTF8).strip()
+
+
+@contextmanager
+def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
+    """Check the whole of a part; the file that its rows are read from stays open in the block."""
+    is_plain = os.path.isfile(part.path) and not part.path.endswith(".gz")
+    with _opened(part) if is_plain else tempfile.TemporaryFile() as stream:
+        found = _Indexed(part, stream)
+        found.state = _state(part) if is_plain else None
+        place = _Place(None if is_plain else found.stream)
+        with _steps(f"reading {part.name}", None) as step:
+            for number, row in read_jsonl(part.path, "rows of a data set, one JSON object a line", place.feed):
+                found.kind = found.kind or _kind_of(row, part.path, number)
+                read_records([(number, row)], found.kind, part.path)
+                found.starts.append(place.start)
+                found.has_field.append(field in row)
+                step()
+        yield found
+
+
+def _opened(part: Part) -> BinaryIO:
+    try:
+        return open(part.path, "rb")
+    except OSError as error:
+        raise DataError(part.path, f"could not be read: {error.strerror}") from error
+
+
+def _state(part: Part) -> tuple[int, int]:
+    """Differs once the file has been written to."""
+    status = os.stat(part.path)
+    return status.st_size, status.st_mtime_ns
+
+
+class _Place:
+    """Where the last line that a reader has read starts; and a copy of all lines, if wanted."""
+
+    def __init__(self, copy: BinaryIO | None) -> None:
+        self.copy = copy
+        self.start = self.end = 0
+
+    def feed(self, raw: bytes) -> None:
+        """Take the next line."""
+        self.start, self.end = self.end, self.end + len(raw)
+        if self.copy is not None:
+            with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
+                self.copy.write(raw)
+
+
+def _kind_of(row: Mapping[str, Any], path: str, line: int) -> Kind:
+    names = tuple(row)
+    with suppress(ValueError):
+        pair_columns(names)
+        return "pairs"
+    with suppress(ValueError):
+        scored_columns(names)
+        return "scored"
+    if "text" in row:
+        return "texts"
+    expected = "a pair ('anchor', 'positive'), a scored pair ('sentence1', 'sentence2', 'score') or a 'text'"
+    raise DataError(named(path), f"expected {expected}; the fields are {fields_of(names)}", line)
+
+
+def _check_kinds(indexed: Sequence[_Indexed]) -> None:
+    first, last = indexed[0], indexed[-1]
+    if first.kind != last.kind:
+        holds = [f"{named(one.part.path)} holds {KINDS[cast(Kind, one.kind)]}" for one in (first, last)]
+        raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
+
+
+# --- second pass: read in the order of the mixture
+
+
+def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray], seed: int, field: str | None) -> None:
+    first_of = np.cumsum([0, *map(len, indexed)])  # rows are numbered through all parts
+    order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
+    np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)
+    additions = [_addition(field, one.part.name) for one in indexed]
+    with _steps("mixing", len(order)) as step, writing(output) as stream:
+        for start in range(0, len(order), BLOCK):
+            numbers = order[start : start + BLOCK]
+            positions = np.searchsorted(first_of, numbers, side="right") - 1
+            rows = numbers - first_of[positions]
+            for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
+                one = indexed[position]
+                line = one.line(row)
+                if not one.has_field[row]:
+                    line = line[:-1].rstrip() + additions[position]
+                stream.write(line.decode() + "\n")
+                step()
+        for one in indexed:
+            if one.state is not None and one.state != _state(one.part):
+                raise DataError(one.part.path, "was written to while it was read")
+
+
+def _addition(field: str | None, name: str) -> bytes:
+    """What takes the place of a row's closing brace."""
+    if field is None:
+        return b"}"
+    return f", {json.dumps(field, ensure_ascii=False)}: {json.dumps(name, ensure_ascii=False)}}}".encode()
+
+
+@contextmanager
+def _steps(label: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """A progress display that is told of every row, and tells of every thousandth."""
+    done = 0
+    with progress(label, total, "rows") as advance:
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if done % BLOCK == 0:
+                advance(BLOCK)
+
+        yield step

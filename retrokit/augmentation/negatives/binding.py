@@ -1,0 +1,79 @@
+"""Near-misses of binding and order: arguments, attributes, numbers and names change places (COMP 3.1, D.1).
+
+Every edit keeps the words (but for agreement, case and articles) and changes which of them belong together. What may
+change places without changing what is said does not: coordinates, symmetric relations, ranges, identical heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from retrokit.augmentation.negatives.binding_arguments import (
+    arguments,
+    copular_nouns,
+    from_to,
+    located,
+    noun_places,
+    participles,
+    passives,
+    prepositional_verbs,
+    prepositions,
+    questions,
+    reduced_passives,
+    relatives,
+    verb_object_preposition,
+)
+from retrokit.augmentation.negatives.binding_attributes import attributes, modifiers, names, numbers
+from retrokit.augmentation.negatives.binding_clauses import choices, clause_subjects, clauses, comparisons, contrasts
+from retrokit.augmentation.negatives.binding_fit import Made
+from retrokit.augmentation.negatives.phrases import Parse, parse
+from retrokit.augmentation.negatives.sentence import Change, Edit, Sentence, rewrite
+
+FAMILY = "binding"
+
+
+def edits(sentence: Sentence) -> Iterator[Edit]:
+    """All the near-misses of binding and order that can be made of a sentence, each text once, in a fixed order."""
+    if not 3 <= len(sentence.tokens) <= 80:
+        return
+    parsed = parse(sentence)
+    seen = {sentence.text.lower()}
+    for make in _KINDS:
+        for name, changes in make(parsed):
+            if _crosses_quote(parsed, changes):
+                continue
+            text = rewrite(sentence, changes)
+            if text.lower() not in seen:
+                seen.add(text.lower())
+                yield Edit(FAMILY, name, text)
+
+
+def _crosses_quote(parsed: Parse, changes: list[Change]) -> bool:
+    first, last = min(c.start for c in changes), max(c.end for c in changes)
+    return any(code in '()"?' for code in parsed.shape[first:last])
+
+
+_KINDS: tuple[Callable[[Parse], Made], ...] = (
+    arguments,
+    participles,
+    relatives,
+    passives,
+    questions,
+    prepositional_verbs,
+    verb_object_preposition,
+    noun_places,
+    prepositions,
+    reduced_passives,
+    from_to,
+    choices,
+    comparisons,
+    contrasts,
+    copular_nouns,
+    located,
+    clause_subjects,
+    clauses,
+    attributes,
+    modifiers,
+    numbers,
+    names,
+)

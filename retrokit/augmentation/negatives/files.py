@@ -1,0 +1,99 @@
+"""Near-misses from a file into files: reading texts or pairs, writing training and held-out triplets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from retrokit.augmentation.negatives.generator import RULES, load_families, near_misses
+from retrokit.augmentation.texts import Rows, Texts
+from retrokit.data.files import writing
+from retrokit.data.jsonl import json_line
+from retrokit.errors import DataError, UsageError
+
+POSITIVES = ("anchor", "paraphrase")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the ``files`` and the ``counts`` of :func:`near_misses`."""
+
+    files: tuple[str, ...]
+    counts: Counter[str]
+
+    def summary(self) -> list[str]:
+        """What came out by family, what was dropped by which rule, and which quotas the texts did not fill."""
+        counts = self.counts
+        made = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
+        lines = [
+            f"{counts['sentences']:,} sentences: {sum(made.values()):,} near-misses "
+            f"({'; '.join(f'{key}: {number:,}' for key, number in sorted(made.items()))})"
+        ]
+        dropped = sorted(((counts[rule], rule) for rule in RULES if counts[rule]), reverse=True)
+        if dropped:
+            reasons = "; ".join(f"{number:,}: {RULES[rule]}" for number, rule in dropped)
+            lines.append(f"{sum(number for number, _ in dropped):,} sentences gave none ({reasons})")
+        missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
+        if missing:
+            short = ", ".join(f"{number:,} of {key}" for key, number in missing.items())
+            lines.append(f"the texts did not fill every quota: {short} are missing")
+        return lines
+
+
+def write_near_misses(
+    path: str,
+    output: str,
+    *,
+    families: Sequence[str],
+    field: str = "text",
+    positive: str = "anchor",
+    per_family: int | None = None,
+    split: float | None = None,
+    seed: int = 0,
+) -> Written:
+    """Make near-misses of the texts, or of the pairs' anchors, in ``path`` and write them as JSONL.
+
+    With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``. The
+    other arguments are those of :func:`retrokit.augmentation.negatives.generator.near_misses`; ``positive`` is
+    ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's ``positive`` is kept).
+
+    Raises:
+        UsageError: a wrong family, number or combination.
+        DataError: a line that is wrong, or no near-miss at all (the message counts what was dropped by which rule).
+    """
+    if positive not in POSITIVES:
+        raise UsageError(f"--positive {positive} is none of {', '.join(POSITIVES)}")
+    if split is not None and output == "-":
+        raise UsageError("--split writes two files: give --output NAME.jsonl")
+    counts: Counter[str] = Counter()
+    makers = load_families(families)
+    texts = _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
+    made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
+    files = _files(output, split)
+    with ExitStack() as stack:
+        streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
+        for part, near_miss in made:
+            streams[part].write(json_line(near_miss.to_json()))
+        written = Written(tuple(files.values()), counts)
+        if not any("/" in key and not key.startswith("missing:") for key in counts):
+            raise DataError(Rows(path).name, f"gives no near-miss: {'; '.join(written.summary()[1:])}")
+    return written
+
+
+def _pairs(rows: Rows) -> Iterator[tuple[str, str]]:
+    for line, row in rows:
+        yield rows.text_of(row, line, "anchor"), rows.text_of(row, line, "positive")
+
+
+def _files(output: str, split: float | None) -> dict[Literal["train", "test"], str]:
+    if split is None:
+        return {"train": output}
+    path = Path(output)
+    packed = ".gz" if path.suffix == ".gz" else ""
+    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    names: tuple[Literal["train"], Literal["test"]] = ("train", "test")
+    return {part: str(path.with_name(f"{stem}.{part}.jsonl{packed}")) for part in names}

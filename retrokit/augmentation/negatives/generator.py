@@ -1,0 +1,341 @@
+"""Near-misses out of a stream of texts: COMP's structural triplets (s, s, s̃), with its quotas and its held-out split.
+
+A text is cut into sentences; those that are no running text are dropped and counted by rule (:data:`RULES`). Each
+sentence is tagged once, every family offers its edits, and one of them is drawn. The draw and the split depend on the
+seed and the sentence alone, never on its place in the stream or on the process (COMP 3.1, D.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from retrokit.augmentation.negatives.sentence import Edit, Sentence, tag
+from retrokit.augmentation.splitters import Multilingual
+from retrokit.errors import UsageError
+
+Split = Literal["train", "test"]
+Family = Callable[[Sentence], Iterable[Edit]]
+"""What makes the edits of one family; a language model may stand behind it as well as the rules of this package."""
+
+FAMILIES: dict[str, str] = {
+    "negation": "retrokit.augmentation.negatives.negation:edits",
+    "binding": "retrokit.augmentation.negatives.binding:edits",
+    "spatial": "retrokit.augmentation.negatives.spatial:edits",
+}
+
+MIN_CHARS, MAX_CHARS = 20, 400
+MIN_WORDS, MAX_WORDS = 4, 60
+
+RULES: dict[str, str] = {
+    "empty": "no text at all, or a pair without a paraphrase",
+    "short": f"under {MIN_CHARS} characters",
+    "few-words": f"fewer than {MIN_WORDS} words",
+    "long": f"over {MAX_WORDS} words or {MAX_CHARS} characters",
+    "broken": "characters of a wrong encoding, or cut off by an ellipsis",
+    "link": "a web or mail address",
+    "markup": "LaTeX, HTML or program code",
+    "symbols": "under 70% letters",
+    "brackets": "brackets or quotation marks without their counterpart",
+    "capitals": "a heading or title in capitals",
+    "language": "no common English word",
+    "no-verb": "no verb",
+    "duplicate": "the same sentence has come before",
+    "quota-full": "its split needs no more",
+    "no-edit": "no family that still needs some has an edit of it",
+}
+"""Why a text (the first) or a sentence gives nothing: the keys of the counts, and what they mean."""
+
+
+class NearMiss(NamedTuple):
+    """A triplet of training data, the family of its negative, and what was done to make it."""
+
+    anchor: str
+    positive: str
+    negatives: tuple[str, ...]
+    family: str
+    edit: str
+
+    def to_json(self) -> dict[str, object]:
+        """The record as a JSON object."""
+        return {**self._asdict(), "negatives": list(self.negatives)}
+
+
+def load_families(names: Sequence[str] = tuple(FAMILIES)) -> dict[str, Family]:
+    """The makers of edits of the named families, in the order of the names.
+
+    Raises:
+        UsageError: an unknown name, or one that is given twice; all of them at once.
+    """
+    wrong = sorted({name for name in names if name not in FAMILIES})
+    if wrong:
+        raise UsageError(f"unknown families: {', '.join(wrong)}; there are {', '.join(FAMILIES)}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"a family is named twice: {', '.join(names)}")
+    families = {}
+    for name in names:
+        module, _, attribute = FAMILIES[name].partition(":")
+        families[name] = getattr(importlib.import_module(module), attribute)
+    return families
+
+
+def near_misses(
+    texts: Iterable[str | tuple[str, str]],
+    families: Mapping[str, Family],
+    *,
+    seed: int = 0,
+    per_family: int | None = None,
+    split: float | None = None,
+    counts: Counter[str] | None = None,
+) -> Iterator[tuple[Split, NearMiss]]:
+    """Near-misses of ``texts`` in their order, at most one per sentence and family, each with its split.
+
+    Args:
+        texts: a text, which is cut into sentences and whose sentences are their own positives; or a sentence and its
+            paraphrase, taken whole, the paraphrase kept as the positive.
+        families: what makes the edits of each family (:func:`load_families`).
+        seed: of the draws and the split.
+        per_family: how many to make of each family; reading stops once every quota is full. All by default.
+        split: the share of ``train``, the rest is ``test``; everything is ``train`` without it. With ``per_family``
+            the shares are exact: ``round(per_family * split)`` and the rest.
+        counts: filled as the stream is read: ``texts``, ``sentences``, a key of :data:`RULES` for each sentence that
+            gave nothing, ``both-splits``, ``repeated`` and ``unchanged`` for drawn edits that were left out,
+            ``FAMILY/SPLIT`` for what came out, and at the end ``missing:FAMILY/SPLIT`` where the texts did not fill
+            a quota.
+
+    No sentence, as anchor, positive or negative, comes out in both splits, and no pair of anchor and negative comes
+    out twice, in either order. To see to that, eight-byte digests of what came out are kept, and no text.
+
+    Raises:
+        UsageError: a quota or a share out of range.
+        MissingExtra: the tagger or the sentence splitter is not installed.
+
+    >>> from retrokit.augmentation.negatives.sentence import Edit
+    >>> shout = {"shout": lambda sentence: [Edit("shout", "louder", sentence.text.replace(".", "!"))]}
+    >>> [miss.negatives for _, miss in near_misses(["The cat sleeps in the box. Hello."], shout)]
+    [('The cat sleeps in the box!',)]
+    """
+    if per_family is not None and per_family < 1:
+        raise UsageError(f"near-misses per family must be at least 1, not {per_family}")
+    if split is not None and not 0 < split < 1:
+        raise UsageError(f"the share of the training split must lie between 0 and 1, not {split:g}")
+    counts = Counter() if counts is None else counts
+    return _Generator(families, seed, split, _Quotas(families, per_family, split, counts), counts).run(texts)
+
+
+class _Quotas:
+    """What each family still needs of each split."""
+
+    def __init__(
+        self, families: Iterable[str], per_family: int | None, split: float | None, counts: Counter[str]
+    ) -> None:
+        self.counts = counts
+        self.left: dict[tuple[str, Split], int] | None = None
+        if per_family is not None:
+            train = per_family if split is None else round(per_family * split)
+            shares: dict[Split, int] = {"train": train, "test": per_family - train}
+            self.left = {(name, part): share for name in families for part, share in shares.items()}
+
+    @property
+    def full(self) -> bool:
+        return self.left is not None and not any(self.left.values())
+
+    def open(self, family: str, split: Split) -> bool:
+        return self.left is None or self.left[family, split] > 0
+
+    def take(self, family: str, split: Split) -> None:
+        self.counts[f"{family}/{split}"] += 1
+        if self.left is not None:
+            self.left[family, split] -= 1
+
+    def report_missing(self) -> None:
+        for (family, split), missing in (self.left or {}).items():
+            if missing:
+                self.counts[f"missing:{family}/{split}"] = missing
+
+
+class _Generator:
+    """One pass over the texts: the quotas, and digests of what came out."""
+
+    def __init__(
+        self, families: Mapping[str, Family], seed: int, split: float | None, quotas: _Quotas, counts: Counter[str]
+    ) -> None:
+        self.families, self.seed, self.split, self.quotas, self.counts = families, seed, split, quotas, counts
+        self.anchors: set[int] = set()
+        self.pairs: set[int] = set()
+        self.members: dict[Split, set[int]] = {"train": set(), "test": set()}
+
+    def run(self, texts: Iterable[str | tuple[str, str]]) -> Iterator[tuple[Split, NearMiss]]:
+        if not self.quotas.full:
+            for text in texts:
+                self.counts["texts"] += 1
+                before = self.counts["sentences"]
+                for anchor, positive in _sentences(text):
+                    self.counts["sentences"] += 1
+                    yield from self._of_sentence(anchor, positive)
+                    if self.quotas.full:
+                        return
+                if self.counts["sentences"] == before:
+                    self.counts["empty"] += 1
+        self.quotas.report_missing()
+
+    def _of_sentence(self, anchor: str, positive: str) -> Iterator[tuple[Split, NearMiss]]:
+        rule = why_not(anchor)
+        key = _key(anchor)
+        if rule is None and _digest(key) in self.anchors:
+            rule = "duplicate"
+        if rule is not None:
+            self.counts[rule] += 1
+            return
+        split = self._split_of(key)
+        wanted = [name for name in self.families if self.quotas.open(name, split)]
+        if not wanted:
+            self.counts["quota-full"] += 1
+            return
+        sentence = tag(anchor)
+        if not any(token.tag.startswith("V") for token in sentence.tokens):
+            self.counts["no-verb"] += 1
+            return
+        offered = False
+        for name in wanted:
+            edits = list(self.families[name](sentence))
+            offered = offered or bool(edits)
+            edit = self._drawn(name, key, edits)
+            if edit is not None and self._admits(key, _key(positive), _key(edit.text), split):
+                self.quotas.take(name, split)
+                yield split, NearMiss(anchor, positive, (edit.text,), name, edit.name)
+        if not offered:
+            self.counts["no-edit"] += 1
+
+    def _split_of(self, key: str) -> Split:
+        if self.split is None:
+            return "train"
+        return "train" if _digest(f"{self.seed}\0split\0{key}") < self.split * 2**64 else "test"
+
+    def _drawn(self, family: str, key: str, edits: Sequence[Edit]) -> Edit | None:
+        """One of the edits: first a kind is drawn, then an edit of that kind, so that rare kinds come out too."""
+        if not edits:
+            return None
+        kinds = list(dict.fromkeys(edit.name for edit in edits))
+        number = _digest(f"{self.seed}\0{family}\0{key}")
+        number, chosen = divmod(number, len(kinds))
+        of_kind = [edit for edit in edits if edit.name == kinds[chosen]]
+        return of_kind[number % len(of_kind)]
+
+    def _admits(self, anchor: str, positive: str, negative: str, split: Split) -> bool:
+        """Whether the triplet may come out; if so, it is remembered."""
+        if negative in (anchor, positive):
+            self.counts["unchanged"] += 1
+            return False
+        texts = {_digest(anchor), _digest(positive), _digest(negative)}
+        if not texts.isdisjoint(self.members["test" if split == "train" else "train"]):
+            self.counts["both-splits"] += 1
+            return False
+        pair = _digest("\0".join(sorted((anchor, negative))))
+        if pair in self.pairs:
+            self.counts["repeated"] += 1
+            return False
+        self.pairs.add(pair)
+        self.anchors.add(_digest(anchor))
+        self.members[split] |= texts
+        return True
+
+
+def _sentences(text: str | tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """The anchors of a text or a pair, with their positives; white space is normalised."""
+    if isinstance(text, tuple):
+        anchor, positive = (" ".join(_encodable(part).split()) for part in text)
+        if anchor and positive:
+            yield anchor, positive
+        return
+    for piece in Multilingual("en").cut(_encodable(text)):
+        sentence = " ".join(piece.split())
+        if sentence:
+            yield sentence, sentence
+
+
+def _encodable(text: str) -> str:
+    """``text`` with a mark in place of the lone surrogates that JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _SURROGATE.search(text) else text
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _key(text: str) -> str:
+    """What two texts have in common that differ in case or white space alone."""
+    return " ".join(text.casefold().split())
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+
+
+# --- what is no running text -------------------------------------------------------------------------------------
+
+_BROKEN = re.compile("[\ufffd\ufeff\x00-\x08\x0e-\x1f\x7f-\x9f\u200b]|[ÃÂâ][\u20ac\u0080-\u00bf]|(?:\\.\\.\\.|…)$")
+_LINK = re.compile(r"https?:|www\.|\b[\w-]+\.(?:com|org|net|edu|gov)\b|\w@\w", re.IGNORECASE)
+_MARKUP = re.compile(r"[\\^{}|_]|<[A-Za-z/!]|\$[A-Za-z(]|\(\)|&\w+;|\[\w+\]|[=+*#].*[=+*#]")
+_ENGLISH = re.compile(
+    r"\b(?:the|a|an|of|to|in|is|are|was|were|be|been|and|or|for|on|at|by|with|from|as|that|this|these|those|it|its|we|our|"
+    r"you|your|he|his|she|her|they|their|i|my|do|does|did|has|have|had|can|will|would|should|could|may|not|no|but|if|"
+    r"when|what|how|who|why|where|which|than|after|before|into|over|under|there|all|more|most|some|any)\b",
+    re.IGNORECASE,
+)
+
+
+def why_not(sentence: str) -> str | None:
+    """The first rule (a key of :data:`RULES`) by which ``sentence`` is no running text, seen without tagging it.
+
+    >>> why_not("Too short."), why_not("The cat sleeps inside the box.")
+    ('short', None)
+    """
+    if len(sentence) < MIN_CHARS:
+        return "short"
+    if len(sentence) > MAX_CHARS:
+        return "long"
+    words = sentence.split()
+    if len(words) < MIN_WORDS:
+        return "few-words"
+    if len(words) > MAX_WORDS:
+        return "long"
+    if _BROKEN.search(sentence):
+        return "broken"
+    if _LINK.search(sentence):
+        return "link"
+    if _MARKUP.search(sentence):
+        return "markup"
+    if sum(map(str.isalpha, sentence)) < 0.7 * (len(sentence) - len(words) + 1):
+        return "symbols"
+    if not _balanced(sentence):
+        return "brackets"
+    if _capitals(words):
+        return "capitals"
+    return None if _ENGLISH.search(sentence) else "language"
+
+
+def _balanced(sentence: str) -> bool:
+    """Whether every bracket and every double quotation mark has its counterpart."""
+    if (
+        sentence.count('"') % 2
+        or sentence.count("“") != sentence.count("”")
+        or sentence.count("``") != sentence.count("''")
+    ):
+        return False
+    open_brackets: list[str] = []
+    for mark in re.findall(r"[()\[\]]", sentence):
+        if mark in "([":
+            open_brackets.append(mark)
+        elif not open_brackets or open_brackets.pop() + mark not in ("()", "[]"):
+            return False
+    return not open_brackets
+
+
+def _capitals(words: Sequence[str]) -> bool:
+    """Whether more than 60% of the words of four and more letters begin with a capital, the first word apart."""
+    long = [word for word in words[1:] if len(word) > 3 and word[0].isalpha()]
+    return len(long) > 1 and sum(word[0].isupper() for word in long) > 0.6 * len(long)

@@ -1,0 +1,176 @@
+"""Augmentation while training: fresh pairs of every text in every epoch, without a file (CROP 3.1, A.1).
+
+What a text gives is a function of the seed, the epoch and the text's running number alone, so that a resumed run sees
+the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from retrokit import augmentation
+from retrokit.augmentation import draws
+from retrokit.augmentation.crops import CropSettings, chunk, pair
+from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
+from retrokit.augmentation.texts import Counts, summary
+from retrokit.data.pairs import Source, Unlabelled
+from retrokit.data.records import RecordStore
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import UsageError
+from retrokit.notices import notice
+
+
+class Augmentation(Protocol):
+    """Makes pairs of texts while training.
+
+    Attributes:
+        spec: how it was asked for.
+        needs_dropout: whether anchor and positive are the same text, told apart by the encoder's dropout alone.
+        fraction: the share of the tokens of both that is masked.
+    """
+
+    spec: str
+    needs_dropout: bool
+    fraction: float
+
+    def problem(self, text: str) -> str | None:
+        """Why the text can give no pair; ``None`` if it can."""
+
+    def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
+        """Anchor and positive of the text whose running number is ``index``."""
+
+
+class _Chunks:
+    spec = ""
+    needed = 2
+    fraction = 0.0
+
+    def __init__(self, sentences: int, min_chars: int, max_chars: int, splitter: str) -> None:
+        self.settings = CropSettings(sentences, min_chars, max_chars, splitter)
+
+    def problem(self, text: str) -> str | None:
+        """Why the text has too few chunks."""
+        return None if len(self.settings.chunks(text)) >= self.needed else self.settings.why_too_few(text)
+
+
+class Crops(_Chunks):
+    """Two different chunks of a text."""
+
+    needs_dropout = False
+
+    def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
+        """What :func:`retrokit.augmentation.crops.crop_pairs` draws first in that epoch."""
+        return pair(self.settings.chunks(text), seed, epoch, index)
+
+
+class Dropout(_Chunks):
+    """One chunk of a text, twice."""
+
+    needed = 1
+    needs_dropout = True
+
+    def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
+        """What :func:`retrokit.augmentation.crops.dropout_pairs` draws first in that epoch."""
+        one = chunk(self.settings.chunks(text), seed, epoch, index)
+        return one, one
+
+
+class Mask:
+    """The whole text twice, masked differently; or, on top of another augmentation, only the masking."""
+
+    spec = ""
+    needs_dropout = False
+
+    def __init__(self, fraction: float) -> None:
+        check_fraction(fraction)
+        self.fraction = fraction
+
+    def problem(self, text: str) -> str | None:
+        """Only an empty text gives no pair."""
+        return None if text.strip() else "empty text"
+
+    def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
+        """The text twice."""
+        return text, text
+
+
+class _Masked:
+    """Pairs of one augmentation under the masking of another."""
+
+    def __init__(self, pairs: Augmentation, mask: Augmentation) -> None:
+        self.spec = f"{pairs.spec} {mask.spec}"
+        self.needs_dropout = False  # two passes differ by their masks already
+        self.fraction = mask.fraction
+        self.problem, self.pair = pairs.problem, pairs.pair
+
+
+def combined(specs: Sequence[str]) -> Augmentation:
+    """The augmentation of one spec, or of two of which one masks.
+
+    Raises:
+        UsageError: a wrong spec, or augmentations that exclude each other.
+    """
+    made: list[Augmentation] = [augmentation.registry.create(spec) for spec in specs]
+    pairs = [one for one in made if not one.fraction]
+    masks = [one for one in made if one.fraction]
+    if len(pairs) > 1 or len(masks) > 1:
+        raise UsageError(f"--augment: give one way to make pairs and at most one mask, not {', '.join(specs)}")
+    return _Masked(pairs[0], masks[0]) if pairs and masks else made[0]
+
+
+def usable_part(source: Source, augmentation: Augmentation) -> Source:
+    """The source with the texts that can give a pair; says in a notice how many cannot, and why.
+
+    Raises:
+        DataError: none can.
+    """
+    counts = Counts(texts=len(source.records))
+    kept = array("q")
+    for position, record in enumerate(source.records):
+        assert isinstance(record, Unlabelled)
+        problem = augmentation.problem(record.text)
+        if problem is None:
+            kept.append(position)
+        else:
+            counts.dropped[problem] += 1
+    counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
+    counts.pairs = counts.used
+    notice(f"{source.name}: {summary(counts)} in every epoch")
+    assert isinstance(source.records, RecordStore)
+    left_out = {"records": len(kept), "texts_without_pair": counts.dropped.total()}
+    return replace(source, records=source.records.chosen(kept), counts={**source.counts, **left_out})
+
+
+class Masking:
+    """Replaces a share of a batch's tokens by the mask token, special tokens and padding excepted (CROP, A.1)."""
+
+    def __init__(self, tokenizer: Any, fraction: float, seed: int) -> None:
+        self.mask_id = tokenizer.mask_token_id
+        self.special = special_ids(tokenizer)
+        self.fraction, self.seed = fraction, seed
+
+    def __call__(self, features: Mapping[str, Tensor], key: tuple[int | str, ...]) -> Tensor:
+        """Token ids ``[b, n]`` with masks; of the same key the same."""
+        generator = torch.Generator().manual_seed(draws.bits(self.seed, *key) >> 1)
+        ids, attention = features["input_ids"], features["attention_mask"]
+        return mask_ids(ids, attention, self.special, self.fraction, self.mask_id, generator)
+
+
+def masking_of(augmentation: Augmentation, encoder: Encoder, seed: int) -> Masking | None:
+    """The masking that the augmentation asks for, with the encoder's mask token; ``None`` if it asks for none.
+
+    Raises:
+        UsageError: the encoder has no mask token.
+    """
+    if not augmentation.fraction:
+        return None
+    tokenizer = encoder.model.tokenizer
+    if getattr(tokenizer, "mask_token_id", None) is None:
+        raise UsageError(f"--augment {augmentation.spec}: the tokenizer of {encoder.spec} has no mask token")
+    return Masking(tokenizer, augmentation.fraction, seed)

@@ -1,0 +1,96 @@
+"""Arrays that outlive a break: long work done shard by shard, each shard kept in a file until the whole is done.
+
+A shard's name is the digest of all that decides it, so a wrong one is never read; and the file ends with the digest of
+its bytes, so that one which a kill, a full disk or a bit error damaged is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from retrokit.errors import disk_errors
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+class Shards:
+    """Float32 arrays in ``folder``, made when they are first asked for; without a folder nothing is kept.
+
+    Raises:
+        DataError: the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        if folder is not None:
+            with disk_errors(folder):
+                folder.mkdir(exist_ok=True)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run has left something."""
+        return self.folder is not None and next(self.folder.glob("*.npy"), None) is not None
+
+    def array(self, about: Iterable[str], shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The float32 array of ``shape`` that ``about`` decides: the kept one, else what ``make`` gives.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{_name(about)}.npy"
+        found = _read(path)
+        if found is None or found.shape != shape:
+            found = make()
+            with disk_errors(self.folder):
+                _write(path, found)
+        return found
+
+    def remove(self) -> None:
+        """Remove what was kept; anything else in the folder stays, and the folder with it."""
+        if self.folder is None:
+            return
+        for pattern in ("*.npy", "*.npy.*.tmp"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def _name(about: Iterable[str]) -> str:
+    name = hashlib.sha256()
+    for text in about:
+        raw = text.encode()
+        name.update(len(raw).to_bytes(8, "big") + raw)
+    return name.hexdigest()
+
+
+def _read(path: Path) -> np.ndarray | None:
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return None
+    content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
+
+
+def _write(path: Path, array: np.ndarray) -> None:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as stream:
+        stream.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)

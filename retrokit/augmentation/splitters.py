@@ -1,0 +1,115 @@
+"""Splitters: how a text is cut into sentences, and how neighbouring sentences are joined again.
+
+``period`` is the paper's (CROP, A.1): every "." ends a sentence, those of "3.5" and "e.g." too. ``multilingual`` is a
+real sentence splitter, Wikimedia's sentencex, which knows the abbreviations, numbers and end marks of many languages.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from retrokit.registry import Entry, Param, Registry
+
+_HERE = "retrokit.augmentation.splitters"
+# sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in parts
+_PART = 20_000
+
+
+class Splitter(Protocol):
+    """Cuts a text into sentences and joins neighbouring ones."""
+
+    def cut(self, text: str) -> list[str]:
+        """The sentences in order; they may be empty, and may carry white space at their ends."""
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """One text of sentences that follow each other and carry no white space at their ends."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """Cut at every "." and join by ". ": the end marks are taken off, so a joined text ends without one.
+
+    >>> Period().cut("One. Two, e.g. this")
+    ['One', ' Two, e', 'g', ' this']
+    >>> Period().join(["One", "Two"])
+    'One. Two'
+    """
+
+    def cut(self, text: str) -> list[str]:
+        """The parts between the periods."""
+        return text.split(".")
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """The sentences with a period and a space between."""
+        return ". ".join(sentences)
+
+
+@dataclass(frozen=True)
+class Multilingual:
+    """Cut as sentencex does for ``language``, and join by a space; sentences keep their end marks.
+
+    After a full-width mark (。！？」) no space comes: it brings its own. sentencex takes the nearest relative of a
+    language that it has no rules for, in the last resort English, and does not say so.
+
+    >>> splitter = Multilingual("en")
+    >>> splitter.cut("Dr. Smith took 3.5 mg, cf. Fig. 2. Why? Nobody knows.")
+    ['Dr. Smith took 3.5 mg, cf. Fig. 2. ', 'Why? ', 'Nobody knows.']
+    >>> splitter.join(["Why?", "Nobody knows."])
+    'Why? Nobody knows.'
+    >>> splitter.join(["你好。", "我是学生。"])
+    '你好。我是学生。'
+    """
+
+    language: str
+
+    def cut(self, text: str) -> list[str]:
+        """The sentences that sentencex finds; one that crosses a multiple of 20,000 characters is cut at a space."""
+        from sentencex import segment
+
+        return [sentence for part in _parts(text) for sentence in segment(self.language, part)]
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """The sentences with a space between where their script has one."""
+        spaced = [sentence if _ends_wide(sentence) else sentence + " " for sentence in sentences[:-1]]
+        return "".join([*spaced, *sentences[-1:]])
+
+
+def _parts(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _PART:
+        space = text.rfind(" ", start, start + _PART)
+        end = start + _PART if space < 0 else space + 1
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _ends_wide(sentence: str) -> bool:
+    last = sentence[-1:] or " "
+    return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
+
+
+registry = Registry(
+    "splitter",
+    "retrokit.splitters",
+    [
+        Entry("period", "cut at every period, as the CROP paper does", f"{_HERE}:Period"),
+        Entry(
+            "multilingual",
+            "real sentences, by the rules of a language",
+            f"{_HERE}:Multilingual",
+            (
+                Param(
+                    "language",
+                    default="en",
+                    pattern=r"[a-z]{2,3}(-[a-z0-9]+)*",
+                    summary="a language code such as en, de or zh",
+                ),
+            ),
+            positional="language",
+        ),
+    ],
+)

@@ -1,0 +1,255 @@
+"""``retrokit augment``: training data without labels, as filters over JSONL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrokit.cli.common import (
+    ENCODERS,
+    MIXTURE,
+    RERANKERS,
+    SIMILARITIES,
+    DeviceOption,
+    app,
+    readers_may_leave,
+    with_names,
+)
+
+augment = typer.Typer(
+    no_args_is_help=True,
+    help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.",
+)
+app.add_typer(augment, name="augment")
+
+InputArgument = Annotated[
+    str, typer.Argument(metavar="INPUT", help="Texts as JSON lines, .gz too; - is standard input.")
+]
+OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
+FieldOption = Annotated[str, typer.Option(help="Which field of a line holds the text.")]
+SeedOption = Annotated[int, typer.Option(help="The same seed and input give the same output.")]
+SentencesOption = Annotated[int, typer.Option(help="Consecutive sentences of a chunk.")]
+MinCharsOption = Annotated[int, typer.Option(help="Shorter sentences are left out.")]
+MaxCharsOption = Annotated[int, typer.Option(help="Longer sentences are left out.")]
+SplitterOption = Annotated[
+    str, typer.Option(help="period (the paper's), or multilingual, or multilingual:de: real sentences.")
+]
+PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")]
+EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
+
+
+@augment.command()
+def crops(
+    path: InputArgument,
+    output: OutputOption = "-",
+    sentences: SentencesOption = 2,
+    min_chars: MinCharsOption = 100,
+    max_chars: MaxCharsOption = 250,
+    splitter: SplitterOption = "period",
+    per_text: PerTextOption = 1,
+    epochs: EpochsOption = 1,
+    field: FieldOption = "text",
+    seed: SeedOption = 0,
+) -> None:
+    """Pairs of two chunks of the same text (CROP 3.1).
+
+    retrokit augment crops corpus.jsonl -o pairs.jsonl
+    """
+    from retrokit.augmentation.crops import CropSettings, crop_pairs
+    from retrokit.augmentation.texts import Counts, Texts, summary
+    from retrokit.data.jsonl import write_jsonl
+    from retrokit.notices import notice
+
+    settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
+    with readers_may_leave():
+        write_jsonl(output, crop_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
+        notice(summary(counts))
+
+
+@augment.command()
+def dropout(
+    path: InputArgument,
+    output: OutputOption = "-",
+    sentences: SentencesOption = 2,
+    min_chars: MinCharsOption = 100,
+    max_chars: MaxCharsOption = 250,
+    splitter: SplitterOption = "period",
+    per_text: PerTextOption = 1,
+    epochs: EpochsOption = 1,
+    field: FieldOption = "text",
+    seed: SeedOption = 0,
+) -> None:
+    """Pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1).
+
+    retrokit augment dropout corpus.jsonl -o pairs.jsonl
+    """
+    from retrokit.augmentation.crops import CropSettings, dropout_pairs
+    from retrokit.augmentation.texts import Counts, Texts, summary
+    from retrokit.data.jsonl import write_jsonl
+    from retrokit.notices import notice
+
+    settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
+    with readers_may_leave():
+        write_jsonl(output, dropout_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
+        notice(summary(counts))
+
+
+@augment.command(cls=with_names(ENCODERS))
+def mask(
+    path: InputArgument,
+    encoder: Annotated[str, typer.Option(help="Encoder whose tokens are masked.")],
+    output: OutputOption = "-",
+    fraction: Annotated[float, typer.Option(help="Share of the tokens that the mask token replaces.")] = 0.15,
+    epochs: EpochsOption = 1,
+    field: FieldOption = "text",
+    seed: SeedOption = 0,
+) -> None:
+    """Mask tokens: in both texts of a pair, or of a whole text twice, which makes a pair (CROP A.1).
+
+    retrokit augment crops corpus.jsonl | retrokit augment mask - --encoder minilm -o pairs.jsonl
+    """
+    from retrokit import encoders
+    from retrokit.augmentation.masking import Masker, masked_rows
+    from retrokit.augmentation.texts import Counts, Rows, summary
+    from retrokit.data.jsonl import write_jsonl
+    from retrokit.notices import notice
+
+    counts = Counts()
+    masker = Masker(encoders.registry.create(encoder, device="cpu").model.tokenizer, fraction)
+    with readers_may_leave():
+        write_jsonl(output, masked_rows(Rows(path), masker, field, epochs, seed, counts))
+        notice(summary(counts))
+
+
+@augment.command()
+def negatives(
+    path: InputArgument,
+    output: OutputOption = "-",
+    families: Annotated[
+        str, typer.Option(help="Which kinds of near-misses, with commas between.")
+    ] = "negation,binding,spatial",
+    positive: Annotated[
+        str, typer.Option(help="anchor: the sentence itself (COMP); paraphrase: the positive of a pair is kept.")
+    ] = "anchor",
+    per_family: Annotated[
+        int | None, typer.Option(help="How many of each family; reading stops when all are there. Default: all.")
+    ] = None,
+    split: Annotated[
+        float | None, typer.Option(help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl.")
+    ] = None,
+    field: FieldOption = "text",
+    seed: SeedOption = 0,
+) -> None:
+    """Structural near-misses: minimal edits of sentences that change their meaning (COMP D.1).
+
+    retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
+    """
+    from retrokit.augmentation.negatives.files import write_near_misses
+    from retrokit.notices import notice
+
+    with readers_may_leave():
+        written = write_near_misses(
+            path,
+            output,
+            families=[name.strip() for name in families.split(",")],
+            field=field,
+            positive=positive,
+            per_family=per_family,
+            split=split,
+            seed=seed,
+        )
+        for line in written.summary():
+            notice(line)
+
+
+@augment.command(cls=with_names(ENCODERS, SIMILARITIES, RERANKERS))
+def mine(
+    data: Annotated[list[str], typer.Argument(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.")],
+    encoder: Annotated[str, typer.Option(help="Encoder that searches.")],
+    output: OutputOption = "-",
+    sim: Annotated[str | None, typer.Option(help="Similarity that ranks; default: the encoder's own.")] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Candidates: a JSONL corpus or a BEIR folder; default: the data's positives and negatives."),
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Reranker whose scores the margins then apply to.")] = None,
+    count: Annotated[int, typer.Option("--negatives", help="Negatives of a pair.")] = 7,
+    sampling: Annotated[str, typer.Option(help="top: the best of the range; random: any of it.")] = "top",
+    first_rank: Annotated[int, typer.Option(help="Best rank to take, from 1.")] = 1,
+    last_rank: Annotated[int, typer.Option(help="Worst rank to take.")] = 100,
+    margin: Annotated[
+        str, typer.Option(help="How much less than the positive a negative scores, at least; none: any score.")
+    ] = "0.04",
+    relative_margin: Annotated[
+        float | None, typer.Option(help="The same as a share of the positive's score, e.g. 0.05.")
+    ] = None,
+    max_score: Annotated[float | None, typer.Option(help="Highest score of a negative.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Lowest score of a negative.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Drop the negatives that a pair has already; default: keep them in front.")
+    ] = False,
+    drop_rows_without: Annotated[
+        bool, typer.Option("--drop-rows-without", help="Leave out pairs for which nothing was found.")
+    ] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Add positive_score and negative_scores.")] = False,
+    precision: Annotated[
+        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+    ] = "auto",
+    device: DeviceOption = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Hard negatives by exact search with any encoder and similarity (SFS B.2).
+
+    retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
+    """
+    from retrokit.augmentation.mining import MiningSettings, mine
+    from retrokit.notices import notice
+    from retrokit.training.config import parse_numbers
+
+    settings = MiningSettings(
+        negatives=count,
+        sampling=sampling,
+        first_rank=first_rank,
+        last_rank=last_rank,
+        absolute_margin=None if margin == "none" else parse_numbers("--margin", margin, float, count=1)[0],
+        relative_margin=relative_margin,
+        max_score=max_score,
+        min_score=min_score,
+        keep_negatives=not replace,
+        drop_rows_without=drop_rows_without,
+        scores=scores,
+        seed=seed,
+    )
+    with readers_may_leave():
+        mined = mine(
+            encoder,
+            data,
+            output,
+            sim=sim,
+            corpus=corpus,
+            judge=judge,
+            settings=settings,
+            precision=precision,
+            device=device,
+        )
+        notice(mined.summary())
+
+
+@augment.command(cls=with_names(MIXTURE))
+def mix(
+    parts: Annotated[list[str], typer.Argument(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.")],
+    output: OutputOption = "-",
+    field: Annotated[str, typer.Option(help="Field that names each row's part; empty: none.")] = "source",
+    seed: SeedOption = 0,
+) -> None:
+    """Join data sets by weight or count, shuffled (COMP D.1).
+
+    retrokit augment mix nq.jsonl,count=100000 near-misses.train.jsonl -o mixture.jsonl
+    """
+    from retrokit.augmentation.mixing import mix
+    from retrokit.notices import notice
+
+    with readers_may_leave():
+        for line in mix(parts, output, seed, field or None).summary():
+            notice(line)

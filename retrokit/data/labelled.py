@@ -1,0 +1,164 @@
+"""Labelled texts: JSONL with ``text`` and ``label`` a line, and their division into what is learned from and tested.
+
+CROP (3.3) divides one file 9:1 at random, unstratified, with seed 42; a benchmark with a test file of its own keeps it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import named
+from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of
+from retrokit.errors import DataError, UsageError
+
+SEED = 42
+TEST_SHARE = 0.1
+_EXPECTED = 'labelled texts, one {"text": …, "label": …} a line'
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts with their labels, in file order; ``ids`` are the numbers of their lines.
+
+    ``labels`` holds the labels as text, and ``classes`` each of them once: whole numbers in order of their value, else
+    in alphabetical order, which is the order in which scikit-learn decides ties.
+    """
+
+    name: str
+    ids: list[str]
+    texts: list[str]
+    labels: list[str]
+    classes: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much there is: texts, labels, texts without text (kept as empty)."""
+        empty = sum(not text.strip() for text in self.texts)
+        return {"texts": len(self.texts), "labels": len(self.classes), "texts_without_text": empty}
+
+
+@dataclass(frozen=True)
+class LabelledSplit:
+    """Labelled texts, of which those at ``train`` are learned from and those at ``test`` are asked about.
+
+    ``labels`` are positions in ``classes``.
+    """
+
+    name: str
+    ids: list[str]
+    texts: list[str]
+    labels: list[int]
+    classes: list[str]
+    train: list[int]
+    test: list[int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much there is, and how many test texts have a label that no text to learn from has."""
+        known = {self.labels[i] for i in self.train}
+        return {
+            "test_texts": len(self.test),
+            "train_texts": len(self.train),
+            "labels": len(self.classes),
+            "texts_without_text": sum(not text.strip() for text in self.texts),
+            "test_texts_of_unknown_label": sum(self.labels[i] not in known for i in self.test),
+        }
+
+
+def short_name(path: str | Path) -> str:
+    """A file with its folder, which tells two files of one name apart.
+
+    >>> short_name("data/stsb/test.jsonl")
+    'stsb/test.jsonl'
+    """
+    return named(path) if str(path) == "-" else "/".join(Path(path).parts[-2:])
+
+
+def read_labelled(path: str | Path, sample: int | None = None) -> LabelledTexts:
+    """Read ``text`` and ``label`` (a string or a whole number) of every line; other fields are ignored.
+
+    ``sample`` keeps so many of the lines, drawn at random with seed 42, in file order; all, where there are fewer.
+
+    Raises:
+        DataError: a line without them or of another type, labels of two types, or one label only.
+    """
+    rows = [
+        (line, text_of(row, "text", path, line), _label(row, path, line)) for line, row in read_jsonl(path, _EXPECTED)
+    ]
+    first_line, _, first = rows[0]
+    other = next((line for line, _, label in rows if type(label) is not type(first)), None)
+    if other is not None:
+        problem = f"this label is no {_TYPES[type(first)]}, as the one on line {first_line} is; expected one kind"
+        raise DataError(named(path), problem, other)
+    if sample is not None and sample < len(rows):
+        rows = [rows[i] for i in sorted(random.Random(SEED).sample(range(len(rows)), sample))]
+    classes = sorted({label for _, _, label in rows})
+    if len(classes) < 2:
+        raise DataError(named(path), f"every text has the label {str(first)!r}; expected at least two labels")
+    return LabelledTexts(
+        name=short_name(path),
+        ids=[str(line) for line, _, _ in rows],
+        texts=[text for _, text, _ in rows],
+        labels=[str(label) for _, _, label in rows],
+        classes=[str(label) for label in classes],
+    )
+
+
+_TYPES = {int: "whole number", str: "string"}
+
+
+def _label(row: dict[str, Any], path: str | Path, line: int) -> Any:
+    if "label" not in row:
+        raise DataError(named(path), f"no field 'label'; the fields are {fields_of(row)}", line)
+    label = row["label"]
+    if type(label) not in _TYPES:
+        found = "a fraction" if isinstance(label, float) else kind_of(label)
+        raise DataError(named(path), f"field 'label' should be a string or a whole number, found {found}", line)
+    return label
+
+
+def read_split(path: str | Path, test: str | Path | None = None, sample: int | None = None) -> LabelledSplit:
+    """The texts of ``path``, divided 9:1 (scikit-learn's ``train_test_split``, seed 42); or, with the file ``test``,
+    all of ``path`` to learn from and all of ``test`` to be asked about.
+
+    Raises:
+        UsageError: ``sample`` beside ``test``.
+        DataError: as for :func:`read_labelled`, or all texts to learn from have one label.
+    """
+    if test is not None:
+        if sample is not None:
+            raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
+        return _two_files(read_labelled(path), read_labelled(test))
+    from sklearn.model_selection import train_test_split
+
+    data = read_labelled(path, sample)
+    train, held_out = train_test_split(range(len(data.texts)), test_size=TEST_SHARE, random_state=SEED)
+    split = LabelledSplit(
+        data.name, data.ids, data.texts, _positions(data.labels, data.classes), data.classes, train, held_out
+    )
+    if len({split.labels[i] for i in train}) < 2:
+        raise DataError(named(path), f"the texts to learn from ({len(train)} of {len(data.texts)}) have one label only")
+    return split
+
+
+def _two_files(train: LabelledTexts, test: LabelledTexts) -> LabelledSplit:
+    unknown = [label for label in test.classes if label not in set(train.classes)]
+    classes, labels = [*train.classes, *unknown], [*train.labels, *test.labels]
+    return LabelledSplit(
+        name=f"{train.name} → {test.name}",
+        ids=[*(f"train {i}" for i in train.ids), *test.ids],
+        texts=[*train.texts, *test.texts],
+        labels=_positions(labels, classes),
+        classes=classes,
+        train=list(range(len(train.texts))),
+        test=list(range(len(train.texts), len(labels))),
+    )
+
+
+def _positions(labels: Sequence[str], classes: Sequence[str]) -> list[int]:
+    position = {label: i for i, label in enumerate(classes)}
+    return [position[label] for label in labels]

@@ -1,0 +1,100 @@
+"""Pairs of texts that do or do not mean the same: near-misses of a family, and pairs labelled 0 or 1.
+
+Near-misses are read as ``retrokit augment negatives`` writes them (``anchor``, ``positive``, ``negatives``,
+``family``), or as ``text``, ``near_miss`` and optionally ``family``; labelled pairs as ``sentence1``, ``sentence2``,
+``label``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import named
+from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of
+from retrokit.errors import DataError
+
+_LAYOUTS = "anchor, positive and negatives; or text and near_miss; or sentence1, sentence2 and label"
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A text, one that means the same (or the text itself), and one that differs in few words and in meaning.
+
+    ``family`` is the kind of edit; empty where the file does not say.
+    """
+
+    id: str
+    anchor: str
+    positive: str
+    near_miss: str
+    family: str
+
+
+@dataclass(frozen=True)
+class LabelledPair:
+    """Two texts, and whether they mean the same."""
+
+    id: str
+    first: str
+    second: str
+    same: bool
+
+
+def read_labelled_pairs(path: str | Path) -> list[NearMiss] | list[LabelledPair]:
+    """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers.
+
+    Raises:
+        DataError: another layout, a line of another layout than the first, a near-miss that is its own text, or
+            labelled pairs of one label only.
+    """
+    rows = list(read_jsonl(path, f"pairs, one object a line with {_LAYOUTS}"))
+    first_line, first = rows[0]
+    if "label" in first and "sentence1" in first:
+        pairs = [_labelled(row, path, line) for line, row in rows]
+        if len({pair.same for pair in pairs}) < 2:
+            label = int(pairs[0].same)
+            raise DataError(named(path), f"every pair has the label {label}; expected both 0 and 1")
+        return pairs
+    if "near_miss" in first:
+        return [_simple(row, path, line) for line, row in rows]
+    if "anchor" in first and "negatives" in first:
+        return [example for line, row in rows for example in _augmented(row, path, line)]
+    raise DataError(named(path), f"expected {_LAYOUTS}; the fields are {fields_of(first)}", first_line)
+
+
+def _labelled(row: Mapping[str, Any], path: str | Path, line: int) -> LabelledPair:
+    label = row.get("label")
+    if label not in (0, 1):
+        shown = label if isinstance(label, (int, float, str)) else kind_of(label)
+        raise DataError(named(path), f"field 'label' should be 0 or 1, found {shown}", line)
+    first, second = text_of(row, "sentence1", path, line), text_of(row, "sentence2", path, line)
+    return LabelledPair(str(line), first, second, bool(label))
+
+
+def _simple(row: Mapping[str, Any], path: str | Path, line: int) -> NearMiss:
+    text = text_of(row, "text", path, line)
+    return _near_miss(str(line), text, text, text_of(row, "near_miss", path, line), row, path, line)
+
+
+def _augmented(row: Mapping[str, Any], path: str | Path, line: int) -> list[NearMiss]:
+    anchor, positive = text_of(row, "anchor", path, line), text_of(row, "positive", path, line)
+    negatives = row.get("negatives")
+    if not isinstance(negatives, list) or not negatives or not all(isinstance(text, str) for text in negatives):
+        raise DataError(named(path), "field 'negatives' should be a list of near-misses, one or more strings", line)
+    ids = [str(line)] if len(negatives) == 1 else [f"{line}.{i}" for i in range(1, len(negatives) + 1)]
+    return [
+        _near_miss(identifier, anchor, positive, text, row, path, line)
+        for identifier, text in zip(ids, negatives, strict=True)
+    ]
+
+
+def _near_miss(
+    identifier: str, anchor: str, positive: str, text: str, row: Mapping[str, Any], path: str | Path, line: int
+) -> NearMiss:
+    if text == anchor:
+        raise DataError(named(path), "the near-miss is the text itself", line)
+    family = text_of(row, "family", path, line) if row.get("family") is not None else ""
+    return NearMiss(identifier, anchor, positive, text, family)

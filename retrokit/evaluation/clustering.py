@@ -1,0 +1,79 @@
+"""Do clusters in the embedding space recover the labels? Mini-batch k-means and V-measure (CROP, A.2).
+
+As many clusters as labels, batches of 32 texts, on embeddings as the similarity prepares them (of unit length for
+cosine, raw for dot); the mean over several seeds, for one run of k-means is a matter of luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from retrokit.data.labelled import LabelledTexts, read_labelled
+from retrokit.encoders.encoder import Encoder
+from retrokit.evaluation.symmetric import Measured, SymmetricTask, prepared
+from retrokit.notices import progress
+from retrokit.similarities.base import Similarity
+
+BATCH = 32
+
+
+class Clustering(SymmetricTask):
+    """Agreement of clusters with labels: V-measure (mean and deviation over seeds) and the adjusted Rand index."""
+
+    main_metric = "v_measure"
+    shown_metrics = ("v_measure", "v_measure_std", "adjusted_rand")
+    default_metrics = shown_metrics
+    known_metrics = shown_metrics
+
+    def __init__(self, data: LabelledTexts, seeds: int = 10) -> None:
+        super().__init__(data.texts, data.counts)
+        self.data = data
+        self.seeds = seeds
+
+    def describe(self) -> str:
+        """What is used, in a line."""
+        counts = self.data.counts
+        line = f"{self.data.name}: {counts['texts']:,} texts, {counts['labels']:,} labels"
+        empty = counts["texts_without_text"]
+        return line + (f"; {empty:,} texts without text, kept as empty" if empty else "")
+
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """Means over the seeds 0, 1, … There is nothing to test a difference with: a cluster has no score."""
+        from sklearn.metrics import adjusted_rand_score, v_measure_score
+
+        rows = prepared(similarity, embeddings)
+        with progress("clustering", self.seeds, "seeds") as advance:
+            v_measures, rands = [], []
+            for seed in range(self.seeds):
+                clusters = k_means(rows, len(self.data.classes), seed)
+                v_measures.append(v_measure_score(self.data.labels, clusters))
+                rands.append(adjusted_rand_score(self.data.labels, clusters))
+                advance(1)
+        found = {
+            "v_measure": float(np.mean(v_measures)),
+            "v_measure_std": float(np.std(v_measures)),
+            "adjusted_rand": float(np.mean(rands)),
+        }
+        return Measured({name: found[name] for name in names}, configuration={"seeds": self.seeds})
+
+
+def k_means(embeddings: np.ndarray, clusters: int, seed: int) -> np.ndarray:
+    """The cluster ``[n]`` of each row, by scikit-learn's ``MiniBatchKMeans``."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    algorithm = MiniBatchKMeans(n_clusters=clusters, batch_size=BATCH, n_init="auto", random_state=seed)
+    found: np.ndarray = algorithm.fit_predict(embeddings)
+    return found
+
+
+def cluster(path: str, seeds: int, sample: int | None) -> Clustering:
+    """The clustering task of a file of labelled texts.
+
+    Raises:
+        DataError: a wrong line, or one label only.
+    """
+    return Clustering(read_labelled(path, sample), seeds)

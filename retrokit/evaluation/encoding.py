@@ -1,0 +1,55 @@
+"""Embedding the texts of a task, once for all similarities, and the record of what made the embeddings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import retrokit
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.engine import choose_precision
+from retrokit.errors import UsageError
+from retrokit.similarities.base import Role, Similarity
+
+
+def encode_sides(
+    encoder: Encoder,
+    similarities: Sequence[Similarity],
+    sides: Sequence[tuple[Sequence[str], Role]],
+    precision: str = "auto",
+    dims: int | None = None,
+) -> tuple[list[np.ndarray], dict[str, Any]]:
+    """Raw embeddings, float32 ``[n, dims]``, of each list of texts in its role; and the configuration of a result.
+
+    Raises:
+        UsageError: dims or a similarity does not fit the encoder; found before anything is encoded.
+    """
+    if dims is not None and not 1 <= dims <= encoder.dimension:
+        raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+    for similarity in similarities:
+        encoder.use_with(similarity, dims)
+    start = time.perf_counter()
+    embeddings = [encoder.embed(texts, role, precision)[:, :dims] for texts, role in sides]
+    configuration = {
+        "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
+        "device": encoder.device.type,
+        "dims": dims or encoder.dimension,
+        "fingerprint": encoder.fingerprint(),
+        "encoding_seconds": round(time.perf_counter() - start, 3),
+        "retrokit": retrokit.__version__,
+    }
+    return embeddings, configuration
+
+
+def norm_statistics(embeddings: np.ndarray, role: str) -> dict[str, float]:
+    """Mean, standard deviation and coefficient of variation of the rows' norms (MAG, Figure 5 and N.2)."""
+    norms = np.linalg.norm(embeddings.astype(np.float64), axis=1)
+    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
+    return {
+        f"{role}_norm_mean": average,
+        f"{role}_norm_std": deviation,
+        f"{role}_norm_cv": deviation / average if average else 0.0,
+    }

@@ -1,0 +1,154 @@
+"""Do neighbours in the embedding space share a label? k-nearest-neighbour accuracy (CROP, 3.3 and Table S3).
+
+By default as in the paper: k = 10, Euclidean distance between raw embeddings, an unstratified 9:1 split with seed 42,
+the majority label of the neighbours (scikit-learn's ``KNeighborsClassifier``). Centring and whitening (PCA) use all
+texts, as the authors' code does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from retrokit import similarities as similarity_functions
+from retrokit.data.files import named
+from retrokit.data.labelled import LabelledSplit, read_split
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError
+from retrokit.evaluation.symmetric import Measured, SymmetricTask
+from retrokit.notices import notice
+from retrokit.search import top_k
+from retrokit.similarities.base import Similarity
+
+METRICS = ("euclidean", "cosine", "similarity")
+TRANSFORMS = ("raw", "centered", "whitened")
+# Neighbours by a distance are the neighbours under this similarity.
+_SIMILARITY_OF = {"euclidean": "l2", "cosine": "cosine"}
+_TABLE_S3 = {
+    f"{transform}_{metric}": (transform, metric) for transform, metric in product(TRANSFORMS, ("euclidean", "cosine"))
+}
+_NEGLIGIBLE = 1e-10  # share of the largest variance below which a whitened direction would be rounding noise
+
+
+class NearestNeighbours(SymmetricTask):
+    """Accuracy of the majority label among the k nearest texts."""
+
+    main_metric = "accuracy"
+    shown_metrics = ("accuracy",)
+    default_metrics = ("accuracy",)
+    known_metrics = ("accuracy", *_TABLE_S3)
+
+    def __init__(self, data: LabelledSplit, k: int = 10, metric: str = "euclidean", transform: str = "raw") -> None:
+        super().__init__(data.texts, data.counts)
+        self.data = data
+        self.k = k
+        self.metric = metric
+        self._columns = {"accuracy": (transform, metric), **_TABLE_S3}
+        self.query_side = "a test text" if metric == "similarity" else None
+
+    def describe(self) -> str:
+        """What is used, in a line."""
+        return describe_split(self.data)
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
+        if self.metric == "similarity":
+            return list(similarities)
+        if any(similarity is not encoder.similarity for similarity in similarities):
+            notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, --sim decides")
+        return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
+
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """Accuracy, over all and per test text."""
+        per_text = {}
+        for name in names:
+            transform, metric = self._columns[name]
+            rows = transformed(embeddings, transform)
+            train, test = rows[self.data.train], rows[self.data.test]
+            labels = np.array(self.data.labels)[self.data.train]
+            if metric == "similarity":
+                found = majority(labels[top_k(similarity, test, train, self.k, encoder.device)[1]])
+            else:
+                found = predict_by_distance(train, labels, test, self.k, metric)
+            per_text[name] = hits(self.data, found)
+        metrics = {name: float(np.mean(list(values.values()))) for name, values in per_text.items()}
+        return Measured(metrics, per_text)
+
+
+def transformed(embeddings: np.ndarray, transform: str) -> np.ndarray:
+    """``[n, d]`` as it is (``raw``), with the mean taken off (``centered``), or with uncorrelated columns of variance 1
+    (``whitened``: PCA, without directions in which the texts do not differ)."""
+    if transform == "raw":
+        return embeddings
+    if transform == "centered":
+        centered: np.ndarray = embeddings - embeddings.mean(axis=0)
+        return centered
+    from sklearn.decomposition import PCA
+
+    pca = PCA(whiten=True)
+    whitened: np.ndarray = pca.fit_transform(embeddings)
+    variance = pca.explained_variance_
+    return whitened[:, variance > _NEGLIGIBLE * variance[0]]
+
+
+def predict_by_distance(train: np.ndarray, labels: np.ndarray, test: np.ndarray, k: int, metric: str) -> np.ndarray:
+    """The majority label ``[n]`` among the k nearest rows of ``train``; scikit-learn's, which searches exactly."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    classifier = KNeighborsClassifier(n_neighbors=k, algorithm="brute", metric=metric)
+    found: np.ndarray = classifier.fit(train, labels).predict(test)
+    return found
+
+
+def majority(labels: np.ndarray) -> np.ndarray:
+    """The most frequent label of each row of ``[n, k]`` labels; of equally frequent ones the lowest, as scikit-learn.
+
+    >>> majority(np.array([[2, 0, 2], [1, 0, 3]])).tolist()
+    [2, 0]
+    """
+    votes = np.zeros((len(labels), int(labels.max(initial=0)) + 1), dtype=np.int64)
+    np.add.at(votes, (np.arange(len(labels))[:, None], labels), 1)
+    winners: np.ndarray = votes.argmax(axis=1)
+    return winners
+
+
+def hits(data: LabelledSplit, found: np.ndarray) -> dict[str, float]:
+    """1 for each test text whose label was found, else 0, by the text's id."""
+    return {data.ids[i]: float(data.labels[i] == label) for i, label in zip(data.test, found.tolist(), strict=True)}
+
+
+def describe_split(data: LabelledSplit) -> str:
+    """The size of a split, and what in it is unusual, in a line."""
+    counts = data.counts
+    line = (
+        f"{data.name}: {counts['test_texts']:,} test texts, {counts['train_texts']:,} texts to learn from, "
+        f"{counts['labels']:,} labels"
+    )
+    unusual = {
+        "test texts of a label that none to learn from has, counted as wrong": counts["test_texts_of_unknown_label"],
+        "texts without text, kept as empty": counts["texts_without_text"],
+    }
+    return line + "".join(f"; {count:,} {what}" for what, count in unusual.items() if count)
+
+
+def check_neighbours(path: str, data: LabelledSplit, k: int) -> None:
+    """Raise :class:`DataError` if there are fewer than ``k`` texts to find neighbours among."""
+    if len(data.train) < k:
+        raise DataError(
+            named(path), f"{len(data.train)} texts to find neighbours among, but k={k}; expected {k} or more"
+        )
+
+
+def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample: int | None) -> NearestNeighbours:
+    """The neighbour task of a file of labelled texts.
+
+    Raises:
+        DataError: a wrong line, one label only, fewer than k texts to find neighbours among.
+    """
+    data = read_split(path, test, sample)
+    check_neighbours(path, data, k)
+    return NearestNeighbours(data, k, metric, transform)

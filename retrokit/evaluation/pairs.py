@@ -1,0 +1,92 @@
+"""Do scores tell pairs that mean the same from pairs that do not? Score distributions, ROC-AUC, best threshold.
+
+``pairs:PATH`` reads near-misses (:mod:`retrokit.evaluation.near_misses`) or, here, pairs labelled 1 (duplicates,
+paraphrases) and 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from retrokit import similarities as similarity_functions
+from retrokit.data.labelled import short_name
+from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.encoders.encoder import Encoder
+from retrokit.evaluation.near_misses import NearMisses, resampled_area
+from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores
+from retrokit.metrics.separation import best_threshold, roc_auc
+from retrokit.similarities.base import Similarity
+
+
+class DuplicatePairs(SymmetricTask):
+    """Separation of the pairs labelled 1 from those labelled 0 by their score, and the scores of both."""
+
+    main_metric = "roc_auc"
+    shown_metrics = ("roc_auc", "average_precision", "accuracy", "threshold", "positive", "negative", "cosine_roc_auc")
+    default_metrics = (*shown_metrics, "positive_std", "negative_std")
+    known_metrics = default_metrics
+    query_side = "sentence1"
+
+    def __init__(self, name: str, pairs: Sequence[LabelledPair]) -> None:
+        self.name = name
+        distinct = DistinctTexts()
+        self._first = distinct.add(pair.first for pair in pairs)
+        self._second = distinct.add(pair.second for pair in pairs)
+        self._ids = [pair.id for pair in pairs]
+        self._same = np.array([pair.same for pair in pairs])
+        super().__init__(
+            distinct.texts,
+            {"pairs": len(pairs), "positive_pairs": int(self._same.sum()), "texts": len(distinct.texts)},
+        )
+
+    def describe(self) -> str:
+        """What is used, in a line."""
+        return f"{self.name}: {self.counts['pairs']:,} pairs, {self.counts['positive_pairs']:,} of them positive"
+
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """Areas that can be computed anew on pairs drawn, the threshold, and the scores of both groups."""
+        from sklearn.metrics import average_precision_score
+
+        first, second = embeddings[self._first], embeddings[self._second]
+        scores = pair_scores(similarity, first, second).astype(np.float64)
+        cosines = pair_scores(similarity_functions.registry.create("cosine"), first, second)
+        groups = {"positive": self._same, "negative": ~self._same}
+        per_pair = {
+            group: {self._ids[i]: float(scores[i]) for i in np.flatnonzero(chosen)} for group, chosen in groups.items()
+        }
+        threshold = best_threshold(scores[self._same], scores[~self._same])
+        metrics = {
+            "roc_auc": roc_auc(scores[self._same], scores[~self._same]),
+            "average_precision": float(average_precision_score(self._same, scores)),
+            "accuracy": threshold.accuracy,
+            "threshold": threshold.value,
+            "cosine_roc_auc": roc_auc(cosines[self._same], cosines[~self._same]),
+            **{group: float(scores[chosen].mean()) for group, chosen in groups.items()},
+            **{f"{group}_std": float(scores[chosen].std()) for group, chosen in groups.items()},
+        }
+        again = {
+            "roc_auc": resampled_area(scores[self._same], scores[~self._same]),
+            "cosine_roc_auc": resampled_area(cosines[self._same], cosines[~self._same]),
+        }
+        return Measured(
+            {name: metrics[name] for name in names},
+            {name: per_pair[name] for name in names if name in per_pair},
+            {name: again[name] for name in names if name in again},
+        )
+
+
+def pairs(path: str) -> NearMisses | DuplicatePairs:
+    """The task of a file of near-misses or of labelled pairs.
+
+    Raises:
+        DataError: as for :func:`retrokit.data.labelled_pairs.read_labelled_pairs`.
+    """
+    examples = read_labelled_pairs(path)
+    labelled = [example for example in examples if isinstance(example, LabelledPair)]
+    if labelled:
+        return DuplicatePairs(short_name(path), labelled)
+    return NearMisses(short_name(path), [example for example in examples if isinstance(example, NearMiss)])

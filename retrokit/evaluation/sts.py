@@ -1,0 +1,97 @@
+"""Semantic textual similarity: does the score of two sentences rise with the one that people gave them?
+
+Spearman's and Pearson's correlation under the encoder's own similarity, and under cosine beside it, which is what MTEB
+reports (SFS, Table 2; MAG, Table 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from retrokit import similarities as similarity_functions
+from retrokit.data.files import named
+from retrokit.data.jsonl import read_jsonl
+from retrokit.data.labelled import short_name
+from retrokit.data.pairs import ScoredPair, read_records
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError
+from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores, resampled
+from retrokit.similarities.base import Similarity
+
+
+class SentenceSimilarity(SymmetricTask):
+    """Correlation of scores with people's, over pairs of sentences."""
+
+    main_metric = "spearman"
+    shown_metrics = ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
+    default_metrics = shown_metrics
+    known_metrics = shown_metrics
+    query_side = "sentence1"
+
+    def __init__(self, name: str, pairs: Sequence[ScoredPair]) -> None:
+        distinct = DistinctTexts()
+        self._first = distinct.add(pair.sentence1 for pair in pairs)
+        self._second = distinct.add(pair.sentence2 for pair in pairs)
+        self._gold = np.array([pair.score for pair in pairs], dtype=np.float64)
+        super().__init__(distinct.texts, {"pairs": len(pairs), "texts": len(distinct.texts)})
+        self.name = name
+
+    def describe(self) -> str:
+        """What is used, in a line."""
+        low, high = self._gold.min(), self._gold.max()
+        return f"{self.name}: {self.counts['pairs']:,} pairs of sentences, scores {low:g} to {high:g}"
+
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
+        first, second = embeddings[self._first], embeddings[self._second]
+        metrics, again = {}, {}
+        for name in names:
+            by_cosine = name.startswith("cosine_")
+            used = similarity_functions.registry.create("cosine") if by_cosine else similarity
+            scores = pair_scores(used, first, second)
+            if np.ptp(scores) == 0:
+                problem = (
+                    f"scores every pair {float(scores[0]):g} under {used.spec}: a correlation with that is undefined"
+                )
+                raise DataError(encoder.spec, problem)
+            statistic = {"spearman": spearman, "pearson": pearson}[name.removeprefix("cosine_")]
+            metrics[name] = statistic(self._gold, scores)
+            again[name] = resampled(statistic, self._gold, scores)
+        return Measured(metrics, resampled=again)
+
+
+def spearman(gold: np.ndarray, scores: np.ndarray) -> float:
+    """Spearman's rank correlation of ``[n]`` with ``[n]``, ties sharing their mean rank; NaN if either is constant.
+
+    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.9, 0.5]))
+    0.5
+    """
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(gold), rankdata(scores))
+
+
+def pearson(gold: np.ndarray, scores: np.ndarray) -> float:
+    """Pearson's correlation of ``[n]`` with ``[n]``; NaN if either is constant."""
+    a, b = (side - side.mean() for side in (gold.astype(np.float64), scores.astype(np.float64)))
+    spread = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / spread if spread > 0 else float("nan")
+
+
+def sts(path: str) -> SentenceSimilarity:
+    """The task of a JSONL file of ``sentence1``, ``sentence2`` and ``score``.
+
+    Raises:
+        DataError: a wrong line, fewer than two pairs, or one score for all of them.
+    """
+    rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line')
+    pairs = cast(list[ScoredPair], read_records(rows, "scored", path))
+    if len({pair.score for pair in pairs}) < 2:
+        problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"
+        raise DataError(named(path), f"{problem}; expected scores that differ")
+    return SentenceSimilarity(short_name(path), pairs)

@@ -1,0 +1,161 @@
+"""Base of the tasks over texts of one kind: similarity of sentences, neighbours, classes, clusters, pairs.
+
+Such a task is symmetric: it wants ``score(a, b) == score(b, a)``. All its texts are therefore encoded in one role, as
+documents, so that no prompt tells them apart. An asymmetric similarity runs nevertheless, one text counting as the
+query, and a notice says why it will do badly (MAG, 2.1).
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import UsageError
+from retrokit.evaluation.encoding import encode_sides, norm_statistics
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.notices import notice
+from retrokit.similarities.base import Similarity
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a task measured under one similarity, as in :class:`retrokit.evaluation.result.Result`."""
+
+    metrics: dict[str, float]
+    per_query: dict[str, dict[str, float]] = field(default_factory=dict)
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+    configuration: dict[str, Any] = field(default_factory=dict)
+
+
+class SymmetricTask(ABC):
+    """A task over ``texts`` of one kind. A subclass says what it measures, and measures it."""
+
+    symmetric: ClassVar[bool] = True
+    query_side: str | None = None
+    """What counts as the query under an asymmetric similarity; ``None``: nothing does, the task takes no two roles."""
+
+    spec = ""
+    main_metric: str
+    known_metrics: tuple[str, ...]
+    shown_metrics: tuple[str, ...]
+    default_metrics: tuple[str, ...]
+
+    def __init__(self, texts: Sequence[str], counts: dict[str, int]) -> None:
+        self.texts = texts
+        self.counts = counts
+        self._warned: set[str] = set()
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What is used and what is left out, in a line."""
+
+    @abstractmethod
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of ``texts``."""
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The similarities that this task scores with when it is asked for ``similarities``."""
+        return list(similarities)
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that this task does not measure."""
+        for name in names:
+            if name not in self.known_metrics:
+                near = difflib.get_close_matches(name, self.known_metrics, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.known_metrics)}")
+
+    def evaluate(
+        self,
+        encoder: Encoder,
+        similarities: list[Similarity],
+        metrics: list[str] | None = None,
+        precision: str = "auto",
+        dims: int | None = None,
+    ) -> list[Result]:
+        """One result per similarity that the task scores with; the texts are encoded once.
+
+        Raises:
+            UsageError: dims or a similarity does not fit the encoder.
+            DataError: scores that make a metric undefined, such as one score for all pairs.
+        """
+        names = list(dict.fromkeys([self.main_metric, *(metrics or self.default_metrics)]))
+        chosen = self.scored_with(encoder, similarities)
+        for similarity in chosen:
+            self._warn_of(similarity)
+        (embeddings,), configuration = encode_sides(encoder, chosen, [(self.texts, "document")], precision, dims)
+        results = []
+        for similarity in chosen:
+            found = self.measure(encoder, similarity, embeddings, names)
+            results.append(
+                Result(
+                    encoder=encoder.spec,
+                    similarity=similarity.spec,
+                    task=self.spec,
+                    main_metric=self.main_metric,
+                    metrics=found.metrics,
+                    per_query=found.per_query,
+                    counts=dict(self.counts),
+                    norms=norm_statistics(embeddings, "text"),
+                    configuration={**configuration, **similarity.statistics(), **found.configuration},
+                    resampled=found.resampled,
+                )
+            )
+        return results
+
+    def _warn_of(self, similarity: Similarity) -> None:
+        if similarity.symmetric or self.query_side is None or similarity.spec in self._warned:
+            return
+        self._warned.add(similarity.spec)
+        notice(
+            f"{self.spec}: {similarity.spec} is asymmetric, the texts are of one kind; {self.query_side} counts as the "
+            "query, so a text scores otherwise on the other side: expect it to do badly (MAG, 2.1)"
+        )
+
+
+@torch.inference_mode()
+def pair_scores(similarity: Similarity, queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """Scores float32 ``[n]`` of row i with row i; higher is more similar."""
+    scores: np.ndarray = copy.deepcopy(similarity).cpu().score_pairs(queries, documents).numpy()
+    return scores
+
+
+@torch.inference_mode()
+def prepared(similarity: Similarity, embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings as ``similarity`` prepares documents, float32 ``[n, d']``: of unit length for cosine, raw for dot."""
+    rows: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.as_tensor(embeddings), "document").numpy()
+    return rows
+
+
+class DistinctTexts:
+    """Texts, each kept once, so that each is encoded once however many pairs hold it."""
+
+    def __init__(self) -> None:
+        self._position: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The distinct texts, in the order in which they came."""
+        return list(self._position)
+
+    def add(self, texts: Iterable[str]) -> np.ndarray:
+        """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
+        return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
+
+
+Statistic = Callable[[np.ndarray, np.ndarray], float]
+
+
+def resampled(statistic: Statistic, first: np.ndarray, second: np.ndarray) -> Resampled:
+    """``statistic(first, second)`` over aligned items, so that it can be computed anew on items drawn."""
+    return Resampled(len(first), lambda rows: statistic(first[rows], second[rows]))

@@ -1,0 +1,164 @@
+"""The reranker ``cross-encoder``: one transformer reads query and document together and gives one score.
+
+Nogueira and Cho, "Passage Re-ranking with BERT", 2019. Any ``CrossEncoder`` of sentence-transformers, and any Hugging
+Face checkpoint for sequence classification with one output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from sentence_transformers import CrossEncoder
+
+from retrokit.encoders.engine import PRECISIONS
+from retrokit.encoders.loading import no_progress_bars
+from retrokit.errors import DataError, ServiceError, UsageError
+
+CPU_PAIRS = 32  # pairs of a batch
+GPU_PAIRS = 256
+
+_HEAD = "ForSequenceClassification"
+
+
+class CrossEncoderReranker:
+    """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid).
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        model: the ``CrossEncoder``.
+    """
+
+    def __init__(self, spec: str, model: CrossEncoder) -> None:
+        self.spec = spec
+        self.model = model
+
+    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order.
+
+        Raises:
+            DataError: a score is not finite.
+        """
+        return self.score_pairs([query] * len(documents), documents)
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i, computed in batches of pairs of like length.
+
+        Raises:
+            UsageError: different counts.
+            DataError: a score is not finite.
+        """
+        if len(queries) != len(documents):
+            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        if not queries:
+            return np.zeros(0, dtype=np.float32)
+        pairs = list(zip(queries, documents, strict=True))
+        batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
+        scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):
+            raise DataError(
+                self.spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
+            )
+        return scores.astype(np.float32, copy=False)
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score: weights, their dtype, configuration, tokenizer, length, activation."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(json.dumps(self._description(), sort_keys=True, default=str).encode())
+        return digest.hexdigest()
+
+    def _description(self) -> dict[str, Any]:
+        tokenizer = self.model.tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        # A call leaves its truncation and padding in the tokenizer; the length counts by itself.
+        parts = json.loads(backend.to_str()) if backend is not None else {"vocabulary": tokenizer.get_vocab()}
+        config = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
+        return {
+            "config": config,
+            "tokenizer": {key: value for key, value in parts.items() if key not in ("truncation", "padding")},
+            "max_length": self.model.max_seq_length,
+            "activation": repr(self.model.activation_fn),
+            "prompts": self.model.prompts,
+        }
+
+
+def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
+    """A cross-encoder from a local folder or a hub id.
+
+    Raises:
+        UsageError: neither a folder nor a hub id, a length beyond the model's, or a model with several outputs.
+        DataError: a folder that holds no model, or one without a scoring head.
+        ServiceError: a hub id that cannot be had.
+    """
+    if os.path.isfile(path):
+        raise UsageError(f"{path} is a file; a cross-encoder is a folder or a hub id")
+    if not os.path.isdir(path):
+        _ask_hub(path)
+    loaded = _load(path, device)
+    _check_head(path, loaded)
+    loaded.to(PRECISIONS[dtype])
+    if max_length is not None:
+        _set_length(path, loaded, max_length)
+    return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
+
+
+def _load(path: str, device: str | None) -> CrossEncoder:
+    try:
+        with no_progress_bars():
+            return CrossEncoder(path, device=device)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if os.path.isdir(path):
+            raise DataError(path, f"is no cross-encoder that can be loaded: {_first_line(error)}") from error
+        raise _no_model(path, error) from error
+
+
+def _ask_hub(name: str) -> None:
+    """Fail at once where the hub cannot be reached or has no such model: loading would retry for minutes."""
+    from huggingface_hub import constants, model_info, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return
+        model_info(name, timeout=10)
+    except HFValidationError:
+        raise UsageError(f"cross-encoder: {name!r} is no folder and no hub id") from None
+    except Exception as error:  # the hub client's own errors and its transport's share no base class
+        raise _no_model(name, error) from error
+
+
+def _no_model(name: str, error: BaseException) -> ServiceError:
+    return ServiceError(f"cross-encoder: {name!r} is no folder, and the model hub gave nothing: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _check_head(path: str, loaded: CrossEncoder) -> None:
+    """A checkpoint without a scoring head gets a random one from the library, which says so in a log line only."""
+    made = type(loaded[0].model).__name__
+    saved = list(getattr(loaded[0].model.config, "architectures", None) or [])
+    if made.endswith(_HEAD) and made not in saved:
+        raise DataError(path, f"is no cross-encoder: it has no scoring head (its architecture is {saved or 'unnamed'})")
+    if loaded.num_labels != 1:
+        raise UsageError(f"{path}: a cross-encoder for ranking has one output, this one has {loaded.num_labels}")
+
+
+def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:
+    limit = getattr(loaded.config, "max_position_embeddings", None)
+    if limit and 0 < limit < max_length:
+        raise UsageError(f"{path}: max_length={max_length} is more than the model's {limit} positions")
+    loaded.max_seq_length = max_length

@@ -1,0 +1,376 @@
+"""Crops and dropout: hand-made tables, properties, an independent implementation on real data, bad input, memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pickle
+import re
+import sys
+import time
+import tracemalloc
+from collections import Counter
+from itertools import combinations, islice, pairwise, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from retrokit.augmentation.crops import CropSettings, chunk, crop_pairs, croppable, dropout_pairs, pair
+from retrokit.augmentation.texts import Counts, Texts, summary
+from retrokit.data.jsonl import read_jsonl, write_jsonl
+from retrokit.errors import DataError, UsageError
+
+SMALL = CropSettings(min_chars=2, max_chars=4)
+TEXT = "one. two. 3. four. five. sixth. end"
+CHUNKS = ("one. two", "two. four", "four. five", "five. end")  # "3" is too short, "sixth" too long
+
+
+def texts_of(tmp_path, *texts, ids=True):
+    path = tmp_path / "corpus.jsonl"
+    write_jsonl(path, [({"id": f"t{i}"} if ids else {}) | {"text": text} for i, text in enumerate(texts)])
+    return Texts(path)
+
+
+# --- chunks
+
+
+@pytest.mark.parametrize(
+    ("settings", "chunks"),
+    [
+        (SMALL, CHUNKS),
+        (CropSettings(1, 2, 4), ("one", "two", "four", "five", "end")),
+        (CropSettings(3, 2, 4), ("one. two. four", "two. four. five", "four. five. end")),
+        (CropSettings(5, 2, 4), ("one. two. four. five. end",)),
+        (CropSettings(6, 2, 4), ()),
+        (CropSettings(1, 5, 5), ("sixth",)),
+        (CropSettings(1, 1, 1), ("3",)),
+    ],
+)
+def test_chunks_are_consecutive_kept_sentences(settings, chunks):
+    assert settings.chunks(TEXT) == chunks
+
+
+def test_the_paper_keeps_100_to_250_characters_counted_without_white_space():
+    pieces = ["a" * 99, "b" * 100, "c" * 250, "d" * 251, "e" * 98 + " "]
+    text = " .\n".join(pieces)
+    assert CropSettings().chunks(text) == ("b" * 100 + ". " + "c" * 250,)
+    assert CropSettings(sentences=1).chunks(text) == ("b" * 100, "c" * 250)
+
+
+def test_chunks_with_real_sentences():
+    settings = CropSettings(min_chars=5, max_chars=40, splitter="multilingual")
+    text = "Dr. Who took 3.5 mg of it. Why? Nobody knows, e.g. not I! The end is near.\n"
+    assert settings.chunks(text)[-1] == "Nobody knows, e.g. not I! The end is near."
+    german = dataclasses.replace(settings, splitter="multilingual:de")
+    assert german.chunks("Am 3. Mai kam Dr. Meier. Er ging am 4. Mai.") == (
+        "Am 3. Mai kam Dr. Meier. Er ging am 4. Mai.",
+    )
+
+
+def test_equal_chunks_count_once():
+    assert SMALL.chunks("one. two. one. two. one") == ("one. two", "two. one")
+    assert SMALL.chunks("one. one. one") == ("one. one",)
+
+
+PIECES = st.lists(st.text("ab \n", max_size=7), max_size=12)
+
+
+@given(PIECES, st.integers(1, 4), st.integers(1, 3), st.integers(0, 4))
+def test_every_chunk_joins_neighbours_among_the_kept(pieces, sentences, low, more):
+    settings = CropSettings(sentences, low, low + more)
+    kept = [piece.strip() for piece in pieces if low <= len(piece.strip()) <= low + more]
+    windows = [". ".join(window) for window in zip(*(kept[i:] for i in range(sentences)), strict=False)]
+    chunks = settings.chunks(".".join(pieces))
+    assert list(chunks) == sorted(set(windows), key=windows.index)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty text"),
+        (" \n", "empty text"),
+        (" . .. ", "empty text"),
+        ("a. b. c.", "every sentence under 2 characters"),
+        ("a text without a period", "every sentence over 4 characters"),
+        ("a. sixth", "no sentence of 2 to 4 characters"),
+        ("one. a. sixth", "fewer than 2 sentences of 2 to 4 characters"),
+        ("one. a. two", "only one chunk (2 sentences of 2 to 4 characters)"),
+        ("one. one. one", "all chunks the same"),
+    ],
+)
+def test_reasons(text, reason):
+    assert len(SMALL.chunks(text)) < 2
+    assert SMALL.why_too_few(text) == reason
+
+
+def test_reason_with_one_sentence_a_chunk():
+    assert CropSettings(1, 2, 4).why_too_few("one. a") == "only one chunk (1 sentence of 2 to 4 characters)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sentences": 0}, "a chunk of 0 sentences is none; expected at least 1"),
+        ({"min_chars": 0}, "a sentence of at least 0 characters: expected 1 or more"),
+        ({"min_chars": 300}, "no sentence has 300 or more and 250 or fewer characters"),
+        ({"splitter": "word"}, "unknown splitter 'word'"),
+    ],
+)
+def test_wrong_settings(changes, problem):
+    with pytest.raises(UsageError, match=problem):
+        CropSettings(**changes)
+
+
+def test_settings_are_values():
+    assert CropSettings() == CropSettings(2, 100, 250, "period") != CropSettings(3)
+    assert pickle.loads(pickle.dumps(SMALL)).chunks(TEXT) == CHUNKS
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SMALL.sentences = 3
+
+
+# --- drawing
+
+
+def test_all_ordered_pairs_are_equally_likely():
+    seen = Counter(pair(CHUNKS, seed=0, epoch=0, index=index) for index in range(12_000))
+    assert set(seen) == set(permutations(CHUNKS, 2))
+    assert chisquare(list(seen.values())).pvalue > 0.01
+
+
+@pytest.mark.parametrize("key", ["seed", "epoch", "index"])
+def test_neighbouring_keys_are_independent(key):
+    fixed = {"seed": 1, "epoch": 2, "index": 3}
+    drawn = [pair("abc", **{**fixed, key: number}) for number in range(7_201)]
+    neighbours = Counter(pairwise(drawn))
+    assert len(neighbours) == 36
+    assert chisquare(list(neighbours.values())).pvalue > 0.001
+
+
+def test_all_chunks_are_equally_likely():
+    seen = Counter(chunk(CHUNKS, seed=0, epoch=0, index=index) for index in range(4_000))
+    assert set(seen) == set(CHUNKS)
+    assert chisquare(list(seen.values())).pvalue > 0.01
+
+
+@given(st.integers(2, 9), st.integers(0, 2**64), st.integers(0, 5), st.integers(0, 2**40))
+def test_draws_repeat_no_pair_before_all_have_come(size, seed, epoch, index):
+    unordered = size * (size - 1) // 2
+    drawn = [pair(range(size), seed, epoch, index, draw) for draw in range(3 * unordered)]
+    assert {tuple(sorted(one)) for one in drawn[:unordered]} == set(combinations(range(size), 2))
+    assert set(drawn[: 2 * unordered]) == set(permutations(range(size), 2))
+    assert {tuple(sorted(one)) for one in drawn[2 * unordered :]} == set(combinations(range(size), 2))
+
+
+@given(st.integers(1, 9), st.integers())
+def test_draws_repeat_no_chunk_before_all_have_come(size, seed):
+    drawn = [chunk(range(size), seed, 0, 0, draw) for draw in range(2 * size)]
+    assert sorted(drawn[:size]) == sorted(drawn[size:]) == list(range(size))
+
+
+def test_every_round_has_an_order_of_its_own():
+    rounds = [[chunk(range(6), 0, 0, 0, turn * 6 + draw) for draw in range(6)] for turn in range(5)]
+    assert len({tuple(order) for order in rounds}) == 5
+
+
+def test_too_few_chunks():
+    with pytest.raises(ValueError, match="a pair takes two chunks, not 1"):
+        pair(["a"], 0, 0, 0)
+    with pytest.raises(ValueError, match="no chunk"):
+        chunk([], 0, 0, 0)
+
+
+# --- rows
+
+
+def test_a_row_is_what_random_access_gives(tmp_path):
+    texts = texts_of(tmp_path, TEXT, "", TEXT + ". more", "one")
+    counts = Counts()
+    rows = list(crop_pairs(texts, SMALL, per_text=3, epochs=2, seed=5, counts=counts))
+    expected = []
+    for epoch in range(2):
+        for index, text in ((0, TEXT), (2, TEXT + ". more")):
+            for draw in range(3):
+                anchor, positive = pair(SMALL.chunks(text), 5, epoch, index, draw)
+                expected.append({"anchor": anchor, "positive": positive, "id": f"t{index}"})
+    assert rows == expected
+    assert rows[:6] != rows[6:]
+    assert counts == Counts(4, 12, Counter({"empty text": 1, "fewer than 2 sentences of 2 to 4 characters": 1}))
+    assert summary(counts) == (
+        "4 texts: 2 gave 12 pairs; 2 gave none (1: empty text; 1: fewer than 2 sentences of 2 to 4 characters)"
+    )
+
+
+def test_rows_are_the_same_again_and_others_with_another_seed(tmp_path):
+    texts = texts_of(tmp_path, *[TEXT] * 20)
+    rows = list(crop_pairs(texts, SMALL, seed=1))
+    assert rows == list(crop_pairs(texts, SMALL, seed=1))
+    assert rows != list(crop_pairs(texts, SMALL, seed=2))
+    assert len({row["anchor"] for row in rows}) == len(CHUNKS)  # equal texts do not give equal pairs
+
+
+def test_more_pairs_begin_with_those_of_fewer(tmp_path):
+    texts = texts_of(tmp_path, *[TEXT] * 5)
+    assert list(crop_pairs(texts, SMALL)) == list(crop_pairs(texts, SMALL, per_text=4))[::4]
+
+
+def test_a_text_without_an_id_gives_rows_without(tmp_path):
+    rows = list(crop_pairs(texts_of(tmp_path, TEXT, ids=False), SMALL))
+    assert [list(row) for row in rows] == [["anchor", "positive"]]
+
+
+def test_dropout_is_one_chunk_twice(tmp_path):
+    counts = Counts()
+    texts = texts_of(tmp_path, TEXT, "one. two", "one", "")
+    rows = list(dropout_pairs(texts, SMALL, per_text=2, epochs=2, seed=3, counts=counts))
+    first = [chunk(CHUNKS, 3, epoch, 0, draw) for epoch in (0, 1) for draw in (0, 1)]
+    drawn = [*first[:2], "one. two", "one. two", *first[2:], "one. two", "one. two"]
+    assert [(row["anchor"], row["positive"]) for row in rows] == [(one, one) for one in drawn]
+    assert [row["id"] for row in rows] == ["t0", "t0", "t1", "t1"] * 2
+    assert counts == Counts(4, 8, Counter({"fewer than 2 sentences of 2 to 4 characters": 1, "empty text": 1}))
+
+
+@given(st.lists(PIECES, min_size=1, max_size=6), st.integers(1, 5), st.integers(1, 3))
+def test_counts_add_up(tmp_path_factory, corpus, per_text, epochs):
+    texts = texts_of(tmp_path_factory.mktemp("corpus"), *(".".join(pieces) for pieces in corpus))
+    settings, counts = CropSettings(2, 2, 4), Counts()
+    usable = sum(len(settings.chunks(text.text)) > 1 for text in texts)
+    try:
+        rows = list(crop_pairs(texts, settings, per_text, epochs, counts=counts))
+    except DataError:
+        rows = []
+    assert counts.texts == len(corpus) == usable + counts.dropped.total()
+    assert counts.pairs == len(rows) == usable * per_text * epochs
+    assert all(row["anchor"] != row["positive"] for row in rows)
+
+
+def test_epochs_from_standard_input(tmp_path, monkeypatch):
+    texts = texts_of(tmp_path, TEXT, "", TEXT)
+    expected = list(crop_pairs(texts, SMALL, epochs=3))
+    content = (tmp_path / "corpus.jsonl").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert list(crop_pairs(Texts("-"), SMALL, epochs=3)) == expected
+    assert len(expected) == 6
+
+
+def test_rows_come_before_the_file_is_read_to_its_end(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({"text": TEXT}) + "\nnot json\n")
+    rows = crop_pairs(Texts(path), SMALL)
+    assert next(rows)["anchor"] in CHUNKS
+    with pytest.raises(DataError, match=r"corpus\.jsonl:2: malformed JSON"):
+        next(rows)
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize("make", [crop_pairs, dropout_pairs])
+def test_nothing_usable_says_which_rule_dropped_what(tmp_path, make):
+    texts = texts_of(tmp_path, "", "a text without a period", "another text without one", "one")
+    with pytest.raises(DataError) as caught:
+        list(make(texts, SMALL))
+    assert str(caught.value) == (
+        f"{texts.name}: no text gives a pair: 4 texts (2: every sentence over 4 characters; 1: empty text; "
+        "1: fewer than 2 sentences of 2 to 4 characters); other sentence counts, lengths or another splitter may "
+        "keep more"
+    )
+    assert caught.value.exit_code == 2
+
+
+def test_no_file_is_left_where_nothing_is_usable(tmp_path):
+    texts = texts_of(tmp_path, "one")
+    with pytest.raises(DataError, match="no text gives a pair"):
+        write_jsonl(tmp_path / "pairs.jsonl", crop_pairs(texts, SMALL))
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+@pytest.mark.parametrize("make", [crop_pairs, dropout_pairs])
+def test_wrong_numbers_are_told_at_once(make):
+    with pytest.raises(UsageError, match=r"^pairs per text: expected at least 1, found 0$"):
+        make(Texts("-"), SMALL, per_text=0)
+    with pytest.raises(UsageError, match=r"^epochs: expected at least 1, found -1$"):
+        make(Texts("-"), SMALL, epochs=-1)
+
+
+def test_one_enormous_line(tmp_path):
+    pieces = [f"{i:06}" + "x" * 144 for i in range(33_000)]
+    texts = texts_of(tmp_path, ". ".join(pieces))
+    start = time.perf_counter()
+    rows = list(crop_pairs(texts, CropSettings(), per_text=100))
+    assert time.perf_counter() - start < 5  # any step that is not linear takes minutes
+    assert len({row["anchor"] for row in rows}) > 90
+    assert all(len(row["anchor"]) == 302 for row in rows)
+
+
+# --- real data, memory
+
+
+def naive_chunks(text: str) -> list[str]:
+    """The chunks as one would write them down without any of the code under test."""
+    spans = [match.group().strip() for match in re.finditer(r"[^.]+", text)]
+    good = [span for span in spans if not len(span) < 100 and not len(span) > 250]
+    found = []
+    for first, second in pairwise(good):
+        if f"{first}. {second}" not in found:
+            found.append(f"{first}. {second}")
+    return found
+
+
+@pytest.mark.shared_data
+def test_on_abstracts_against_an_independent_implementation(shared_data):
+    path = shared_data / "ml-abstracts" / "abstracts.jsonl"
+    found = [(row["id"], naive_chunks(row["text"])) for _, row in read_jsonl(path)]
+    usable = [(key, chunks) for key, chunks in found if len(chunks) > 1]
+    counts = Counts()
+    rows = list(crop_pairs(Texts(path), CropSettings(), counts=counts))
+    assert [row["id"] for row in rows] == [key for key, _ in usable]
+    assert (counts.texts, counts.pairs) == (22_918, len(usable)) == (22_918, 21_621)
+    places = [
+        (chunks.index(row["anchor"]), chunks.index(row["positive"]))
+        for row, (_, chunks) in zip(rows, usable, strict=True)
+    ]
+    assert all(anchor != positive for anchor, positive in places)
+    # of four chunks, half of the pairs are neighbours, a third are two apart, a sixth three
+    apart = Counter(abs(a - p) for (a, p), (_, chunks) in zip(places, usable, strict=True) if len(chunks) == 4)
+    total = apart.total()
+    assert total > 3_000
+    assert chisquare([apart[1], apart[2], apart[3]], [total / 2, total / 3, total / 6]).pvalue > 0.01
+
+
+def corpus_of(tmp_path, count):
+    path = tmp_path / f"{count}.jsonl"
+    sentence = "this sentence has the length that is asked for, and it is number {} of the text {}, " + "more " * 8
+    write_jsonl(path, ({"id": i, "text": ".".join(sentence.format(j, i) for j in range(5))} for i in range(count)))
+    return path
+
+
+def peak_of(rows) -> int:
+    tracemalloc.start()
+    for _ in rows:
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize(("is_piped", "many"), [(False, 20_000), (True, 8_000)])
+def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch, is_piped, many):
+    peaks = {}
+    for count in (1_000, 1_000, many):  # the first fills caches
+        path = corpus_of(tmp_path, count)
+        with open(path, encoding="utf-8") as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            rows = crop_pairs(Texts("-" if is_piped else path), CropSettings(), epochs=2 if is_piped else 1)
+            peaks[count] = peak_of(rows)
+    assert peaks[many] < peaks[1_000] + many < 1_000_000  # bytes: one a text would show
+
+
+def test_croppable_is_what_a_training_loop_reads(tmp_path):
+    counts = Counts()
+    texts = texts_of(tmp_path, "one", TEXT, "one. two")
+    assert [(index, text.id, chunks) for index, text, chunks in croppable(texts, SMALL, counts)] == [(1, "t1", CHUNKS)]
+    assert (counts.texts, counts.used) == (3, 1)
+    assert [index for index, *_ in islice(croppable(texts, SMALL, Counts(), needed=1), 5)] == [1, 2]

@@ -1,0 +1,53 @@
+"""Random numbers as functions of a key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare, kstest
+
+from retrokit.augmentation.draws import below, bits, distinct
+
+
+def test_bits_do_not_change_between_versions():
+    # written down once: a change would give every user other data for the same seed
+    assert bits(0) == 8493733112532773764
+    assert bits(0, 1, "anchor") == 11607598119340704417
+
+
+def test_the_type_of_a_number_does_not_matter():
+    assert bits(3, 4) == bits(np.int64(3), np.uint8(4)) != bits(34) != bits(4, 3)
+
+
+def test_bits_are_uniform_over_running_numbers():
+    assert kstest([bits(0, i) / 2**64 for i in range(5000)], "uniform").pvalue > 0.01
+
+
+@given(bound=st.integers(1, 2**40), key=st.integers())
+def test_below(bound, key):
+    assert 0 <= below(bound, key) < bound
+
+
+@given(size=st.integers(0, 60), data=st.data())
+def test_distinct_is_the_start_of_a_permutation(size, data):
+    count = data.draw(st.integers(0, size))
+    key = data.draw(st.integers())
+    whole = list(distinct(size, size, key))
+    assert sorted(whole) == list(range(size))
+    assert list(distinct(size, count, key)) == whole[:count]
+
+
+def test_all_orders_are_equally_likely():
+    seen = Counter(tuple(distinct(4, 3, key)) for key in range(12_000))
+    assert set(seen) == set(permutations(range(4), 3))
+    assert chisquare(list(seen.values())).pvalue > 0.01
+
+
+def test_more_than_there_are():
+    with pytest.raises(ValueError, match="4 different numbers cannot be drawn from 3"):
+        list(distinct(3, 4, 0))

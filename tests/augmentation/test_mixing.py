@@ -1,0 +1,279 @@
+"""Mixing: exact counts and shares, rows untouched, determinism, flat memory, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+import threading
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrokit.augmentation.mixing import Mixture, Part, mix, registry
+from retrokit.errors import DataError, UsageError
+
+
+def pairs(name: str, count: int) -> list[dict]:
+    return [{"anchor": f"{name} q{i}", "positive": f"{name} p{i}", "negatives": [f"{name} n{i}"]} for i in range(count)]
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def bag(rows: list[dict]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_comps_mixture_is_one_call(tmp_path):
+    nq, near = write(tmp_path / "nq.jsonl", pairs("nq", 100_231)), write(tmp_path / "near.jsonl", pairs("near", 29_820))
+    out = tmp_path / "mixture.jsonl"
+    made = mix([f"{nq},count=100000", f"{near},count=23856"], str(out), seed=7)
+    rows = read(out)
+    assert Counter(row["source"] for row in rows) == {"nq": 100_000, "near": 23_856}
+    assert (made.rows, made.kind) == (123_856, "pairs")
+    assert [(p.name, p.rows, p.taken) for p in made.parts] == [("nq", 100_231, 100_000), ("near", 29_820, 23_856)]
+    assert made.parts[1].share == pytest.approx(0.192611, abs=1e-6)
+    assert made.summary() == [
+        "nq: 100,000 of 100,231 rows, 80.74% of the mixture",
+        "near: 23,856 of 29,820 rows, 19.26% of the mixture",
+        "123,856 rows of pairs",
+    ]
+    assert len({row["anchor"] for row in rows}) == 123_856, "a count is a sample without replacement"
+    # shuffled: the share in every tenth of the file is the share of the whole, within five standard deviations
+    is_near = np.array([row["source"] == "near" for row in rows])
+    shares = [tenth.mean() for tenth in np.array_split(is_near, 10)]
+    assert np.ptp(shares) < 10 * np.sqrt(0.19 * 0.81 / 12_385)
+    assert np.abs(np.array(shares) - 0.1926).max() < 5 * np.sqrt(0.19 * 0.81 / 12_385)
+
+
+@pytest.mark.parametrize(("weight", "each", "more"), [(2, 2, 0), (0.5, 0, 5), (2.5, 2, 5), (1, 1, 0), (0.25, 0, 3)])
+def test_a_weight_is_how_many_times_the_rows_are_taken(tmp_path, weight, each, more):
+    a, b = write(tmp_path / "a.jsonl", pairs("a", 10)), write(tmp_path / "b.jsonl", pairs("b", 4))
+    made = mix([f"{a},weight={weight}", str(b)], str(tmp_path / "out.jsonl"))
+    times = Counter(row["anchor"] for row in read(tmp_path / "out.jsonl") if row["source"] == "a")
+    assert sorted(times.values()) == sorted([each + 1] * more + [each] * (10 - more if each else 0))
+    assert made.parts[0].taken == 10 * each + more
+    assert [p.taken for p in made.parts][1] == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 30), st.floats(0.1, 3)), min_size=1, max_size=4),
+    seed=st.integers(0, 2**40),
+    packed=st.booleans(),
+)
+def test_the_rows_are_those_of_a_naive_mixture(tmp_path_factory, sizes, seed, packed):
+    folder = tmp_path_factory.mktemp("mix")
+    parts, expected = [], Counter()
+    for number, (size, weight) in enumerate(sizes):
+        rows = [{"text": f"{number}/{i} ü\u2028 " + "x" * (i % 7), "extra": [i, None, 1.5e-7]} for i in range(size)]
+        path = write(folder / f"part{number}.jsonl", rows)
+        if packed and number % 2:
+            path = folder / f"part{number}.jsonl.gz"
+            path.write_bytes(gzip.compress((folder / f"part{number}.jsonl").read_bytes()))
+        part = Part(str(path), f"part{number}", weight=weight)
+        if not int(weight * size + 0.5):
+            continue
+        chosen = part.sample(size, seed, len(parts)).tolist()
+        parts.append(part)
+        assert len(chosen) == int(weight * size + 0.5)
+        assert set(Counter(chosen).values()) <= {int(weight), int(weight) + 1}
+        expected += bag([rows[i] | {"source": part.name} for i in chosen])
+    if parts:
+        mix(parts, str(folder / "out.jsonl"), seed=seed)
+        lines = (folder / "out.jsonl").read_text(encoding="utf-8").split("\n")
+        assert bag([json.loads(line) for line in lines[:-1]]) == expected
+
+
+def test_the_seed_decides_and_a_part_does_not_depend_on_the_others(tmp_path):
+    a, b = write(tmp_path / "a.jsonl", pairs("a", 50)), write(tmp_path / "b.jsonl", pairs("b", 50))
+
+    def made(name: str, *parts: str, seed: int = 0) -> bytes:
+        mix(parts, str(tmp_path / name), seed=seed)
+        return (tmp_path / name).read_bytes()
+
+    first = made("1.jsonl", f"{a},count=20", f"{b},count=20")
+    assert made("2.jsonl", f"{a},count=20", f"{b},count=20") == first
+    assert made("3.jsonl", f"{a},count=20", f"{b},count=20", seed=1) != first
+
+    def of(name: str, source: str) -> set[str]:
+        return {row["anchor"] for row in read(tmp_path / name) if row["source"] == source}
+
+    made("4.jsonl", f"{a},count=20", f"{b},count=50")
+    assert of("4.jsonl", "a") == of("1.jsonl", "a")
+    made("5.jsonl", f"{a},count=30")
+    assert of("1.jsonl", "a") < of("5.jsonl", "a"), "a larger sample goes on from the smaller"
+    assert of("3.jsonl", "a") != of("1.jsonl", "a")
+    same = [int(name[3:]) for name in of("1.jsonl", "a")], [int(name[3:]) for name in of("1.jsonl", "b")]
+    assert sorted(same[0]) != sorted(same[1]), "the parts' samples are independent"
+
+
+def test_a_row_is_written_as_it_was(tmp_path):
+    lines = [
+        '{"anchor":"a\\u00fc" ,  "positive": "b", "score": 1.0, "big": 123456789012345678901234567890}',
+        '  {"anchor": "ü\u2028", "positive": "c", "source": "elsewhere"}  \r',
+        "",
+        '{"anchor": "no newline", "positive": "d" }',
+    ]
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + "\n".join(lines).encode())
+    mix([f"{path},name=here"], str(tmp_path / "out.jsonl"))
+    assert set((tmp_path / "out.jsonl").read_text(encoding="utf-8").split("\n")) == {
+        lines[0][:-1] + ', "source": "here"}',
+        lines[1].strip(),
+        '{"anchor": "no newline", "positive": "d", "source": "here"}',
+        "",
+    }
+    mix([f"{path},name=here"], str(tmp_path / "plain.jsonl"), field=None)
+    assert set((tmp_path / "plain.jsonl").read_text(encoding="utf-8").split("\n")) == {*(s.strip() for s in lines)} - {
+        lines[3]
+    } | {'{"anchor": "no newline", "positive": "d"}'}
+    mix([str(path)], str(tmp_path / "from.jsonl"), field="from")
+    assert {row["from"] for row in read_split(tmp_path / "from.jsonl")} == {"odd"}
+
+
+def read_split(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def test_a_mixture_of_mixtures_names_the_first_source(tmp_path):
+    a, b = write(tmp_path / "a.jsonl", pairs("a", 3)), write(tmp_path / "b.jsonl", pairs("b", 2))
+    mix([str(a), str(b)], str(tmp_path / "ab.jsonl"))
+    mix([str(tmp_path / "ab.jsonl"), f"{a},name=again"], str(tmp_path / "all.jsonl"))
+    assert Counter(row["source"] for row in read(tmp_path / "all.jsonl")) == {"a": 3, "b": 2, "again": 3}
+
+
+def test_compressed_files_pipes_and_standard_input(tmp_path, monkeypatch, capsys):
+    rows = pairs("x", 5)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    packed, pipe = tmp_path / "packed.jsonl.gz", tmp_path / "pipe"
+    packed.write_bytes(gzip.compress(text.encode()))
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_text(text), daemon=True).start()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    mix([str(packed), "-", str(pipe)], "-")
+    out = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert bag(out) == bag([row | {"source": name} for row in rows for name in ("packed", "stdin", "pipe")])
+    mix([str(packed)], str(tmp_path / "out.jsonl.gz"), field=None)
+    unpacked = gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).decode()
+    assert bag([json.loads(line) for line in unpacked.splitlines()]) == bag(rows)
+
+
+def test_memory_is_some_bytes_a_row_and_none_of_the_text(tmp_path):
+    peaks = {}
+    for length in (10, 2000):
+        path = tmp_path / f"{length}.jsonl"
+        rows = ({"text": "x" * length} for _ in range(20_000))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        tracemalloc.start()
+        mix([f"{path},weight=2"], str(tmp_path / "out.jsonl"))
+        peaks[length] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks[2000] - peaks[10] < 200_000, "40 MB of text must not be in memory"
+    assert peaks[10] < 40_000 * 40 + 1_500_000
+
+
+def test_all_kinds_can_be_mixed_each_with_itself(tmp_path):
+    scored = write(tmp_path / "s.jsonl", [{"sentence1": "a", "sentence2": "b", "score": 3}])
+    texts = write(tmp_path / "t.jsonl", [{"_id": 1, "text": "a", "label": "x"}])
+    other = write(tmp_path / "o.jsonl", [{"query": "a", "answer": "b", "negative_1": "c"}])
+    kinds = [mix([str(path)], str(tmp_path / "out.jsonl")).kind for path in (scored, texts, other)]
+    assert kinds == ["scored", "texts", "pairs"]
+    with pytest.raises(UsageError, match=r"one kind: .*o\.jsonl holds pairs, .*s\.jsonl holds scored pairs"):
+        mix([str(other), str(scored)], str(tmp_path / "no.jsonl"))
+    assert not (tmp_path / "no.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"anchor": "a", "positive": "b"}\n{"anchor": "a"\n', r"bad\.jsonl:2: malformed JSON"),
+        ('{"anchor": "a", "positive": "b"}\n\n{"anchor": "a"}\n', r"bad\.jsonl:3: no field 'positive'"),
+        ('{"anchor": "a", "positive": "b"}\n{"anchor": "a", "positive": " "}\n', r"bad\.jsonl:2: .*is empty"),
+        ('{"anchor": "a", "positive": "b"}\n{"text": "t"}\n', r"bad\.jsonl:2: no field 'anchor'"),
+        ('{"title": "a"}\n', r"bad\.jsonl:1: expected a pair .*the fields are 'title'"),
+        ("\n\n", r"bad\.jsonl: is empty; expected rows"),
+        ('["a"]\n', r"bad\.jsonl:1: expected a JSON object, found a list"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, content, message):
+    good, bad = write(tmp_path / "good.jsonl", pairs("a", 3)), tmp_path / "bad.jsonl"
+    bad.write_text(content)
+    out = tmp_path / "out.jsonl"
+    out.write_text("before")
+    with pytest.raises(DataError, match=message):
+        mix([str(good), str(bad)], str(out))
+    assert out.read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("parts", "output", "error", "message"),
+    [
+        (["a.jsonl,count=4"], "out.jsonl", UsageError, r"has 3 rows, fewer than count=4; weight=1\.33 would repeat"),
+        (["a.jsonl,weight=0.1"], "out.jsonl", UsageError, "weight=0.1 of 3 rows takes none"),
+        (["a.jsonl,weight=2,count=2"], "out.jsonl", UsageError, "give one"),
+        (["a.jsonl,count=0"], "out.jsonl", UsageError, "out of range"),
+        (["a.jsonl,wieght=2"], "out.jsonl", UsageError, "did you mean weight"),
+        (["a.jsonl", "b.jsonl"], "b.jsonl", UsageError, "b.jsonl: is an input too"),
+        (["a.jsonl"], "link.jsonl", UsageError, "is an input too"),
+        (["-", "-"], "out.jsonl", UsageError, "once only"),
+        ([], "out.jsonl", UsageError, "at least one part"),
+        (["no.jsonl"], "out.jsonl", DataError, "does not exist"),
+        (["folder"], "out.jsonl", DataError, "is a folder"),
+        (["a.jsonl"], "missing/out.jsonl", DataError, "could not be written"),
+    ],
+)
+def test_wrong_use_is_refused(tmp_path, monkeypatch, parts, output, error, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", pairs(name, 3))
+    (tmp_path / "link.jsonl").symlink_to("a.jsonl")
+    (tmp_path / "folder").mkdir()
+    before = (tmp_path / "b.jsonl").read_bytes()
+    with pytest.raises(error, match=message):
+        mix(parts, output)
+    assert (tmp_path / "b.jsonl").read_bytes() == before
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_the_same_file_twice_and_one_rounding(tmp_path):
+    a = write(tmp_path / "a.jsonl", pairs("a", 5))
+    made = mix([f"{a},count=2", f"{a},name=rest,weight=0.5"], str(tmp_path / "out.jsonl"))
+    assert Counter(row["source"] for row in read(tmp_path / "out.jsonl")) == {"a": 2, "rest": 3}
+    assert isinstance(made, Mixture)
+    assert sum(part.share for part in made.parts) == 1
+
+
+def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, monkeypatch):
+    a = write(tmp_path / "a.jsonl", pairs("a", 5))
+    sample = Part.sample
+
+    def and_append(self: Part, *arguments: int) -> np.ndarray:
+        with open(a, "a") as stream:
+            stream.write("{}\n")
+        return sample(self, *arguments)
+
+    monkeypatch.setattr(Part, "sample", and_append)
+    with pytest.raises(DataError, match="was written to while it was read"):
+        mix([str(a)], str(tmp_path / "out.jsonl"))
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_specs_round_trip():
+    for text in ("nq.jsonl,count=5", "a.jsonl,weight=2.5,name=x", "-"):
+        assert registry.parse(str(registry.parse(text))) == registry.parse(text)
+    assert registry.create('"a,b.jsonl.gz",count=5') == Part("a,b.jsonl.gz", "a,b", None, 5)

@@ -1,0 +1,187 @@
+"""Labelled texts and labelled pairs: what is read, how it is divided, what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import train_test_split
+
+from retrokit.data.labelled import read_labelled, read_split, short_name
+from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.errors import DataError, UsageError
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def labelled(count: int, labels: int = 3) -> list[dict[str, Any]]:
+    return [{"text": f"t{i}", "label": i % labels} for i in range(count)]
+
+
+def test_texts_labels_and_lines(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "file.jsonl"
+    path.parent.mkdir()
+    path.write_text(
+        '{"text": "a", "label": "x", "year": 1}\n\n{"text": "", "label": "b"}\n{"label": "x", "text": "c"}\n'
+    )
+    data = read_labelled(path)
+    assert (data.texts, data.labels, data.classes) == (["a", "", "c"], ["x", "b", "x"], ["b", "x"])
+    assert data.ids == ["1", "3", "4"]
+    assert data.name == "some/file.jsonl"
+    assert data.counts == {"texts": 3, "labels": 2, "texts_without_text": 1}
+
+
+def test_whole_numbers_are_ordered_by_value(tmp_path: Path) -> None:
+    data = read_labelled(write(tmp_path / "x.jsonl", [{"text": "a", "label": n} for n in (10, 9, -1, 10)]))
+    assert data.classes == ["-1", "9", "10"]
+    assert data.labels == ["10", "9", "-1", "10"]
+
+
+def test_packed_files_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write('{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n')
+    assert read_labelled(path).texts == ["a", "b"]
+
+
+def test_a_sample_is_a_fixed_random_part_in_file_order(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", labelled(100))
+    once, again = read_labelled(path, 20), read_labelled(path, 20)
+    assert once == again
+    numbers = [int(identifier) for identifier in once.ids]
+    assert len(numbers) == 20
+    assert numbers == sorted(set(numbers)) != list(range(1, 21))
+    assert once.texts == [f"t{number - 1}" for number in numbers]
+    assert once.labels == [str((number - 1) % 3) for number in numbers]
+    assert read_labelled(path, 1000) == read_labelled(path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("", "is empty; expected labelled texts"),
+        ('{"text": "a"}', ":1: no field 'label'; the fields are 'text'"),
+        ('{"label": "a"}', ":1: no field 'text'; the fields are 'label'"),
+        ('{"text": "a", "label": 1.5}', ":1: field 'label' should be a string or a whole number, found a fraction"),
+        ('{"text": "a", "label": null}', ":1: field 'label' should be a string or a whole number, found null"),
+        ('{"text": "a", "label": true}', ":1: field 'label' should be a string or a whole number, found true or false"),
+        ('{"text": 1, "label": "a"}', ":1: field 'text' should be a string, found a number"),
+        (
+            '{"text": "a", "label": 1}\n{"text": "b", "label": "1"}',
+            ":2: this label is no whole number, as the one on line 1 is",
+        ),
+        (
+            '{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}',
+            "every text has the label 'x'; expected at least two",
+        ),
+    ],
+)
+def test_bad_labelled_files(tmp_path: Path, lines: str, problem: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(lines)
+    with pytest.raises(DataError) as caught:
+        read_labelled(path)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_split_is_scikit_learns(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", labelled(57))
+    split = read_split(path)
+    texts, codes = [f"t{i}" for i in range(57)], [i % 3 for i in range(57)]
+    train, test, train_labels, test_labels = train_test_split(texts, codes, test_size=0.1, random_state=42)
+    assert [split.texts[i] for i in split.train] == train
+    assert [split.texts[i] for i in split.test] == test
+    assert np.array(split.labels)[split.train].tolist() == train_labels
+    assert np.array(split.labels)[split.test].tolist() == test_labels
+    assert (split.counts["test_texts"], split.counts["train_texts"], split.counts["labels"]) == (6, 51, 3)
+
+
+def test_two_files(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.jsonl", [{"text": "a", "label": "x"}, {"text": "b", "label": "z"}])
+    test = write(
+        tmp_path / "test.jsonl", [{"text": t, "label": label} for t, label in (("c", "z"), ("d", "y"), ("a", "x"))]
+    )
+    split = read_split(train, test)
+    assert split.texts == ["a", "b", "c", "d", "a"]
+    assert [split.classes[label] for label in split.labels] == ["x", "z", "z", "y", "x"]
+    assert split.classes[:2] == ["x", "z"]  # those to learn from come first: positions of ties stay theirs
+    assert (split.train, split.test) == ([0, 1], [2, 3, 4])
+    assert split.ids == ["train 1", "train 2", "1", "2", "3"]
+    assert split.counts["test_texts_of_unknown_label"] == 1
+    with pytest.raises(UsageError, match="sample= draws from the one file"):
+        read_split(train, test, sample=2)
+
+
+def test_one_label_to_learn_from(tmp_path: Path) -> None:
+    rows = [{"text": f"t{i}", "label": "a"} for i in range(10)]
+    held_out = train_test_split(range(10), test_size=0.1, random_state=42)[1][0]
+    rows[held_out]["label"] = "b"
+    with pytest.raises(DataError, match=r"the texts to learn from \(9 of 10\) have one label only"):
+        read_split(write(tmp_path / "x.jsonl", rows))
+
+
+def test_short_names() -> None:
+    assert short_name("/a/b/c.jsonl") == "b/c.jsonl"
+    assert short_name("c.jsonl") == "c.jsonl"
+    assert short_name("-") == "standard input"
+
+
+def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:
+    rows = [
+        {"anchor": "s", "positive": "s", "negatives": ["not s"], "family": "negation", "edit": "insert"},
+        {"anchor": "a b", "positive": "b, a", "negatives": ["b a", "a a"], "family": "binding"},
+        {"anchor": "c", "positive": "c", "negatives": ["d"]},
+    ]
+    assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
+        NearMiss("1", "s", "s", "not s", "negation"),
+        NearMiss("2.1", "a b", "b, a", "b a", "binding"),
+        NearMiss("2.2", "a b", "b, a", "a a", "binding"),
+        NearMiss("3", "c", "c", "d", ""),
+    ]
+
+
+def test_the_other_layouts(tmp_path: Path) -> None:
+    rows = [{"text": "s", "near_miss": "not s", "family": "negation"}, {"text": "t", "near_miss": "u"}]
+    assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
+        NearMiss("1", "s", "s", "not s", "negation"),
+        NearMiss("2", "t", "t", "u", ""),
+    ]
+    rows = [{"sentence1": "a", "sentence2": "b", "label": label} for label in (0, 1, True)]
+    assert read_labelled_pairs(write(tmp_path / "y.jsonl", rows)) == [
+        LabelledPair("1", "a", "b", False),
+        LabelledPair("2", "a", "b", True),
+        LabelledPair("3", "a", "b", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (
+            [{"text": "a", "label": 1}],
+            ":1: expected anchor, positive and negatives; or text and near_miss; or sentence1",
+        ),
+        ([{"anchor": "a", "positive": "a", "negatives": []}], ":1: field 'negatives' should be a list of near-misses"),
+        ([{"anchor": "a", "positive": "a", "negatives": "b"}], ":1: field 'negatives' should be a list of near-misses"),
+        ([{"anchor": "a", "negatives": ["b"]}], ":1: no field 'positive'"),
+        ([{"anchor": "a", "positive": "a", "negatives": ["a"]}], ":1: the near-miss is the text itself"),
+        ([{"text": "a", "near_miss": "b"}, {"text": "a"}], ":2: no field 'near_miss'"),
+        ([{"text": "a", "near_miss": "b", "family": 1}], ":1: field 'family' should be a string, found a number"),
+        ([{"sentence1": "a", "sentence2": "b", "label": 2}], ":1: field 'label' should be 0 or 1, found 2"),
+        ([{"sentence1": "a", "sentence2": "b", "label": "yes"}], ":1: field 'label' should be 0 or 1, found yes"),
+        ([{"sentence1": "a", "sentence2": "b", "label": []}], ":1: field 'label' should be 0 or 1, found a list"),
+        ([{"sentence1": "a", "sentence2": "b", "label": 1}] * 2, "every pair has the label 1; expected both 0 and 1"),
+    ],
+)
+def test_bad_pairs(tmp_path: Path, rows: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_labelled_pairs(write(tmp_path / "bad.jsonl", rows))
+    assert problem in str(caught.value)

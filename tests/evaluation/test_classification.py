@@ -1,0 +1,121 @@
+"""Logistic regression and neighbours against scikit-learn called directly."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+import retrokit
+from retrokit.errors import DataError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.result import Result
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+
+RNG = np.random.default_rng(11)
+COUNT = 200
+LABELS = RNG.integers(0, 3, COUNT)
+EMBEDDINGS = (RNG.normal(size=(3, 8))[LABELS] + RNG.normal(0, 1.5, (COUNT, 8))).astype(np.float32)
+EMBEDDINGS *= RNG.uniform(0.3, 4, (COUNT, 1)).astype(np.float32)
+UNIT = EMBEDDINGS / np.linalg.norm(EMBEDDINGS, axis=1, keepdims=True)
+TEXTS = [f"text {i}" for i in range(COUNT)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    names = np.array(["b", "c", "a"])[LABELS]
+    return write_lines(tmp_path / "x.jsonl", [{"text": t, "label": n} for t, n in zip(TEXTS, names, strict=True)])
+
+
+def evaluate(spec: str, similarities: list[str], **options) -> list[Result]:
+    encoder = GivenEncoder(dict(zip(TEXTS, EMBEDDINGS.tolist(), strict=True)))
+    return tasks.create(spec).evaluate(encoder, [retrokit.similarity(s) for s in similarities], **options)
+
+
+def scikit_learn(embeddings: np.ndarray, k: int, metric: str) -> dict[str, float]:
+    names = np.array(["b", "c", "a"])[LABELS]
+    train, test, known, expected = train_test_split(embeddings, names, test_size=0.1, random_state=42)
+    by_regression = LogisticRegression(max_iter=100).fit(train, known).predict(test)
+    by_neighbours = KNeighborsClassifier(k, metric=metric).fit(train, known).predict(test)
+    return {
+        "accuracy": float((by_regression == expected).mean()),
+        "f1": f1_score(expected, by_regression, average="macro"),
+        "knn_accuracy": float((by_neighbours == expected).mean()),
+        "knn_f1": f1_score(expected, by_neighbours, average="macro"),
+    }
+
+
+@pytest.mark.parametrize("k", [3, 8])
+def test_values_are_scikit_learns(file: Path, k: int) -> None:
+    cosine, l2 = evaluate(f"classify:{file},k={k}", ["cosine", "l2"])
+    # cosine learns from unit vectors, l2 from raw ones
+    assert cosine.metrics == pytest.approx(scikit_learn(UNIT, k, "cosine"), abs=1e-6)
+    assert l2.metrics == pytest.approx(scikit_learn(EMBEDDINGS, k, "euclidean"), abs=1e-6)
+    assert cosine.metrics != l2.metrics
+    assert len(set(cosine.metrics.values())) > 1
+
+
+def test_k_is_three(file: Path) -> None:
+    assert (
+        evaluate(f"classify:{file}", ["cosine"])[0].metrics == evaluate(f"classify:{file},k=3", ["cosine"])[0].metrics
+    )
+
+
+def test_per_text_values_have_the_means(file: Path) -> None:
+    (result,) = evaluate(f"classify:{file}", ["dot"])
+    assert set(result.per_query) == {"accuracy", "knn_accuracy"}
+    for name, values in result.per_query.items():
+        assert len(values) == 20
+        assert np.mean(list(values.values())) == pytest.approx(result.metrics[name])
+    _, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
+    assert list(result.per_query["accuracy"]) == [str(i + 1) for i in test]
+
+
+def test_regression_is_deaf_to_the_roles(file: Path) -> None:
+    with listening(heard := Notices()):
+        dot, qnorm = evaluate(f"classify:{file}", ["dot", "qnorm"], metrics=["accuracy"])
+    assert dot.metrics == qnorm.metrics  # as documents, both are raw
+    assert len(heard.messages) == 1
+    assert "a test text (of knn_accuracy) counts as the query" in heard.messages[0]
+
+
+def test_a_test_file_of_its_own(tmp_path: Path) -> None:
+    rows = [{"text": text, "label": int(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
+    train, test = write_lines(tmp_path / "train.jsonl", rows[:150]), write_lines(tmp_path / "test.jsonl", rows[150:])
+    (result,) = evaluate(f"classify:{train},test={test}", ["dot"])
+    model = LogisticRegression(max_iter=100).fit(EMBEDDINGS[:150], LABELS[:150])
+    assert result.metrics["accuracy"] == pytest.approx(model.score(EMBEDDINGS[150:], LABELS[150:]), abs=1e-6)
+
+
+def test_iterations_that_do_not_suffice_are_no_warning(tmp_path: Path) -> None:
+    steep = {f"s{i}": (EMBEDDINGS[i] * [1e4, 1e-3, 1, 1e3, 1, 1, 10, 1]).tolist() for i in range(COUNT)}
+    rows = [{"text": f"s{i}", "label": int(LABELS[i])} for i in range(COUNT)]
+    task = tasks.create(f"classify:{write_lines(tmp_path / 'x.jsonl', rows)}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        (result,) = task.evaluate(GivenEncoder(steep), [retrokit.similarity("dot")])
+    assert result.configuration["logistic_regression_converged"] is False
+
+
+def test_a_result_that_converged_says_so(file: Path) -> None:
+    (result,) = evaluate(f"classify:{file}", ["cosine"])
+    assert result.configuration["logistic_regression_converged"] is True
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False)) == result.to_json()
+
+
+def test_bad_data(tmp_path: Path) -> None:
+    one = write_lines(tmp_path / "one.jsonl", [{"text": str(i), "label": 1} for i in range(20)])
+    with pytest.raises(DataError, match="every text has the label '1'; expected at least two labels"):
+        tasks.create(f"classify:{one}")
+    few = write_lines(tmp_path / "few.jsonl", [{"text": str(i), "label": i} for i in range(3)])
+    with pytest.raises(DataError, match="2 texts to find neighbours among, but k=3"):
+        tasks.create(f"classify:{few}")

@@ -1,0 +1,77 @@
+"""Clusters against scikit-learn called directly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import adjusted_rand_score, v_measure_score
+
+import retrokit
+from retrokit.errors import DataError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison import compare
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+
+RNG = np.random.default_rng(4)
+COUNT = 150
+LABELS = RNG.integers(0, 5, COUNT)
+EMBEDDINGS = (3 * RNG.normal(size=(5, 6))[LABELS] + RNG.normal(0, 2, (COUNT, 6))).astype(np.float32)
+EMBEDDINGS *= RNG.uniform(0.3, 3, (COUNT, 1)).astype(np.float32)
+UNIT = EMBEDDINGS / np.linalg.norm(EMBEDDINGS, axis=1, keepdims=True)
+ENCODER = GivenEncoder({f"t{i}": row.tolist() for i, row in enumerate(EMBEDDINGS)})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "x.jsonl", [{"text": f"t{i}", "label": int(n)} for i, n in enumerate(LABELS)])
+
+
+def scikit_learn(embeddings: np.ndarray, seeds: int) -> dict[str, float]:
+    runs = [
+        MiniBatchKMeans(n_clusters=5, batch_size=32, n_init="auto", random_state=seed).fit(embeddings).labels_
+        for seed in range(seeds)
+    ]
+    values = [v_measure_score(LABELS, run) for run in runs]
+    rand = np.mean([adjusted_rand_score(LABELS, run) for run in runs])
+    return {"v_measure": np.mean(values), "v_measure_std": np.std(values), "adjusted_rand": rand}
+
+
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_values_are_scikit_learns(file: Path, seeds: int) -> None:
+    task = tasks.create(f"cluster:{file},seeds={seeds}")
+    cosine, dot = task.evaluate(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
+    assert cosine.metrics == pytest.approx(scikit_learn(UNIT, seeds), abs=1e-6)
+    assert dot.metrics == pytest.approx(scikit_learn(EMBEDDINGS, seeds), abs=1e-6)
+    assert cosine.metrics["v_measure"] > dot.metrics["v_measure"]  # lengths are noise here
+    assert (cosine.metrics["v_measure_std"] > 0) == (seeds > 1)
+    assert cosine.configuration["seeds"] == seeds
+
+
+def test_no_test_is_made_up(file: Path) -> None:
+    task = tasks.create(f"cluster:{file},seeds=1")
+    results = task.evaluate(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
+    assert (results[0].per_query, results[0].resampled) == ({}, {})
+    assert compare(results, {task.spec: list(task.shown_metrics)}) == []
+
+
+def test_roles_do_not_matter(file: Path) -> None:
+    task = tasks.create(f"cluster:{file},seeds=2")
+    with listening(heard := Notices()):
+        dot, qnorm = task.evaluate(ENCODER, [retrokit.similarity("dot"), retrokit.similarity("qnorm")])
+    assert dot.metrics == qnorm.metrics  # all texts are documents
+    assert heard.messages == []
+
+
+def test_what_is_used(file: Path) -> None:
+    assert tasks.create(f"cluster:{file}").describe().endswith("x.jsonl: 150 texts, 5 labels")
+    assert tasks.create(f"cluster:{file},sample=40").data.counts["texts"] == 40
+
+
+def test_one_label(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "one.jsonl", [{"text": str(i), "label": "x"} for i in range(20)])
+    with pytest.raises(DataError, match="every text has the label 'x'; expected at least two labels"):
+        tasks.create(f"cluster:{file}")

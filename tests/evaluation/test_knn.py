@@ -1,0 +1,228 @@
+"""The neighbour task against scikit-learn called directly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+import retrokit
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.knn import TRANSFORMS, majority, transformed
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+
+RNG = np.random.default_rng(5)
+COUNT, CLASSES = 120, 4
+# Labels in text order 10, 2, 3, 4 and in order of value 2, 3, 4, 10: the two decide ties otherwise.
+LABELS = np.array([2, 3, 4, 10])[RNG.integers(0, CLASSES, COUNT)]
+CENTRES = {label: RNG.normal(size=6) + 1 for label in (2, 3, 4, 10)}
+EMBEDDINGS = np.array([CENTRES[label] for label in LABELS]) + RNG.normal(0, 1.2, (COUNT, 6))
+EMBEDDINGS = (EMBEDDINGS * RNG.uniform(0.3, 3, (COUNT, 1)) * [1, 1, 1, 1, 4, 9]).astype(np.float32)
+TEXTS = [f"text {i}" for i in range(COUNT)]
+
+
+def encoder(similarity: str = "cosine") -> GivenEncoder:
+    return GivenEncoder(dict(zip(TEXTS, EMBEDDINGS.tolist(), strict=True)), similarity=similarity)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [{"text": text, "label": int(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
+    return write_lines(tmp_path / "labels.jsonl", rows)
+
+
+def scikit_learn(embeddings: np.ndarray, k: int, metric: str | Callable) -> float:
+    train, test, labels, expected = train_test_split(embeddings, LABELS, test_size=0.1, random_state=42)
+    return float(KNeighborsClassifier(n_neighbors=k, metric=metric).fit(train, labels).score(test, expected))
+
+
+POST = {
+    "raw": lambda x: x,
+    "centered": lambda x: x - x.mean(axis=0),
+    "whitened": lambda x: PCA(whiten=True).fit_transform(x),
+}
+
+
+@pytest.mark.parametrize("k", [1, 4, 10])
+def test_table_s3_is_scikit_learns(file: Path, k: int) -> None:
+    task = tasks.create(f"knn:{file},k={k}")
+    columns = [f"{transform}_{metric}" for transform in TRANSFORMS for metric in ("euclidean", "cosine")]
+    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")], columns)
+    assert list(result.metrics) == ["accuracy", *columns]
+    expected = {
+        f"{transform}_{metric}": scikit_learn(POST[transform](EMBEDDINGS), k, metric)
+        for transform in TRANSFORMS
+        for metric in ("euclidean", "cosine")
+    }
+    assert {name: result.metrics[name] for name in columns} == pytest.approx(expected, abs=1e-6)
+    assert result.metrics["accuracy"] == result.metrics["raw_euclidean"]
+    assert len(set(expected.values())) > 2  # they can be told apart
+
+
+@pytest.mark.parametrize(("metric", "similarity"), [("euclidean", "l2"), ("cosine", "cosine")])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_the_main_metric_is_the_chosen_column(file: Path, metric: str, similarity: str, transform: str) -> None:
+    task = tasks.create(f"knn:{file},metric={metric},transform={transform}")
+    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")])
+    assert result.metrics == {
+        "accuracy": pytest.approx(scikit_learn(POST[transform](EMBEDDINGS), 10, metric), abs=1e-6)
+    }
+    assert result.similarity == similarity  # what ranks as the distance does
+    # the same through the similarity itself
+    by_similarity = tasks.create(f"knn:{file},metric=similarity,transform={transform}")
+    (again,) = by_similarity.evaluate(encoder(), [retrokit.similarity(similarity)])
+    assert again.per_query == result.per_query
+
+
+def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> None:
+    task = tasks.create(f"knn:{file},metric=similarity,k=3")
+    dot, dnorm = (retrokit.similarity(name) for name in ("dot", "dnorm"))
+    with listening(heard := Notices()):
+        results = task.evaluate(encoder(), [dot, dnorm])
+        task.evaluate(encoder(), [dnorm])
+    distances = [
+        lambda q, d: 1e4 - float(q @ d),
+        lambda q, d: 1e4 - float(q @ d / np.linalg.norm(d)),  # scikit-learn calls with (test, train)
+    ]
+    expected = [scikit_learn(EMBEDDINGS.astype(np.float64), 3, distance) for distance in distances]
+    assert [result.metrics["accuracy"] for result in results] == pytest.approx(expected, abs=1e-6)
+    assert results[0].per_query != results[1].per_query
+    (line,) = heard.messages  # once, and not of dot
+    assert "dnorm is asymmetric" in line
+    assert "a test text counts as the query" in line
+    assert "MAG, 2.1" in line
+
+
+def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
+    with listening(heard := Notices()):
+        own = encoder()
+        tasks.create(f"knn:{file}").evaluate(own, [own.similarity])
+        assert heard.messages == []
+        tasks.create(f"knn:{file}").evaluate(own, [retrokit.similarity("dnorm")])
+    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, --sim decides"]
+
+
+def test_each_test_text_counts(file: Path) -> None:
+    (result,) = tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")])
+    train, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
+    classifier = KNeighborsClassifier(10).fit(EMBEDDINGS[train], LABELS[train])
+    right = classifier.predict(EMBEDDINGS[test]) == LABELS[test]
+    assert result.per_query["accuracy"] == {str(i + 1): float(hit) for i, hit in zip(test, right, strict=True)}
+    assert result.counts["test_texts"] == 12
+    assert result.norms["text_norm_mean"] == pytest.approx(np.linalg.norm(EMBEDDINGS, axis=1).mean(), rel=1e-6)
+
+
+def test_a_test_file_of_its_own(tmp_path: Path) -> None:
+    rows = [{"text": text, "label": str(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
+    train, test = write_lines(tmp_path / "a.jsonl", rows[:90]), write_lines(tmp_path / "b.jsonl", rows[90:])
+    task = tasks.create(f"knn:{train},test={test},k=5")
+    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")])
+    classifier = KNeighborsClassifier(5).fit(EMBEDDINGS[:90], LABELS[:90].astype(str))
+    assert result.metrics["accuracy"] == pytest.approx(classifier.score(EMBEDDINGS[90:], LABELS[90:].astype(str)))
+    assert task.describe().endswith("b.jsonl: 30 test texts, 90 texts to learn from, 4 labels")
+
+
+def test_the_first_dimensions(file: Path) -> None:
+    (result,) = tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")], dims=3)
+    assert result.metrics["accuracy"] == pytest.approx(scikit_learn(EMBEDDINGS[:, :3], 10, "euclidean"))
+    assert result.configuration["dims"] == 3
+    with pytest.raises(UsageError, match="--dims 7: given has 6 dimensions"):
+        tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")], dims=7)
+
+
+def test_texts_are_documents_and_are_encoded_once(file: Path) -> None:
+    own = encoder()
+    tasks.create(f"knn:{file},metric=similarity").evaluate(own, [retrokit.similarity(s) for s in ("cosine", "l1")])
+    assert own.embedded == [("document", TEXTS, "auto")]
+
+
+def test_majority_prefers_the_lowest_of_equals() -> None:
+    assert majority(np.array([[3, 1, 1, 3], [0, 2, 2, 1], [2, 1, 0, 3]])).tolist() == [1, 2, 0]
+
+
+def test_whitening_leaves_out_directions_without_variance() -> None:
+    wide = RNG.normal(size=(10, 4)) @ RNG.normal(size=(4, 30))
+    white = transformed(wide, "whitened")
+    assert white.shape == (10, 4)
+    assert np.cov(white.T) == pytest.approx(np.eye(4), abs=1e-8)
+
+
+def test_too_few_neighbours(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "few.jsonl", [{"text": str(i), "label": i % 2} for i in range(10)])
+    with pytest.raises(DataError, match=r"few\.jsonl: 9 texts to find neighbours among, but k=10; expected 10 or more"):
+        tasks.create(f"knn:{file}")
+    tasks.create(f"knn:{file},k=9")
+
+
+def test_wrong_specs(file: Path) -> None:
+    for options, problem in (
+        ("k=0", "k=0 is out of range"),
+        ("metric=l2", "metric=l2 is none of euclidean, cosine, similarity"),
+        ("transform=pca", "transform=pca is none of raw, centered, whitened"),
+        ("sample=1", "sample=1 is out of range"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            tasks.create(f"knn:{file},{options}")
+
+
+def test_metrics(file: Path) -> None:
+    task = tasks.create(f"knn:{file}")
+    task.check_metrics(["accuracy", "whitened_cosine"])
+    with pytest.raises(UsageError, match=r"unknown metric 'acuracy' \(did you mean accuracy\?\)"):
+        task.check_metrics(["acuracy"])
+
+
+def test_a_training_run_follows_it(tiny_bert: Path, tmp_path: Path) -> None:
+    from retrokit.training.config import FinetuneConfig
+    from retrokit.training.finetune import plan, run
+    from tests.models import sentences
+
+    texts = sentences(60, seed=1)
+    labels = write_lines(tmp_path / "labels.jsonl", [{"text": t, "label": i % 2} for i, t in enumerate(texts)])
+    pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": t, "positive": t[::-1]} for t in texts[:16]])
+    config = FinetuneConfig(
+        encoder=str(tiny_bert),
+        data=(str(pairs),),
+        output=str(tmp_path / "run"),
+        batch_size=8,
+        steps=2,
+        eval=f"knn:{labels}",
+        device="cpu",
+        precision="fp32",
+    )
+    outcome = run(plan(config))
+    assert [row["step"] for row in outcome.evaluations] == [0, 2]
+    for row in outcome.evaluations:
+        assert list(row["evaluation"]) == ["accuracy"]
+        assert 0 <= row["evaluation"]["accuracy"] <= 1
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert "text_norm_mean" in lines[0]["norms"]
+
+
+@pytest.mark.shared_data
+def test_real_abstracts(shared_data: Path) -> None:
+    path = shared_data / "ml-abstracts" / "abstracts.jsonl"
+    task = tasks.create(f"knn:{path},sample=1500")
+    static = retrokit.encoder("static:dim=64")
+    metrics = ["raw_cosine", "whitened_euclidean"]
+    (result,) = task.evaluate(static, [static.similarity], metrics, precision="fp32")
+    texts, labels = task.data.texts, np.array([task.data.classes[i] for i in task.data.labels])
+    rows = {json.loads(line)["text"]: json.loads(line)["label"] for line in path.read_text().splitlines()}
+    assert [rows[text] for text in texts] == labels.tolist()
+    embeddings = static.model.encode(texts)
+    for name, post, metric in (
+        ("accuracy", "raw", "euclidean"),
+        ("raw_cosine", "raw", "cosine"),
+        ("whitened_euclidean", "whitened", "euclidean"),
+    ):
+        train, test, known, expected = train_test_split(POST[post](embeddings), labels, test_size=0.1, random_state=42)
+        score = KNeighborsClassifier(10, metric=metric).fit(train, known).score(test, expected)
+        assert result.metrics[name] == pytest.approx(score, abs=1e-6), name

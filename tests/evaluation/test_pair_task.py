@@ -1,0 +1,161 @@
+"""Near-misses and labelled pairs: by hand, and against scikit-learn."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import retrokit
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison import T_TEST, compare
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+
+VECTORS = {
+    "a": [2.0, 0.0],
+    "not a": [1.6, 1.2],  # cosine 0.8, inner product 3.2
+    "b": [0.0, 1.0],
+    "b is": [3.0, 4.0],  # cosine 0.8, inner product 4
+    "b was": [1.0, 0.0],  # cosine 0
+    "as b": [0.0, 5.0],  # cosine 1, inner product 5
+}
+TRIPLETS = [
+    {"anchor": "a", "positive": "a", "negatives": ["not a"], "family": "negation"},
+    {"anchor": "b", "positive": "b", "negatives": ["b is", "b was"], "family": "spatial"},
+]
+
+
+def file(tmp_path: Path, rows: list[dict]) -> Path:
+    return write_lines(tmp_path / "pairs.jsonl", rows)
+
+
+def test_near_misses_by_hand(tmp_path: Path) -> None:
+    task = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}")
+    dot, cosine = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot"), retrokit.similarity("cosine")])
+    assert dot.per_query["near_miss"] == pytest.approx({"1": 3.2, "2.1": 4.0, "2.2": 0.0})
+    assert dot.per_query["near_miss/spatial"] == pytest.approx({"2.1": 4.0, "2.2": 0.0})
+    assert dot.metrics == pytest.approx(
+        {
+            **{"near_miss": 2.4, "near_miss/negation": 3.2, "near_miss/spatial": 2.0},
+            "near_miss_std": np.std([3.2, 4, 0]),
+            **{"near_miss_std/negation": 0, "near_miss_std/spatial": 2},
+            # score(a, a) = 4, score(b, b) = 1
+            **{"margin": (0.8 - 3 + 1) / 3, "margin/negation": 0.8, "margin/spatial": -1},
+            **{"cosine_near_miss": 1.6 / 3, "cosine_near_miss/negation": 0.8, "cosine_near_miss/spatial": 0.4},
+            # a with b and b with a: 0 both times; two of the three near-misses are above, one is equal
+            **{"random": 0, "random_std": 0, "over_random": 2.5 / 3},
+        },
+        abs=1e-6,
+    )
+    assert cosine.metrics["margin"] == pytest.approx(1 - 1.6 / 3)
+    assert cosine.metrics["near_miss"] == pytest.approx(dot.metrics["cosine_near_miss"])
+    assert task.shown_metrics == (
+        "margin",
+        "near_miss",
+        "near_miss/negation",
+        "near_miss/spatial",
+        "random",
+        "over_random",
+    )
+    assert task.describe().endswith(
+        "pairs.jsonl: 3 near-misses (1 negation, 2 spatial); every positive is its anchor: no threshold, but 2 random "
+        "pairs (COMP, Figure 1)"
+    )
+
+
+def test_positives_that_are_other_texts(tmp_path: Path) -> None:
+    rows = [TRIPLETS[0], {"anchor": "b", "positive": "as b", "negatives": ["b is", "b was"], "family": "spatial"}]
+    task = tasks.create(f"pairs:{file(tmp_path, rows)}")
+    (dot,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot")])
+    assert dot.metrics["margin"] == pytest.approx((0.8 + 1 + 5) / 3)
+    # (b, as b) counts once though it has two near-misses; (a, a) does not count
+    assert dot.per_query["positive"] == {"positive 1": 5.0}
+    assert (dot.metrics["roc_auc"], dot.metrics["accuracy"], dot.metrics["threshold"]) == (1, 1, pytest.approx(4.5))
+    (cosine,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+    assert cosine.metrics["threshold"] == pytest.approx(0.9)
+    assert task.describe().endswith("3 near-misses (1 negation, 2 spatial), against 1 positives")
+    assert task.shown_metrics[-4:] == ("positive", "roc_auc", "accuracy", "threshold")
+
+
+def test_a_file_without_families_and_with_one_text(tmp_path: Path) -> None:
+    task = tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'not a'}])}")
+    (result,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+    assert set(result.metrics) == {"margin", "near_miss", "near_miss_std", "cosine_near_miss"}
+    assert task.describe().endswith(
+        "1 near-misses; every positive is its anchor: no threshold, but 0 random pairs (COMP, Figure 1)"
+    )
+
+
+def test_random_pairs_are_of_different_anchors(tmp_path: Path) -> None:
+    vectors = {f"t{i}": np.eye(40)[i].tolist() for i in range(40)} | {"x": [1.0] * 40}
+    rows = [{"text": f"t{i % 40}", "near_miss": "x"} for i in range(80)]
+    task = tasks.create(f"pairs:{file(tmp_path, rows)}")
+    (result,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("cosine")])
+    assert result.counts["random_pairs"] == 40
+    assert list(result.per_query["random"].values()) == [0.0] * 40  # never a text with itself
+    assert result.metrics["over_random"] == 1.0
+    assert sorted(task._random[0]) == sorted(task._random[1]) == list(range(40))
+
+
+def test_a_difference_of_near_misses_is_paired(tmp_path: Path) -> None:
+    task = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}")
+    other = GivenEncoder({**VECTORS, "b was": [0.0, 1.0]}, spec="other")
+    cosine = retrokit.similarity("cosine")
+    results = [task.evaluate(encoder, [cosine])[0] for encoder in (GivenEncoder(VECTORS), other)]
+    by_metric = {c.metric: c for c in compare(results, {task.spec: ["near_miss", "near_miss/negation", "over_random"]})}
+    assert by_metric["near_miss"].test.difference == pytest.approx(1 / 3)
+    assert by_metric["near_miss"].method == T_TEST
+    assert by_metric["near_miss"].test.queries == 3
+    assert by_metric["near_miss/negation"].test.difference == 0
+    assert by_metric["margin"].test.difference == pytest.approx(-1 / 3)
+    assert by_metric["over_random"].method == "paired bootstrap"
+
+
+RNG = np.random.default_rng(6)
+COUNT = 80
+SAME = RNG.random(COUNT) < 0.4
+FIRST = RNG.normal(size=(COUNT, 5)).astype(np.float32)
+SECOND = np.where(SAME[:, None], FIRST + RNG.normal(0, 1.2, (COUNT, 5)), RNG.normal(size=(COUNT, 5))).astype(np.float32)
+SECOND *= RNG.uniform(0.2, 4, (COUNT, 1)).astype(np.float32)
+
+
+def test_labelled_pairs_against_scikit_learn(tmp_path: Path) -> None:
+    vectors = {f"{side}{i}": row.tolist() for side, rows in (("a", FIRST), ("b", SECOND)) for i, row in enumerate(rows)}
+    rows = [{"sentence1": f"a{i}", "sentence2": f"b{i}", "label": int(same)} for i, same in enumerate(SAME)]
+    task = tasks.create(f"pairs:{file(tmp_path, rows)}")
+    (result,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("dot")])
+    dots = (FIRST.astype(np.float64) * SECOND).sum(1)
+    cosines = dots / np.linalg.norm(FIRST, axis=1) / np.linalg.norm(SECOND, axis=1)
+    expected = {
+        "roc_auc": roc_auc_score(SAME, dots),
+        "average_precision": average_precision_score(SAME, dots),
+        "cosine_roc_auc": roc_auc_score(SAME, cosines),
+        "accuracy": max(((dots >= t) == SAME).mean() for t in [*dots, math.inf]),
+        **{"positive": dots[SAME].mean(), "positive_std": dots[SAME].std()},
+        **{"negative": dots[~SAME].mean(), "negative_std": dots[~SAME].std()},
+    }
+    assert {name: result.metrics[name] for name in expected} == pytest.approx(expected, abs=1e-5)
+    assert ((dots >= result.metrics["threshold"]) == SAME).mean() == pytest.approx(expected["accuracy"])
+    assert expected["roc_auc"] != expected["cosine_roc_auc"]
+    assert task.describe().endswith(f"pairs.jsonl: {COUNT} pairs, {SAME.sum()} of them positive")
+    rows_drawn = RNG.integers(0, COUNT, COUNT)
+    order = [*np.flatnonzero(SAME), *np.flatnonzero(~SAME)]
+    drawn = [order[i] for i in rows_drawn]
+    again = result.resampled["roc_auc"].value(rows_drawn)
+    assert again == pytest.approx(roc_auc_score(SAME[drawn], dots[drawn]), abs=1e-6)
+    assert json.loads(json.dumps(result.to_json(True), allow_nan=False)) == result.to_json(True)
+
+
+def test_an_asymmetric_similarity_is_explained(tmp_path: Path) -> None:
+    with listening(heard := Notices()):
+        (result,) = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}").evaluate(
+            GivenEncoder(VECTORS), [retrokit.similarity("qnorm")]
+        )
+    assert result.metrics["near_miss/negation"] == pytest.approx(1.6)  # the anchor's length is gone
+    (line,) = heard.messages
+    assert "the anchor counts as the query" in line

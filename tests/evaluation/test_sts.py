@@ -1,0 +1,173 @@
+"""Correlations against scipy called directly, and the leaderboard's figure on STS-B."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import retrokit
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison import BOOTSTRAP, evaluate
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+from tests.models import sentences
+
+RNG = np.random.default_rng(8)
+COUNT = 60
+FIRST = RNG.normal(size=(COUNT, 6)).astype(np.float32) * RNG.uniform(0.2, 5, (COUNT, 1)).astype(np.float32)
+SECOND = (FIRST + RNG.normal(size=(COUNT, 6)) * 1.5).astype(np.float32)
+GOLD = np.round(RNG.uniform(0, 5, COUNT) + 2 * (FIRST * SECOND).sum(1) / 20, 1)  # with ties
+VECTORS = {f"a{i}": FIRST[i].tolist() for i in range(COUNT)} | {f"b{i}": SECOND[i].tolist() for i in range(COUNT)}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [{"sentence1": f"a{i}", "sentence2": f"b{i}", "score": float(GOLD[i])} for i in range(COUNT)]
+    return write_lines(tmp_path / "sts.jsonl", rows)
+
+
+def formulas() -> dict[str, np.ndarray]:
+    a, b = FIRST.astype(np.float64), SECOND.astype(np.float64)
+    inner, length_a, length_b = (a * b).sum(1), np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1)
+    return {
+        "cosine": inner / length_a / length_b,
+        "dot": inner,
+        "qnorm": inner / length_a,
+        "dnorm": inner / length_b,
+        "l2": -np.linalg.norm(a - b, axis=1),
+        "sfs:2": np.mean(
+            [(a[:, i : i + 2] * b[:, i : i + 2]).sum(1)
+             / np.linalg.norm(a[:, i : i + 2], axis=1) / np.linalg.norm(b[:, i : i + 2], axis=1) for i in (0, 2, 4)],
+            axis=0,
+        ),
+    }  # fmt: skip
+
+
+def test_correlations_are_scipys(file: Path) -> None:
+    names = list(formulas())
+    results = tasks.create(f"sts:{file}").evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in names])
+    found = {}
+    for name, result in zip(names, results, strict=True):
+        scores, cosines = formulas()[name], formulas()["cosine"]
+        assert result.metrics == pytest.approx(
+            {
+                "spearman": stats.spearmanr(GOLD, scores).statistic,
+                "pearson": stats.pearsonr(GOLD, scores).statistic,
+                "cosine_spearman": stats.spearmanr(GOLD, cosines).statistic,
+                "cosine_pearson": stats.pearsonr(GOLD, cosines).statistic,
+            },
+            abs=1e-6,
+        )
+        assert (result.similarity, result.main_metric, result.per_query) == (name, "spearman", {})
+        found[name] = result.metrics["spearman"]
+    assert len(set(found.values())) == len(names)
+    assert len(set(GOLD)) < COUNT
+
+
+def test_each_text_is_encoded_once_as_a_document(tmp_path: Path) -> None:
+    rows = [{"sentence1": "a0", "sentence2": "b0", "score": 1}, {"sentence1": "b0", "sentence2": "a0", "score": 2}]
+    file = write_lines(tmp_path / "x.jsonl", [*rows, {"sentence1": "a0", "sentence2": "a1", "score": 0}])
+    encoder = GivenEncoder(VECTORS)
+    task = tasks.create(f"sts:{file}")
+    task.evaluate(encoder, [retrokit.similarity("cosine")])
+    assert encoder.embedded == [("document", ["a0", "b0", "a1"], "auto")]
+    assert task.describe().endswith("x.jsonl: 3 pairs of sentences, scores 0 to 2")
+
+
+def test_an_asymmetric_similarity_is_explained(file: Path) -> None:
+    task = tasks.create(f"sts:{file}")
+    with listening(heard := Notices()):
+        task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in ("cosine", "dot", "qnorm", "learn")])
+        task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("qnorm")])
+    assert [message.split(": ")[1].split()[0] for message in heard.messages] == ["qnorm", "learn"]
+    assert "sentence1 counts as the query" in heard.messages[0]
+    assert task.symmetric
+
+
+def test_a_difference_is_tested_by_bootstrap(file: Path) -> None:
+    specs = ["cosine", "dot", "l2"]
+    task = tasks.create(f"sts:{file}")
+    results = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in specs])
+    for result in results:
+        again = result.resampled["spearman"]
+        assert again.items == COUNT
+        rows = RNG.integers(0, COUNT, COUNT)
+        expected = stats.spearmanr(GOLD[rows], formulas()[result.similarity][rows]).statistic
+        assert again.value(rows) == pytest.approx(expected, abs=1e-6)
+        assert np.isnan(again.value(np.zeros(5, dtype=int)))
+
+
+def test_comparisons_of_correlations(tmp_path: Path, tiny_bert: Path) -> None:
+    texts = sentences(80, seed=3)
+    rows = [
+        {"sentence1": a, "sentence2": b, "score": i % 6}
+        for i, (a, b) in enumerate(zip(texts[:40], texts[40:], strict=True))
+    ]
+    file = write_lines(tmp_path / "x.jsonl", rows)
+    found = evaluate([str(tiny_bert)], [f"sts:{file}"], ["cosine", "dot"], precision="fp32")
+    assert [(c.metric, c.method) for c in found.comparisons] == [
+        (metric, BOOTSTRAP) for metric in ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
+    ]
+    main, cosine = found.comparisons[0].test, found.comparisons[2].test
+    values = [result.metrics["spearman"] for result in found.results]
+    assert main.difference == pytest.approx(values[1] - values[0])
+    assert main.low <= main.difference <= main.high
+    assert (cosine.difference, cosine.p) == (0.0, 1.0)
+
+
+def test_scores_that_do_not_differ(tmp_path: Path) -> None:
+    rows = [{"sentence1": f"a{i}", "sentence2": f"b{i}", "score": 3} for i in range(4)]
+    file = write_lines(tmp_path / "flat.jsonl", rows)
+    with pytest.raises(DataError, match=r"flat.jsonl: every score is 3: a correlation with that is undefined"):
+        tasks.create(f"sts:{file}")
+    (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]))
+    with pytest.raises(DataError, match="every score is 3"):
+        tasks.create(f"sts:{tmp_path / 'one.jsonl'}")
+
+
+def test_an_encoder_that_tells_nothing_apart(file: Path) -> None:
+    encoder = GivenEncoder({text: [1.0, 0.0] for text in VECTORS}, spec="collapsed")
+    with pytest.raises(
+        DataError, match="collapsed: scores every pair 1 under cosine: a correlation with that is undefined"
+    ):
+        tasks.create(f"sts:{file}").evaluate(encoder, [retrokit.similarity("cosine")])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"sentence1": "a", "score": 1}', "no field 'sentence2'"),
+        ('{"text": "a", "label": 1}', "no field 'sentence1'"),
+        ('{"sentence1": "a", "sentence2": "b", "score": "high"}', "field 'score' should be a number, found a string"),
+        ("", "is empty; expected pairs"),
+    ],
+)
+def test_files_of_another_layout(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "x.jsonl").write_text(line)
+    with pytest.raises(DataError, match=problem):
+        tasks.create(f"sts:{tmp_path / 'x.jsonl'}")
+
+
+def test_metrics(file: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"unknown metric 'spearmn' \(did you mean spearman\?\); sts:.* has spearman, pe"
+    ):
+        tasks.create(f"sts:{file}").check_metrics(["spearmn"])
+    (result,) = tasks.create(f"sts:{file}").evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot")], ["pearson"])
+    assert list(result.metrics) == ["spearman", "pearson"]
+
+
+@pytest.mark.shared_data
+def test_the_leaderboards_figure(shared_data: Path) -> None:
+    encoder = retrokit.encoder("minilm", device="cpu")
+    task = tasks.create(f"sts:{shared_data / 'stsb' / 'test.jsonl'}")
+    cosine, qnorm = task.evaluate(encoder, [retrokit.similarity("cosine"), retrokit.similarity("qnorm")])
+    assert cosine.metrics["spearman"] == pytest.approx(0.8203, abs=0.0005)
+    assert cosine.metrics["cosine_spearman"] == cosine.metrics["spearman"]
+    assert qnorm.metrics["cosine_spearman"] == cosine.metrics["spearman"]
+    assert qnorm.metrics["spearman"] < 0.75  # MAG, Table 5: one side's length does harm

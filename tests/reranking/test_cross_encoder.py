@@ -1,0 +1,103 @@
+"""The cross-encoder reranker: scores are the library's, and what cannot rank is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from transformers import BertConfig, BertForSequenceClassification
+
+from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.reranking import registry
+from tests.models import make_bert, sentences
+
+
+def make_cross_encoder(folder: Path, outputs: int = 1, seed: int = 0) -> Path:
+    """A tiny BERT with a scoring head."""
+    make_bert(folder)
+    config = BertConfig.from_pretrained(folder)
+    config.num_labels = outputs
+    config.initializer_range = 0.3
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross")
+
+
+def test_scores_are_the_librarys_in_the_order_asked_for(folder):
+    reranker = registry.create(f"cross-encoder:{folder}", device="cpu")
+    queries, documents = sentences(40, seed=1), sentences(40, seed=2)
+    scores = reranker.score_pairs(queries, documents)
+    assert scores.dtype == np.float32
+    theirs = CrossEncoder(str(folder), device="cpu")
+    one_by_one = [theirs.predict((q, d)) for q, d in zip(queries, documents, strict=True)]
+    np.testing.assert_allclose(scores, one_by_one, atol=1e-6)
+    assert np.ptp(scores) > 0.05, "different pairs must get different scores"
+    np.testing.assert_allclose(reranker.score(queries[3], documents[:5])[3], scores[3], atol=1e-6)
+    assert reranker.score("a", []).shape == (0,)
+    assert reranker.spec == f"cross-encoder:{folder}"
+    with pytest.raises(UsageError, match="2 and 1"):
+        reranker.score_pairs(["a", "b"], ["c"])
+
+
+def test_a_length_cuts_the_text(folder):
+    text = "the cat finds the green house"
+    short, whole = (registry.create(f"cross-encoder:{folder}{option}") for option in (",max_length=8", ""))
+    assert short.score("a", [text]) == pytest.approx(short.score("a", [text + " and the large dog"]), abs=1e-6)
+    assert whole.score("a", [text]) != pytest.approx(whole.score("a", [text + " and the large dog"]), abs=1e-4)
+    with pytest.raises(UsageError, match="more than the model's 64 positions"):
+        registry.create(f"cross-encoder:{folder},max_length=65")
+
+
+def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
+    def of(path: Path, options: str = "") -> str:
+        return registry.create(f"cross-encoder:{path}{options}", device="cpu").fingerprint()
+
+    used = registry.create(f"cross-encoder:{folder}", device="cpu")
+    used.score("a", ["b"])
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    assert of(folder) == of(copied) == used.fingerprint()
+    others = {of(folder, ",max_length=16"), of(folder, ",dtype=bf16"), of(make_cross_encoder(tmp_path / "x", seed=1))}
+    assert len(others | {of(folder)}) == 4
+
+
+def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
+    with pytest.raises(DataError, match=r"it has no scoring head .*BertModel"):
+        registry.create(f"cross-encoder:{tiny_bert}")
+    with pytest.raises(UsageError, match="has one output, this one has 3"):
+        registry.create(f"cross-encoder:{make_cross_encoder(tmp_path / 'three', outputs=3)}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="is no cross-encoder that can be loaded"):
+        registry.create(f"cross-encoder:{tmp_path / 'empty'}")
+    with pytest.raises(UsageError, match="is a file"):
+        registry.create(f"cross-encoder:{folder / 'config.json'}")
+    with pytest.raises(UsageError, match="no folder and no hub id"):
+        registry.create(f"cross-encoder:{tmp_path / 'not' / 'there'}")
+    with pytest.raises(UsageError, match="cross-encoder needs path"):
+        registry.create("cross-encoder")
+    with pytest.raises(UsageError, match=r"unknown reranker 'crossencoder' \(did you mean cross-encoder"):
+        registry.parse("crossencoder:x")
+
+    def unreachable(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.model_info", unreachable)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with pytest.raises(ServiceError, match=r"'org/none' is no folder, and the model hub gave nothing: no network"):
+        registry.create("cross-encoder:org/none")
+
+
+def test_scores_that_are_not_finite_are_refused(folder):
+    broken = registry.create(f"cross-encoder:{folder}", device="cpu")
+    broken.model.transformers_model.classifier.bias.data.fill_(float("nan"))
+    with pytest.raises(DataError, match="2 of 2 scores are not finite"):
+        broken.score("a", ["b", "c"])
