@@ -50,9 +50,13 @@ class ServiceError(RetrokitError):
 
 
 class Interrupted(RetrokitError):
-    """The user stopped the work; its state is kept and the message says how to go on."""
+    """The user stopped the work; its state is kept. Going on takes the same command with ``options`` added."""
 
     exit_code = 130
+
+    def __init__(self, message: str, *options: str) -> None:
+        super().__init__(message)
+        self.options = options
 
 
 @contextmanager

@@ -50,9 +50,9 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _resume_line() -> str:
-    kept = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-    return f"go on with: retrokit {shlex.join([*kept, '--resume'])}"
+def _resume_line(options: tuple[str, ...]) -> str:
+    kept = [word for word in sys.argv[1:] if word not in ("--overwrite", *options)]
+    return f"go on with: retrokit {shlex.join([*kept, *options])}"
 
 
 def run() -> int:
@@ -68,7 +68,7 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Interrupted as error:
-        return _fail(f"{error}\n{_resume_line()}", error.exit_code)
+        return _fail(f"{error}\n{_resume_line(error.options)}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code)
     return 0

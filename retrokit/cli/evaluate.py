@@ -66,5 +66,5 @@ def evaluate(
         results = [result.to_json(per_query) for result in found.results]
         show(tables.to_json({"results": results, "comparisons": [c.to_json() for c in found.comparisons]}))
     else:
-        show(*tables.evaluation_tables(found, wanted or list(comparison.SHOWN)))
+        show(*tables.evaluation_tables(found, wanted))
     comparison.check_gates(found, gates, fail_if_worse)

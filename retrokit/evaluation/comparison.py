@@ -20,7 +20,6 @@ from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
 T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
-SHOWN = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,8 @@ def run(plan: Plan) -> Outcome:
     conduct = _train(plan, trainer, steps, start.checkpoint, start.resumed)
     if conduct.stopped_because == "interrupted":
         raise Interrupted(
-            f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}"
+            f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}",
+            "--resume",
         )
     best = history.best[0] if history.best else None
     if best is not None and best != trainer.state.global_step:

@@ -81,5 +81,5 @@ def test_a_full_disk_is_one_line(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store._file, "write", full)
-    with pytest.raises(DataError, match="temporary file in .* could not be written: No space left on device"):
+    with pytest.raises(DataError, match=r"temporary file in .* could not be written: No space left on device"):
         store.append(("b",))
