@@ -3,7 +3,7 @@
 # (CROP, Tables 2 and S6, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". What is there already is
 # not done again. Results: OUT/NAME.json, shown as tables by examples/crops_table.py.
 #
-#   bash examples/crops_vs_dropout.sh DATA OUT "static curve sweep minilm freezing"
+#   bash examples/crops_vs_dropout.sh DATA OUT "static curve sweep minilm masking freezing"
 set -euo pipefail
 data=$1 out=$2 parts=$3
 mkdir -p "$out"
@@ -24,10 +24,10 @@ static() { # NAME OPTIONS...: a bare table of embeddings for one epoch, at the p
     train "static-$name" static:dim=768 "knn:$data" --lr 0.5 "$@"
 }
 
-minilm() { # NAME OPTIONS...: evaluated on a sample, for encoding takes longer than training
-    local name=$1
-    shift
-    train "minilm-$name" minilm "knn:$data,sample=4000" --lr 2e-5 "$@"
+minilm() { # NAME SAMPLE OPTIONS...: evaluated on a sample, for encoding takes longer than training
+    local name=$1 sample=$2
+    shift 2
+    train "minilm-$name" minilm "knn:$data,sample=$sample" --lr 2e-5 "$@"
 }
 
 for part in $parts; do
@@ -47,16 +47,20 @@ for part in $parts; do
         for temperature in 0.005 0.5 5; do static "tau-$temperature" --augment crops --temperature $temperature; done
         ;;
     minilm) # Table 2
-        for augment in crops dropout; do minilm $augment --augment $augment --steps 100; done
-        for fraction in 0.1 0.3; do minilm "mask-$fraction" --augment crops --augment mask:$fraction --steps 100; done
+        for augment in crops dropout; do minilm $augment 4000 --augment $augment --steps 100; done
+        ;;
+    masking) # Figure S1c
+        for fraction in 0.1 0.3; do
+            minilm "mask-$fraction" 4000 --augment crops --augment "mask:$fraction" --steps 100
+        done
         ;;
     freezing) # Figure 4a
-        for layers in 1 2 3 4 5 6; do
-            minilm "last-$layers" --augment crops --steps 50 --freeze "all-but:$layers"
+        for layers in 1 2 3 6; do
+            minilm "last-$layers" 2000 --augment crops --steps 25 --freeze "all-but:$layers"
         done
         ;;
     *)
-        echo "unknown part $part: static, curve, sweep, minilm, freezing" >&2
+        echo "unknown part $part: static, curve, sweep, minilm, masking, freezing" >&2
         exit 2
         ;;
     esac
