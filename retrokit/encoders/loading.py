@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import PRECISIONS
+from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.similarities import registry as similarities
@@ -118,19 +120,15 @@ def _loading(path: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         if Path(path).is_dir():
-            raise DataError(path, f"is no model that can be loaded: {_first_line(error)}") from error
+            raise DataError(path, f"is no model that can be loaded: {first_line(error)}") from error
         raise _no_model(path, error) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _no_model(name: str, error: BaseException) -> RetrokitError:
     if name == MINILM_ID:
-        return MissingExtra(f"minilm (the hub gave nothing: {_first_line(error)})", "minilm")
+        return MissingExtra(f"minilm (the hub gave nothing: {first_line(error)})", "minilm")
     return ServiceError(
-        f"{name!r} is no registered encoder and no folder, and the model hub gave nothing: {_first_line(error)}"
+        f"{name!r} is no registered encoder and no folder, and the model hub gave nothing: {first_line(error)}"
     )
 
 
@@ -138,27 +136,10 @@ def _load(path: str, device: str | None) -> SentenceTransformer:
     if Path(path).is_file():
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not Path(path).is_dir():
-        _ask_hub(path)
+        ask_hub(path, f"{path!r} is no registered encoder, no folder and no hub id", partial(_no_model, path))
     with _loading(path), no_progress_bars():
         loaded = SentenceTransformer._load_with_module_classes(path, MODULE_CLASSES, device=device)
     return loaded
-
-
-def _ask_hub(name: str) -> None:
-    """Fail at once where the hub cannot be reached or has no such model: loading would retry for minutes."""
-    from huggingface_hub import constants, model_info, try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(name)
-        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
-            return
-        model_info(name, timeout=10)
-    except HFValidationError:
-        raise UsageError(f"{name!r} is no registered encoder, no folder and no hub id") from None
-    except Exception as error:  # the hub client's own errors and its transport's share no base class
-        raise _no_model(name, error) from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from safetensors import SafetensorError
 from sentence_transformers import CrossEncoder
 
 from retrokit.encoders.engine import PRECISIONS
+from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.loading import no_progress_bars
 from retrokit.errors import DataError, ServiceError, UsageError
 
@@ -103,7 +105,7 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a cross-encoder is a folder or a hub id")
     if not os.path.isdir(path):
-        _ask_hub(path)
+        ask_hub(path, f"cross-encoder: {path!r} is no folder and no hub id", partial(_no_model, path))
     loaded = _load(path, device)
     _check_head(path, loaded)
     loaded.to(PRECISIONS[dtype])
@@ -118,33 +120,12 @@ def _load(path: str, device: str | None) -> CrossEncoder:
             return CrossEncoder(path, device=device)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         if os.path.isdir(path):
-            raise DataError(path, f"is no cross-encoder that can be loaded: {_first_line(error)}") from error
+            raise DataError(path, f"is no cross-encoder that can be loaded: {first_line(error)}") from error
         raise _no_model(path, error) from error
 
 
-def _ask_hub(name: str) -> None:
-    """Fail at once where the hub cannot be reached or has no such model: loading would retry for minutes."""
-    from huggingface_hub import constants, model_info, try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(name)
-        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
-            return
-        model_info(name, timeout=10)
-    except HFValidationError:
-        raise UsageError(f"cross-encoder: {name!r} is no folder and no hub id") from None
-    except Exception as error:  # the hub client's own errors and its transport's share no base class
-        raise _no_model(name, error) from error
-
-
 def _no_model(name: str, error: BaseException) -> ServiceError:
-    return ServiceError(f"cross-encoder: {name!r} is no folder, and the model hub gave nothing: {_first_line(error)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ServiceError(f"cross-encoder: {name!r} is no folder, and the model hub gave nothing: {first_line(error)}")
 
 
 def _check_head(path: str, loaded: CrossEncoder) -> None:

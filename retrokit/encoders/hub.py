@@ -1,0 +1,34 @@
+"""Asking the model hub for a name before anything is loaded from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from retrokit.errors import RetrokitError, UsageError
+
+
+def ask_hub(name: str, no_id: str, failed: Callable[[BaseException], RetrokitError]) -> None:
+    """Fail at once where the hub cannot be reached or has no model ``name``: loading would retry for minutes.
+
+    Raises:
+        UsageError: ``no_id``, if the name cannot be a hub id.
+        RetrokitError: what ``failed`` makes of the hub's error.
+    """
+    from huggingface_hub import constants, model_info, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return
+        model_info(name, timeout=10)
+    except HFValidationError:
+        raise UsageError(no_id) from None
+    except Exception as error:  # the hub client's own errors and its transport's share no base class
+        raise failed(error) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type's name."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
