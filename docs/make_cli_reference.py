@@ -28,6 +28,9 @@ REGISTRIES = {
     "Training data": "retrokit.data.pairs:registry",
     "Augmentations": "retrokit.augmentation:registry",
     "Tasks": "retrokit.evaluation:registry",
+    "Splitters": "retrokit.augmentation.splitters:registry",
+    "Parts of a mixture": "retrokit.augmentation.mixing:registry",
+    "Rerankers": "retrokit.reranking:registry",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}
 
