@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,9 @@ def test_texts_without_a_pair_are_said_and_counted(tiny_bert, corpus):
         made = plan(configure(tiny_bert, corpus))
     assert made.data.sources[0].counts["records"] == 24
     assert made.data.sources[0].counts["texts_without_pair"] == 2
-    said = [message for message in heard.messages if message.startswith("corpus, in every epoch: 26 texts: 24 gave pairs")]
+    said = [
+        message for message in heard.messages if message.startswith("corpus, in every epoch: 26 texts: 24 gave pairs")
+    ]
     assert len(said) == 1
     assert "1: empty text" in said[0]
 
