@@ -24,6 +24,7 @@ from retrokit.registry import Registry
 TARGET = Path(__file__).resolve().parent / "cli.md"
 REGISTRIES = {
     "Encoders": "retrokit.encoders:registry",
+    "Retrievers": "retrokit.retrievers:registry",
     "Similarities": "retrokit.similarities:registry",
     "Training data": "retrokit.data.pairs:registry",
     "Augmentations": "retrokit.augmentation:registry",
@@ -31,6 +32,7 @@ REGISTRIES = {
     "Splitters": "retrokit.augmentation.splitters:registry",
     "Parts of a mixture": "retrokit.augmentation.mixing:registry",
     "Rerankers": "retrokit.reranking:registry",
+    "Readers": "retrokit.evaluation.rag:readers",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}
 
@@ -55,7 +57,7 @@ Tables go to standard output, or one JSON object with `--json`; notices, progres
 NAMES = """\
 ## Names
 
-What stands for an encoder, a similarity, a task or training data follows [one grammar](grammar.md).
+What stands for an encoder, a similarity, a task, training data and the like follows [one grammar](grammar.md).
 """
 
 

@@ -39,8 +39,8 @@ for part in $parts; do
         done
         ;;
     curve) # Figure 1
-        static curve-crops --augment crops --eval-every 25
-        static curve-dropout --augment dropout --dropout 0.1 --eval-every 25
+        static curve-crops --augment crops --eval-every 50
+        static curve-dropout --augment dropout --dropout 0.1 --eval-every 50
         ;;
     sweep) # Figure S1
         for sentences in 1 3 4 6; do static "t-$sentences" --augment crops:$sentences; done

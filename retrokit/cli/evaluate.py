@@ -10,10 +10,10 @@ from retrokit.cli.common import ENCODERS, SIMILARITIES, TASKS, DeviceOption, Jso
 from retrokit.errors import UsageError
 
 
-@app.command("eval", cls=with_names(ENCODERS, SIMILARITIES, TASKS))
+@app.command("eval", cls=with_names(ENCODERS, "retrokit.retrievers:registry", SIMILARITIES, TASKS))
 def evaluate(
     encoders: Annotated[
-        list[str] | None, typer.Argument(help="Encoders to evaluate; the first is the one compared with.")
+        list[str] | None, typer.Argument(help="Encoders or retrievers to evaluate; the first is the one compared with.")
     ] = None,
     on: Annotated[
         list[str] | None,
