@@ -18,7 +18,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 
 LOW = {"errors", "notices", "registry"}
 MIDDLE = {"similarities", "encoders", "data", "search", "metrics"}
-HIGH = {"augmentation", "training", "evaluation", "reranking"}
+HIGH = {"augmentation", "training", "evaluation", "probing", "reranking"}
 TOP = {"cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     **dict.fromkeys(MIDDLE, LOW | MIDDLE),
     "evaluation": LOW | MIDDLE | {"evaluation", ""},  # "": the version
     "reranking": LOW | MIDDLE | {"reranking", ""},
+    "probing": LOW | MIDDLE | {"evaluation", "probing"},
     "augmentation": LOW | MIDDLE | {"augmentation", "reranking", ""},
     "training": LOW | MIDDLE | HIGH | {""},
     "report": LOW | MIDDLE | HIGH | {"report"},
