@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from retrokit.cli.common import ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import DATA, ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, app, show, with_names
 from retrokit.errors import UsageError
 
 probe = typer.Typer(
@@ -106,3 +106,38 @@ def magnitude(
         magnitude_plots(found, folder)
 
     render(found, probe_tables.magnitude_tables(found), pictures, plot, as_json)
+
+
+@probe.command(cls=with_names(ENCODERS, TASKS, DATA))
+def fisher(
+    encoders: EncodersArgument,
+    on: Annotated[
+        list[str] | None, typer.Option("--on", help="Task whose queries and relevant documents to use. Repeatable.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Training data whose pairs to use, as finetune takes it. Repeatable.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=10, help="Pairs to draw.")] = 1000,
+    plot: PlotOption = None,
+    precision: Annotated[
+        str, typer.Option(help="Of encoding: fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
+    ] = "fp32",
+    device: DeviceOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """What training can move, by similarity, and whether qnorm or dnorm will train better (MAG 4.1, 4.5).
+
+    retrokit probe fisher minilm --on beir:data/scifact,split=train
+    """
+    from retrokit.probing.fisher import probe_fisher
+
+    found = probe_fisher(encoders, on or (), data or (), pairs, precision, device, seed)
+    from retrokit.report import probe_tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_plots import fisher_plots
+
+        fisher_plots(found, folder)
+
+    render(found, probe_tables.fisher_tables(found), pictures, plot, as_json)

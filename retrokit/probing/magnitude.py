@@ -383,8 +383,8 @@ def _correlations(results: Sequence[Magnitude]) -> tuple[list[Correlation], list
         points = [(r.effect.value, r.gain.percent) for r in own if r.gain and r.gain.percent is not None]
         if len(points) < LEAST_FOR_CORRELATION:
             notes.append(
-                f"{encoder}: no correlation of d with the gain: it takes {LEAST_FOR_CORRELATION} data sets with a gain, "
-                f"not {len(points)}"
+                f"{encoder}: no correlation of d with the gain: it takes {LEAST_FOR_CORRELATION} data sets with a "
+                f"gain, not {len(points)}"
             )
         elif any(np.ptp(side) < 1e-12 for side in zip(*points, strict=True)):
             notes.append(f"{encoder}: no correlation of d with the gain: one of them is the same on all data sets")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from pathlib import Path
 
 import matplotlib as mpl
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 
 from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import SIZES
+from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
 from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
@@ -78,7 +80,7 @@ def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     _shade(axes)
     axes.set_yticks(at, [_named(result) for result in found.results], fontsize=8)
     axes.set_ylim(-0.7, len(at) - 0.3)
-    axes.set_xlabel("Cohen's d of document length: relevant minus irrelevant, 95% interval")
+    axes.set_xlabel("Cohen's d of document length, 95% interval\n(above 0: relevant documents are longer)")
     return save(figure, folder, "effect")
 
 
@@ -176,3 +178,57 @@ def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[P
     axes.grid(alpha=0.3)
     axes.legend()
     return save(figure, folder, "gamma")
+
+
+# --- fisher
+
+
+def fisher_plots(found: FisherProbe, folder: str | Path) -> list[Path]:
+    """Draw MAG's Table 2 as a heat map for each encoder, and κ of both candidates; returns the files written."""
+    return [*_information(found, folder), *_kappa(found, folder)]
+
+
+def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
+    names = [one.similarity for one in found.results[0].information]
+    height = 1.0 + 1.6 * len(found.results)
+    figure, rows = plt.subplots(len(found.results), 1, figsize=(6.4, height), layout="constrained", squeeze=False)
+    tables = [_log_table(result) for result in found.results]
+    known = np.concatenate([table[np.isfinite(table)] for table in tables])
+    image = None
+    for axes, result, table in zip(rows[:, 0], found.results, tables, strict=True):
+        image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
+        middle = (known.min() + known.max()) / 2
+        for row, column in np.ndindex(*table.shape):
+            value = table[row, column]
+            told = f"{value:.1f}" if np.isfinite(value) else "0"
+            dark = np.isfinite(value) and value < middle
+            axes.text(column, row, told, ha="center", va="center", color="white" if dark else "black", fontsize=9)
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks(range(3), ["document length", "query length", "angle"])
+        axes.set_title(_short(result.encoder, 60), fontsize=9, loc="left")
+    assert image is not None
+    figure.colorbar(image, ax=list(rows[:, 0]), label="log₁₀ E[(∂s/∂·)²]; white: exactly 0")
+    return save(figure, folder, "fisher")
+
+
+def _log_table(result: Fisher) -> np.ndarray:
+    """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
+    parts = ("document", "query", "angle")
+    logs = [[log10(getattr(one, part)) for one in result.information] for part in parts]
+    return np.array([[np.nan if value is None else value for value in row] for row in logs])
+
+
+def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
+    figure, axes = _rows_figure(len(found.results) + 1)
+    at = np.arange(len(found.results))[::-1]
+    for name, color, marker in zip(CANDIDATES, (BLUE, RED), ("o", "s"), strict=True):
+        axes.plot([result.prediction.log_kappa[name] for result in found.results], at, marker, color=color, label=name)
+    told = [f"{_short(result.encoder)}\npredicted: {result.prediction.choice}" for result in found.results]
+    axes.set_yticks(at, told, fontsize=8)
+    axes.set_ylim(-0.7, len(at) - 0.3)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel("log₁₀ κ (smaller is more balanced)")
+    figure.legend(loc="outside upper center", ncols=2, fontsize=8)
+    for note in found.notes:
+        figure.supxlabel(textwrap.fill(note, 110), fontsize=6)
+    return save(figure, folder, "kappa")

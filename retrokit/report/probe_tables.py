@@ -13,6 +13,7 @@ from rich.text import Text
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
+from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
 from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe
 
 
@@ -91,3 +92,29 @@ def _correlation_table(found: MagnitudeProbe) -> Table:
     for one in found.correlations:
         table.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
     return table
+
+
+# --- fisher
+
+
+def fisher_tables(found: FisherProbe) -> list[Group]:
+    """MAG, Table 2 and Table 3: information by similarity, and κ with the prediction."""
+    information = Table(title="Fisher information, log₁₀ of E[(∂s/∂·)²]", title_justify="left")
+    information.add_column("encoder", overflow="fold")
+    information.add_column("of")
+    _right(information, *(one.similarity for one in found.results[0].information))
+    for result in found.results:
+        for name, told in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
+            values = [log10(getattr(one, name)) for one in result.information]
+            information.add_row(result.encoder, told, *("0" if v is None else f"{v:.2f}" for v in values))
+    kappa = Table(title="condition number, log₁₀ κ", title_justify="left")
+    kappa.add_column("encoder", overflow="fold")
+    _right(kappa, *CANDIDATES, "difference (95%)", "lower", "choice")
+    for result in found.results:
+        of = result.prediction
+        difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
+        kappa.add_row(
+            result.encoder, *(f"{of.log_kappa[name]:.3f}" for name in CANDIDATES), difference, of.lower, of.choice
+        )
+    pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in found.results]
+    return [_with_notes(information, [*pairs, "0: exactly none, by the closed form"]), _with_notes(kappa, found.notes)]
