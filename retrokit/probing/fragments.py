@@ -113,8 +113,8 @@ class FragmentProbe:
                 f"it, and fragments of that size differ by {spread:.4f}"
             )
         gain = sliced - whole
-        advice = "gains" if gain > 0 else "loses" if gain < 0 else "changes"
-        return f"{first}; scoring this encoder with sfs:{best.size} instead of cosine {advice} {abs(gain):.4f}."
+        effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"
+        return f"{first}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
 
 def probe_fragments(

@@ -64,6 +64,7 @@ class Blindness:
     Attributes:
         near_misses: how many.
         mean: their mean score; lower is better.
+        deviation: population standard deviation of their scores.
         auc: share of (positive, near-miss) couples in which the positive scores higher; 0.5 is blind, below it the
             encoder prefers the near-miss. ``None`` without positives.
         above_paraphrase: share of near-misses that score above the paraphrase of the same text. ``None`` where the
@@ -77,6 +78,7 @@ class Blindness:
     family: str
     near_misses: int
     mean: float
+    deviation: float
     auc: float | None
     above_paraphrase: float | None
     over_random: float | None
@@ -233,6 +235,7 @@ def _families(
                 family=family,
                 near_misses=len(near),
                 mean=float(near.mean()),
+                deviation=float(near.std()),
                 auc=roc_auc(positives, near) if len(positives) else None,
                 above_paraphrase=above.get(family),
                 over_random=roc_auc(near, random) if len(random) else None,
