@@ -21,6 +21,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.notices import notice, progress
+from retrokit.probing.embeddings import Remembering
 from retrokit.registry import parse_all
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
@@ -100,11 +101,7 @@ def condition_number(gradients: np.ndarray) -> tuple[float, int]:
     """
     n, m = gradients.shape
     # the nonzero eigenvalues of GᵀG and of GGᵀ are the same: take the smaller matrix
-    return _condition(gradients.T @ gradients if m <= n else gradients @ gradients.T)
-
-
-def _condition(matrix: np.ndarray) -> tuple[float, int]:
-    values = np.linalg.eigvalsh(matrix)
+    values = np.linalg.eigvalsh(gradients.T @ gradients if m <= n else gradients @ gradients.T)
     kept = values[values > _LEAST_EIGENVALUE * values[-1]] if values[-1] > 0 else values[:0]
     return (float(kept[-1] / kept[0]), len(kept)) if len(kept) else (1.0, 0)
 
@@ -133,15 +130,12 @@ class Prediction:
 
 def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Prediction:
     """κ of each candidate on pairs of raw embeddings ``[n, d]``, and the choice."""
-    found, products = {}, []
-    for name in CANDIDATES:
-        gradient = gradients(similarities.registry.create(name).gammas, queries, documents)
-        found[name] = condition_number(gradient)
-        products.append(gradient @ gradient.T)
+    sides = {name: gradients(similarities.registry.create(name).gammas, queries, documents) for name in CANDIDATES}
+    found = {name: condition_number(side) for name, side in sides.items()}
     logs = {name: math.log10(kappa) for name, (kappa, _) in found.items()}
     first, second = CANDIDATES
     difference = logs[first] - logs[second]
-    margin = _NORMAL * _sampling_deviation(products, seed)
+    margin = _NORMAL * _sampling_deviation(list(sides.values()), seed)
     low, high = difference - margin, difference + margin
     lower = min(CANDIDATES, key=lambda name: logs[name])
     return Prediction(
@@ -155,21 +149,20 @@ def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Predic
     )
 
 
-def _sampling_deviation(products: Sequence[np.ndarray], seed: int) -> float:
-    """Bootstrap deviation of the difference of log₁₀ κ of two matrices ``GGᵀ``, over pairs drawn anew.
+def _sampling_deviation(both: Sequence[np.ndarray], seed: int) -> float:
+    """Bootstrap deviation of the difference of log₁₀ κ of two sets of gradients ``[n, m]``, over pairs drawn anew.
 
     Not percentiles: a draw repeats pairs and spans fewer directions, so its κ lies beside that of the whole sample,
-    and the same way for both. A pair drawn w times stands for w equal rows of G; the nonzero eigenvalues are those of
-    the different rows, each times √w.
+    and the same way for both.
     """
-    pairs = len(products[0])
+    pairs = len(both[0])
     rng = np.random.default_rng(seed)
     differences = np.empty(DRAWS)
     with progress("bootstrap of κ", DRAWS, "draws") as advance:
         for i in range(DRAWS):
             rows, counts = np.unique(rng.integers(0, pairs, pairs), return_counts=True)
-            weights = np.sqrt(np.outer(counts, counts))
-            first, second = (_condition(product[np.ix_(rows, rows)] * weights)[0] for product in products)
+            weights = np.sqrt(counts)[:, None]  # a pair drawn w times stands for w equal rows
+            first, second = (condition_number(side[rows] * weights)[0] for side in both)
             differences[i] = math.log10(first) - math.log10(second)
             advance(1)
     return float(differences.std(ddof=1))
@@ -339,8 +332,9 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     """
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
-    queries = encoder.embed([query for query, _ in pairs], "query", precision)
-    documents = encoder.embed([document for _, document in pairs], "document", precision)
+    remembering = Remembering(encoder)  # a text may stand in several pairs
+    queries = remembering.embed([query for query, _ in pairs], "query", precision)
+    documents = remembering.embed([document for _, document in pairs], "document", precision)
     empty = np.flatnonzero((np.linalg.norm(queries, axis=1) == 0) | (np.linalg.norm(documents, axis=1) == 0))
     if len(empty):
         raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")
