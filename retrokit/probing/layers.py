@@ -63,7 +63,7 @@ class LayerProbe:
 
     def _in_words(self, encoder: str) -> str:
         rows = self.of(encoder)
-        last, best = rows[-1], max(rows, key=lambda row: row.value)
+        last, best = rows[-1], max(reversed(rows), key=lambda row: row.value)
         if best.value > last.value:
             words = f"{encoder} is best after layer {best.layer} of {last.layer}, not after the last"
         else:

@@ -25,6 +25,7 @@ from retrokit.registry import parse_all
 
 FEWEST_TEXTS = 5  # below which there is nothing to lay out
 USUAL_PERPLEXITY = 30.0  # of both libraries
+ONE_THREAD = 5_000  # texts up to which openTSNE uses one thread
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ def layout(embeddings: np.ndarray, seed: int = 42) -> tuple[str, np.ndarray]:
     if importlib.util.find_spec("openTSNE") is not None:
         from openTSNE import TSNE
 
-        fitted = TSNE(perplexity=perplexity, random_state=seed, n_jobs=-1).fit(embeddings)
+        # threads that wait for each other cost more than they bring where there is little to do
+        threads = 1 if len(embeddings) <= ONE_THREAD else -1
+        fitted = TSNE(perplexity=perplexity, random_state=seed, n_jobs=threads).fit(embeddings)
         return "openTSNE", np.asarray(fitted, dtype=np.float64)
     from sklearn import manifold
 
