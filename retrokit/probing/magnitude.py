@@ -487,18 +487,24 @@ def _conclusion(probe: MagnitudeProbe) -> str:
 
 def _one(result: Magnitude) -> str:
     effect = result.effect
-    who = f"{result.encoder} on {result.task}"
-    if not effect.is_clear:
-        return f"{who}: relevant documents are neither clearly longer nor clearly shorter: their length adds little"
     way = "longer" if effect.value > 0 else "shorter"
-    if effect.size == "negligible":
-        return f"{who}: relevant documents are {way}, but by so little that a ranking hardly changes"
-    meaning = (
-        "a similarity in which document length counts (qnorm, dot) can use that"
-        if effect.value > 0
-        else "leave document length out of the scores (cosine, dnorm)"
-    )
-    return f"{who}: relevant documents are clearly {way} (a {effect.size} effect): {meaning}"
+    if not effect.is_clear:
+        told = "relevant documents are neither clearly longer nor clearly shorter"
+        meaning = "document length says nothing about relevance"
+    elif effect.size == "negligible":
+        told = f"relevant documents are {way}, but negligibly so"
+        meaning = "document length says next to nothing about relevance"
+    else:
+        told = f"relevant documents are clearly {way} (a {effect.size} effect)"
+        meaning = "qnorm or dot can use document length" if effect.value > 0 else "document length misleads a ranking"
+    return f"{result.encoder} on {result.task}: {told}, so {meaning}{_gain_told(result.gain)}"
+
+
+def _gain_told(gain: Gain | None) -> str:
+    if gain is None or gain.percent is None:
+        return ""
+    what = "gains" if gain.percent >= 0 else "loses"
+    return f"; {gain.of} {what} {abs(gain.percent):.1f}% {METRIC} against {gain.over}"
 
 
 def _several(results: Sequence[Magnitude]) -> str:

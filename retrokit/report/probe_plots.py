@@ -200,14 +200,14 @@ def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
         middle = (known.min() + known.max()) / 2
         for row, column in np.ndindex(*table.shape):
             value = table[row, column]
-            told = f"{value:.1f}" if np.isfinite(value) else "0"
+            told = f"{value:.1f}" if np.isfinite(value) else "none"
             dark = np.isfinite(value) and value < middle
             axes.text(column, row, told, ha="center", va="center", color="white" if dark else "black", fontsize=9)
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks(range(3), ["document length", "query length", "angle"])
         axes.set_title(_short(result.encoder, 60), fontsize=9, loc="left")
     assert image is not None
-    figure.colorbar(image, ax=list(rows[:, 0]), label="log₁₀ E[(∂s/∂·)²]; white: exactly 0")
+    figure.colorbar(image, ax=list(rows[:, 0]), label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
     return save(figure, folder, "fisher")
 
 
@@ -219,16 +219,22 @@ def _log_table(result: Fisher) -> np.ndarray:
 
 
 def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
+    """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
     figure, axes = _rows_figure(len(found.results) + 1)
     at = np.arange(len(found.results))[::-1]
-    for name, color, marker in zip(CANDIDATES, (BLUE, RED), ("o", "s"), strict=True):
-        axes.plot([result.prediction.log_kappa[name] for result in found.results], at, marker, color=color, label=name)
-    told = [f"{_short(result.encoder)}\npredicted: {result.prediction.choice}" for result in found.results]
+    predictions = [result.prediction for result in found.results]
+    differences = np.array([(one.difference, one.low, one.high) for one in predictions])
+    margins = differences[:, 2] - differences[:, 0]
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.errorbar(differences[:, 0], at, xerr=margins, fmt="o", color=BLUE, capsize=3)
+    reach = float(np.abs(differences).max()) * 1.15
+    axes.set_xlim(-reach, reach)
+    told = [f"{_short(result.encoder)}\nchoice: {result.prediction.choice}" for result in found.results]
     axes.set_yticks(at, told, fontsize=8)
     axes.set_ylim(-0.7, len(at) - 0.3)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel("log₁₀ κ (smaller is more balanced)")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=8)
-    for note in found.notes:
-        figure.supxlabel(textwrap.fill(note, 110), fontsize=6)
+    first, second = CANDIDATES
+    axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
+    axes.set_title(f"{second} predicted →", loc="right", fontsize=9)
+    axes.set_xlabel(f"log₁₀ κ({first}) − log₁₀ κ({second}), 95% interval")
+    figure.supxlabel("\n".join(textwrap.fill(note, 110) for note in found.notes), fontsize=7)
     return save(figure, folder, "kappa")

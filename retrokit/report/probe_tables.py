@@ -106,7 +106,7 @@ def fisher_tables(found: FisherProbe) -> list[Group]:
     for result in found.results:
         for name, told in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
             values = [log10(getattr(one, name)) for one in result.information]
-            information.add_row(result.encoder, told, *("0" if v is None else f"{v:.2f}" for v in values))
+            information.add_row(result.encoder, told, *("none" if v is None else f"{v:.2f}" for v in values))
     kappa = Table(title="condition number, log₁₀ κ", title_justify="left")
     kappa.add_column("encoder", overflow="fold")
     _right(kappa, *CANDIDATES, "difference (95%)", "lower", "choice")
@@ -117,4 +117,4 @@ def fisher_tables(found: FisherProbe) -> list[Group]:
             result.encoder, *(f"{of.log_kappa[name]:.3f}" for name in CANDIDATES), difference, of.lower, of.choice
         )
     pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in found.results]
-    return [_with_notes(information, [*pairs, "0: exactly none, by the closed form"]), _with_notes(kappa, found.notes)]
+    return [_with_notes(information, [*pairs, "none: exactly 0, by the closed form"]), _with_notes(kappa, found.notes)]

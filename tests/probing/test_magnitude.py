@@ -218,20 +218,22 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
 @pytest.mark.parametrize(
     ("factor", "told"),
     [
-        (9.0, "clearly longer (a large effect): a similarity in which"),
-        (0.1, "leave document length out"),
-        (1.0, "adds"),
+        (9.0, "clearly longer (a large effect), so qnorm or dot can use document length; qnorm gains "),
+        (0.1, "clearly shorter (a large effect), so document length misleads a ranking; qnorm loses "),
+        (1.0, "neither clearly longer nor clearly shorter, so document length says nothing about relevance; qnorm "),
     ],
 )
 def test_the_conclusion_says_what_to_do(large, monkeypatch, factor, told):
     data = task(large)
-    relevant = {document for grades in data.data.qrels.values() for document, grade in grades.items() if grade}
-    vectors = {text: hashed(3).vectors[text] for text in (*data.data.queries, *data.data.documents)}
-    for identifier, text in zip(data.data.document_ids, data.data.documents, strict=True):
-        vectors[text] = np.array(vectors[text]) * (factor if identifier in relevant else 1.0)
+    vectors = {text: np.array(hashed(3).vectors[text]) for text in (*data.data.queries, *data.data.documents)}
+    for i, query in enumerate(data.data.queries):
+        for relevant in (f"document {i}", f"document {i + 40}"):  # half towards its query, and of the length it had
+            turned = vectors[relevant] + vectors[query]
+            vectors[relevant] = factor * turned * np.linalg.norm(vectors[relevant]) / np.linalg.norm(turned)
     monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(vectors))
     probe = probe_magnitude(["static:8"], [f"beir:{large}"])
     assert told in probe.conclusion
+    assert f" {abs(probe.results[0].gain.percent):.1f}% ndcg@10 against cosine." in probe.conclusion
     assert probe.conclusion.endswith(".")
     assert json.loads(json.dumps(probe.to_json(), allow_nan=False))["conclusion"] == probe.conclusion
 
