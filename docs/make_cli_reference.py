@@ -28,6 +28,8 @@ REGISTRIES = {
     "Training data": "retrokit.data.pairs:registry",
     "Augmentations": "retrokit.augmentation:registry",
     "Tasks": "retrokit.evaluation:registry",
+    "Contrasting pairs": "retrokit.probing.sources:contrasts",
+    "Corpora": "retrokit.probing.sources:corpora",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}
 

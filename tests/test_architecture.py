@@ -205,6 +205,9 @@ def test_importing_is_light(module):
         (["--version"], retrokit.__version__),
         (["eval", "--help"], "qnorm"),
         (["finetune", "--help"], "sfs"),
+        (["probe", "contrast", "--help"], "a=TEXT"),
+        (["probe", "geometry", "--help"], "sample=10000"),
+        (["probe", "near-miss", "--help"], "split=train"),
         ([], "finetune"),
     ],
 )

@@ -22,7 +22,8 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.symmetric import DistinctTexts
 from retrokit.notices import notice
-from retrokit.registry import Entry, Param, Registry, parse_all
+from retrokit.probing.sources import contrasts
+from retrokit.registry import parse_all
 
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 
@@ -38,7 +39,7 @@ class ContrastPairs:
     second: list[str]
 
 
-def pairs(path: str, a: str, b: str) -> ContrastPairs:
+def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
     """Read the two fields of every line.
 
     Raises:
@@ -60,25 +61,6 @@ def pairs(path: str, a: str, b: str) -> ContrastPairs:
         + (f"; {same:,} pairs of one and the same text, left out" if same else "")
     )
     return ContrastPairs(short_name(path), a, b, *(list(side) for side in zip(*differing, strict=True)))
-
-
-registry = Registry(
-    "contrast",
-    "retrokit.contrasts",
-    [
-        Entry(
-            "pairs",
-            "texts two by two that differ in one attribute: JSONL with a field for each of the two",
-            "retrokit.probing.contrast:pairs",
-            (
-                Param("path", str, required=True, summary="JSONL"),
-                Param("a", str, required=True, summary="field of the first text, e.g. toxic"),
-                Param("b", str, required=True, summary="field of the second text, e.g. neutral"),
-            ),
-            positional="path",
-        )
-    ],
-)
 
 
 @dataclass(frozen=True)
@@ -163,8 +145,8 @@ def probe_contrast(
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file.
     """
-    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (registry, on)])
-    data: ContrastPairs = registry.create(on)
+    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (contrasts, on)])
+    data: ContrastPairs = contrasts.create(on)
     found = ContrastProbe(data.name, data.a, data.b, len(data.first), size, [], [])
     for spec in encoder_specs:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)

@@ -23,16 +23,15 @@ from retrokit.data.labelled import short_name
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice, progress
-from retrokit.registry import Entry, Param, Registry, parse_all
+from retrokit.probing.sources import SEED, corpora
+from retrokit.registry import parse_all
 from retrokit.search import top_k
 
-SEED = 42
 NEIGHBOURS = 10
-SAMPLE = 10_000
 WHOLE = 0
 
 
-def texts_of_jsonl(path: str, sample: int | None) -> tuple[str, list[str]]:
+def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
     """The ``text`` of every line, after its ``title`` where it has one.
 
     Raises:
@@ -45,7 +44,7 @@ def texts_of_jsonl(path: str, sample: int | None) -> tuple[str, list[str]]:
     return _sampled(short_name(path), texts, sample)
 
 
-def texts_of_beir(path: str, sample: int | None) -> tuple[str, list[str]]:
+def texts_of_beir(path: str, sample: int) -> tuple[str, list[str]]:
     """The documents of a BEIR folder.
 
     Raises:
@@ -56,38 +55,13 @@ def texts_of_beir(path: str, sample: int | None) -> tuple[str, list[str]]:
     return _sampled(short_name(path), [document.full_text for document in read_corpus(corpus_file(path))], sample)
 
 
-def _sampled(name: str, texts: list[str], sample: int | None) -> tuple[str, list[str]]:
+def _sampled(name: str, texts: list[str], sample: int) -> tuple[str, list[str]]:
     kept = [text for text in dict.fromkeys(texts) if text]
     left_out = len(texts) - len(kept)
-    rows = np.random.default_rng(SEED).permutation(len(kept))[: sample or SAMPLE]
+    rows = np.random.default_rng(SEED).permutation(len(kept))[:sample]
     line = f"{name}: {len(rows):,} of {len(kept):,} different texts"
     notice(line + (f"; {left_out:,} empty or repeated ones left out" if left_out else ""))
     return name, [kept[i] for i in sorted(rows.tolist())]
-
-
-_SAMPLED = Param("sample", int, minimum=2, summary=f"so many of the texts, at random, seed {SEED}; default: {SAMPLE}")
-
-registry = Registry(
-    "corpus",
-    "retrokit.corpora",
-    [
-        Entry(
-            "corpus",
-            "texts: JSONL with a field text, and optionally title, a line",
-            "retrokit.probing.geometry:texts_of_jsonl",
-            (Param("path", str, required=True, summary="JSONL, .gz too; - is standard input"), _SAMPLED),
-            positional="path",
-        ),
-        Entry(
-            "beir",
-            "the documents of a BEIR folder",
-            "retrokit.probing.geometry:texts_of_beir",
-            (Param("path", str, required=True, summary="the folder"), _SAMPLED),
-            positional="path",
-        ),
-    ],
-    fallback="corpus",
-)
 
 
 @dataclass(frozen=True)
@@ -173,8 +147,8 @@ def probe_geometry(
     """
     if neighbours < 1:
         raise UsageError(f"neighbours must be at least 1, not {neighbours}")
-    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (registry, on)])[-2:]
-    name, texts = registry.create(on)
+    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (corpora, on)])[-2:]
+    name, texts = corpora.create(on)
     if len(texts) <= neighbours:
         where = named(str(source.params["path"]))
         raise DataError(where, f"{len(texts)} different texts, but {neighbours} neighbours of each; expected more")

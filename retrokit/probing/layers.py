@@ -14,7 +14,6 @@ from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.layers import layer_changes, layers, starting_encoder
-from retrokit.notices import progress
 from retrokit.probing.quality import quality, read_task, scored_with
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
@@ -64,14 +63,18 @@ class LayerProbe:
     def _in_words(self, encoder: str) -> str:
         rows = self.of(encoder)
         last, best = rows[-1], max(reversed(rows), key=lambda row: row.value)
-        if best.value > last.value:
-            words = f"{encoder} is best after layer {best.layer} of {last.layer}, not after the last"
+        first_value, last_value, best_value = (f"{row.value:.4f}" for row in (rows[0], last, best))
+        if len({row.value for row in rows}) == 1:
+            words = f"{encoder} does alike after every layer ({self.metric} {last_value}): the task tells none apart"
+        elif best is last:
+            words = (
+                f"{encoder} is best after its last layer ({self.metric} {best_value}; embedding layer {first_value})"
+            )
         else:
-            words = f"{encoder} is best after its last layer ({last.layer})"
-        words += f" ({self.metric} {best.value:.4f}, embedding layer {rows[0].value:.4f})"
+            words = f"{encoder} is best after layer {best.layer} ({self.metric} {best_value}; last layer {last_value})"
         lacking = [row.layer for row in rows if row.value < (1 - _AS_GOOD) * last.value]
         enough = max(lacking, default=-1) + 1
-        if enough < last.layer:
+        if 0 < enough < last.layer:
             words += f", and within {_AS_GOOD:.0%} of its last layer, or above it, from layer {enough} on"
         moved = [row for row in rows if row.moved is not None]
         if moved:
@@ -114,11 +117,9 @@ def probe_layers(
         views = layers(encoder)
         begun_from, moved = _moved(encoder, start, len(views))
         used = scored_with(task, encoder, similarity)
-        with progress("measuring layers", len(views), "layers") as advance:
-            for k, view in enumerate(views):
-                value = quality(task, view, used, chosen, precision).value
-                found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
-                advance(1)
+        for k, view in enumerate(views):
+            value = quality(task, view, used, chosen, precision).value
+            found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
     return found
 
 

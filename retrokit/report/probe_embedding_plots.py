@@ -285,5 +285,5 @@ def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]
     for i, label in enumerate(frequent.tolist()):
         chosen = labels == label
         color, marker = COLORS[i % len(COLORS)], MARKERS[i // len(COLORS)]
-        name = _short(classes[label], 22)
+        name = classes[label] if len(classes[label]) <= 26 else f"{classes[label][:25]}…"
         axes.scatter(x[chosen], y[chosen], s=size, c=color, marker=marker, linewidths=0, label=name)

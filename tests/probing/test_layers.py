@@ -76,13 +76,12 @@ def scores(*values: float) -> LayerProbe:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ((0.5, 0.6, 0.9), "e is best after its last layer (2) (m 0.9000, embedding layer 0.5000)."),
-        (
-            (0.5, 0.95, 0.9),
-            "best after layer 1 of 2, not after the last (m 0.9500, embedding layer 0.5000), and within 1%",
-        ),
+        ((0.5, 0.6, 0.9), "e is best after its last layer (m 0.9000; embedding layer 0.5000)."),
+        ((0.5, 0.95, 0.9), "e is best after layer 1 (m 0.9500; last layer 0.9000), and within 1%"),
         ((0.5, 0.895, 0.9), "and within 1% of its last layer, or above it, from layer 1 on"),
-        ((0.9, 0.5, 0.9), "e is best after its last layer (2) (m 0.9000, embedding layer 0.9000)."),
+        ((0.95, 0.5, 0.9), "e is best after layer 0 (m 0.9500; last layer 0.9000)."),
+        ((0.9, 0.5, 0.9), "e is best after its last layer (m 0.9000; embedding layer 0.9000)."),
+        ((0.9, 0.9, 0.9), "e does alike after every layer (m 0.9000): the task tells none apart."),
     ],
 )
 def test_what_the_conclusion_says(values: tuple[float, ...], says: str) -> None:
