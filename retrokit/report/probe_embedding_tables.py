@@ -8,12 +8,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from retrokit.probing.contrast import ContrastProbe
+from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
 from retrokit.probing.geometry import WHOLE, GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
+
+ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
@@ -69,17 +71,37 @@ def _by_encoder(found: FragmentProbe) -> Callable[[tuple[str, int]], tuple[int, 
 
 
 def contrast_tables(found: ContrastProbe) -> list[Group]:
-    """A row per fragment."""
+    """A row per fragment; of many fragments, those that stand out."""
     columns = ["fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
     table = _table(f"{found.a} against {found.b}: {found.data}", ["encoder"], columns)
-    for row in found.fragments:
-        cells = [f"{row.mean_cosine:.4f}", f"{row.deviation:.4g}", f"{row.largest_deviation:.4g}", str(row.outliers)]
-        table.add_row(row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells, f"{row.shift:.3f}")
+    hidden = 0
+    for encoder in dict.fromkeys(row.encoder for row in found.fragments):
+        own = [row for row in found.fragments if row.encoder == encoder]
+        shown = own if len(own) <= ALL_FRAGMENTS else _outstanding(own)
+        hidden += len(own) - len(shown)
+        for row in shown:
+            cells = [
+                f"{row.mean_cosine:.4f}",
+                f"{row.deviation:.4f}",
+                f"{row.largest_deviation:.4f}",
+                f"{row.outliers}",
+            ]
+            table.add_row(row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells, f"{row.shift:.3f}")
     note = (
         f"{found.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
         "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
     )
-    return [_noted(table, note)]
+    rest = f"; {hidden} more fragments are in the CSV and the JSON" if hidden else ""
+    return [_noted(table, note + rest)]
+
+
+def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
+    """The rows of lowest and highest cosine, of largest deviation and of largest shift, in order of fragments."""
+    by_cosine = sorted(rows, key=lambda row: row.mean_cosine)
+    by_deviation = sorted(rows, key=lambda row: -row.largest_deviation)
+    by_shift = sorted(rows, key=lambda row: -row.shift)
+    chosen = {row.fragment for row in (*by_cosine[:3], *by_cosine[-2:], *by_deviation[:3], *by_shift[:3])}
+    return [row for row in rows if row.fragment in chosen]
 
 
 def near_miss_tables(found: NearMissProbe) -> list[Group]:
