@@ -28,6 +28,7 @@ from retrokit.registry import Spec, parse_all
 from retrokit.similarities.base import Similarity
 
 SEED = 42
+BLIND = 0.5  # the AUC of a coin
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
 
@@ -134,7 +135,10 @@ class NearMissProbe:
         overall = [row for row in self.families if row.family == ALL]
         if len(overall) > 1 and overall[0].auc is not None:
             best = max(overall, key=lambda row: row.auc or 0.0)
-            parts.append(f"of {len(overall)} encoders, {best.encoder} tells them apart best (AUC {best.auc:.3f})")
+            if (best.auc or 0.0) > BLIND:
+                parts.append(f"of {len(overall)} encoders, {best.encoder} tells them apart best (AUC {best.auc:.3f})")
+            else:
+                parts.append(f"none of the {len(overall)} encoders tells them from positives (best AUC {best.auc:.3f})")
         return "; ".join(parts) + "."
 
 

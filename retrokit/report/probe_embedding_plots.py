@@ -27,7 +27,7 @@ MARKERS = ("o", "^", "s")
 LINES = ("-", "--", "-.", ":")
 WIDTH = 6.4  # inches, 800 pixels
 SHOWN_LABELS = len(COLORS) * len(MARKERS)
-BINS = 60
+BINS = 40
 SIDE_BY_SIDE = 3  # encoders that fit beside each other
 
 

@@ -130,6 +130,8 @@ def test_several_encoders_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path
         ("given:sees", 1.0, 0.0),
     ]
     assert "of 2 encoders, given:sees tells them apart best (AUC 1.000)" in found.conclusion
+    same = probe_near_misses([specs[0], specs[0]], f"pairs:{file}")
+    assert "none of the 2 encoders tells them from positives (best AUC 0.000)" in same.conclusion
 
 
 def test_bad_input(encoder: str, tmp_path: Path, with_paraphrases: Path) -> None:
