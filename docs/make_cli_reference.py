@@ -30,6 +30,9 @@ REGISTRIES = {
     "Tasks": "retrokit.evaluation:registry",
     "Contrasting pairs": "retrokit.probing.sources:contrasts",
     "Corpora": "retrokit.probing.sources:corpora",
+    "Splitters": "retrokit.augmentation.splitters:registry",
+    "Parts of a mixture": "retrokit.augmentation.mixing:registry",
+    "Rerankers": "retrokit.reranking:registry",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_lowercase
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -28,13 +29,14 @@ def sentences(count: int, seed: int = 0) -> list[str]:
 
 def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float = 0.1) -> Path:
     """A BERT checkpoint with a word-piece tokenizer."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    # written out, for a trained vocabulary is numbered differently by every process
+    pieces = [*special, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase), *WORDS]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(
-        sentences(300, seed=99), trainers.WordPieceTrainer(special_tokens=special, vocab_size=200)
-    )
+    tokenizer.add_special_tokens(special)
     cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", cls), ("[SEP]", sep)]

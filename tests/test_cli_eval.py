@@ -90,7 +90,7 @@ def test_json_is_all_there_is_on_standard_output(
     code, out, err = retrokit_eval(*words)
     assert code == 0
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert set(found) == {"results", "comparisons"}
+    assert set(found) == {"results", "seeds", "comparisons", "over_tasks", "cross"}
     assert [result["similarity"] for result in found["results"]] == ["cosine", "dot"]
     for result in found["results"]:
         assert set(result["metrics"]) == set(DEFAULT_METRICS)
@@ -258,6 +258,9 @@ def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path) -> No
     code, out, err = retrokit_eval(tiny_bert)
     assert (code, out) == (2, "")
     assert "--on" in err
+    code, out, err = retrokit_eval("--on", "beir:x")
+    assert (code, out) == (2, "")
+    assert err.startswith("retrokit: give encoders and --on TASK; or --results FOLDER alone")
 
 
 def test_a_missing_optional_package(
@@ -297,3 +300,117 @@ def test_a_reader_that_leaves_early_sees_no_traceback(tiny_bert: Path, folder: P
     _, err = process.communicate(timeout=120)
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
     assert process.returncode == 0
+
+
+# --- formats, results folders, cross-evaluation, pictures
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("csv", "task,encoder,"), ("markdown", "**beir:"), ("latex", "% needs"), ("json", "{"), ("table", "beir:")],
+)
+def test_formats(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict, name: str, start: str) -> None:
+    words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32", "--metrics", "mrr@10")
+    code, out, err = retrokit_eval(*words, "--format", name)
+    assert code == 0
+    assert out.startswith(start)
+    assert f"{expected['cosine']['mrr@10']:.4f}"[:-1] in out
+    assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
+
+
+def test_formats_that_do_not_go_together(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    words = (tiny_bert, "--on", f"beir:{folder}")
+    code, out, err = retrokit_eval(*words, "--format", "cvs")
+    assert (code, out) == (2, "")
+    assert err == "retrokit: unknown format 'cvs' (did you mean csv?); known: table, json, csv, markdown, latex\n"
+    code, out, err = retrokit_eval(*words, "--json", "--format", "csv")
+    assert (code, out, err) == (2, "", "retrokit: --json is --format json, not csv: give one\n")
+    code, out, err = retrokit_eval(*words, "--format", "csv", "--per-query")
+    assert (code, out, err) == (2, "", "retrokit: --per-query adds to --json: give both\n")
+    assert retrokit_eval(*words, "--json", "--format", "json", "--per-query")[0] == 0
+
+
+def test_results_are_kept_and_shown_again(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "results"
+    words = ("--on", f"beir:{folder}", "--sim", "cosine", "--sim", "dot", "--json", "--per-query", "--results", kept)
+    code, out, err = retrokit_eval(tiny_bert, *words)
+    assert code == 0
+    assert err.splitlines()[-1] == f"{kept}: 0 results used again, 2 computed"
+    again = retrokit_eval(tiny_bert, *words)
+    assert again[:2] == (0, out)
+    assert again[2].splitlines()[-1] == f"{kept}: 2 results used again, 0 computed"
+    monkeypatch.setattr(encoders.registry, "create", None)  # no encoder can be made
+    assert retrokit_eval("--results", kept, "--json", "--per-query")[:2] == (0, out)
+    code, out, err = retrokit_eval("--results", kept, "--metrics", "mrr@10", "--fail-under", "ndcg@10=2")
+    assert code == 1
+    assert out.count("mrr@10") >= 1
+    assert err.count("is under 2") == 2
+    code, out, err = retrokit_eval("--results", kept, "--fail-under", "spearman=0")
+    assert (code, out) == (2, "")
+    assert "holds no spearman" in err
+
+
+def test_nothing_is_computed_without_encoders(retrokit_eval: Command, tmp_path: Path) -> None:
+    options = ("--dims", "4", "--precision", "fp32", "--save-run", "x")
+    code, out, err = retrokit_eval("--results", tmp_path, *options)
+    assert (code, out) == (2, "")
+    assert err == "retrokit: --precision, --dims, --save-run: nothing is computed without encoders\n"
+    code, out, err = retrokit_eval("--results", tmp_path / "nowhere")
+    assert (code, out) == (2, "")
+    assert "nowhere: is no folder of results; eval ENCODER --on TASK --results writes one" in err
+
+
+def test_showing_results_loads_no_model_library(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path
+) -> None:
+    retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--results", tmp_path / "results")
+    code = (
+        "import sys; from retrokit import cli; sys.argv = ['retrokit', *sys.argv[1:]]; end = cli.run(); "
+        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'matplotlib') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "eval", "--results", str(tmp_path / "results")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "ndcg@10" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def finished_run(folder: Path, source: Path, similarity: str, seed: int) -> Path:
+    """A run whose weights are those of ``source``."""
+    SentenceTransformer(str(source), device="cpu").save(str(folder))
+    identity = {"encoder": "minilm", "sim": similarity, "seed": seed, "encoder_fingerprint": "x"}
+    described = {"status": "finished", "similarity": similarity, "identity": identity}
+    (folder / "retrokit.json").write_text(json.dumps(described))
+    return folder
+
+
+def test_cross_evaluation_of_runs_with_seeds(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, expected: dict
+) -> None:
+    runs = [
+        finished_run(tmp_path / f"{similarity}-{seed}", tiny_bert, similarity, seed)
+        for similarity, seed in (("cosine", 0), ("cosine", 1), ("dot", 0), ("learn", 0))
+    ]
+    words = (*runs, "--on", f"beir:{folder}", "--precision", "fp32", "--cross")
+    code, out, _ = retrokit_eval(*words, "--json", "--plot", tmp_path / "plots")
+    assert code == 0
+    (cross,) = json.loads(out)["cross"]
+    assert cross["similarities"] == ["cosine", "dot", "learn"]
+    assert [(row["encoder"], row["trained_with"]) for row in cross["encoders"]] == [
+        (f"{tmp_path}/cosine-* (2 seeds)", "cosine"),
+        (str(runs[2]), "dot"),
+        (str(runs[3]), "learn"),
+    ]
+    values = [pytest.approx(expected[name]["ndcg@10"], abs=1e-6) for name in ("cosine", "dot")]
+    for row in cross["encoders"]:
+        assert row["values"][:2] == values
+    # what learn has learned lies in its own run
+    assert [row["values"][2] is None for row in cross["encoders"]] == [True, True, False]
+    assert [row["deviations"][0] for row in cross["encoders"]] == [0.0, None, None]
+    drawn = {path.suffix for path in (tmp_path / "plots").glob("*-cross.*")}
+    assert drawn == {".png", ".svg"}
+    code, out, _ = retrokit_eval(*words)
+    assert code == 0
+    assert out.count(" < ") == 3 + 1  # and in the caption

@@ -236,7 +236,8 @@ def read_candidates(corpus: str) -> list[str]:
     Raises:
         DataError: no such corpus, or a wrong line.
     """
-    path = corpus_file(corpus) if os.path.isdir(corpus) else corpus
+    path = str(dict(training_data.registry.parse(corpus).params).get("path", corpus))
+    path = str(corpus_file(path)) if os.path.isdir(path) else path
     return [document.full_text for document in read_corpus(path)]
 
 

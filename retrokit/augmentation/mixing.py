@@ -20,9 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, writing
@@ -31,6 +29,9 @@ from retrokit.data.pairs import Kind, read_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Entry, Param, Registry
+
+if TYPE_CHECKING:
+    import numpy as np
 
 KINDS: dict[Kind, str] = {"pairs": "pairs", "scored": "scored pairs", "texts": "texts"}
 
@@ -69,6 +70,8 @@ class Part:
 
         Whole copies of all rows, then a random sample without replacement. A smaller sample is part of a larger one.
         """
+        import numpy as np
+
         copies, rest = divmod(self.size(rows), rows)
         order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(position,))).permutation(rows)
         return np.concatenate([np.tile(np.arange(rows), copies), order[:rest]])
@@ -277,6 +280,8 @@ def _check_kinds(indexed: Sequence[_Indexed]) -> None:
 
 
 def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray], seed: int, field: str | None) -> None:
+    import numpy as np
+
     first_of = np.cumsum([0, *map(len, indexed)])  # rows are numbered through all parts
     order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
     np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)

@@ -141,10 +141,11 @@ def usable_part(source: Source, augmentation: Augmentation) -> Source:
             counts.dropped[problem] += 1
     counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
     counts.pairs = counts.used
-    notice(f"{source.name}: {summary(counts)} in every epoch")
+    notice(f"{source.name}, in every epoch: {summary(counts)}")
     assert isinstance(source.records, RecordStore)
-    left_out = {"records": len(kept), "texts_without_pair": counts.dropped.total()}
-    return replace(source, records=source.records.chosen(kept), counts={**source.counts, **left_out})
+    used = dict.fromkeys(("records", "anchors", "documents"), len(kept))
+    found = {**source.counts, **used, "texts_without_pair": counts.dropped.total()}
+    return replace(source, records=source.records.chosen(kept), counts=found)
 
 
 class Masking:

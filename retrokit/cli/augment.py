@@ -11,6 +11,7 @@ from retrokit.cli.common import (
     MIXTURE,
     RERANKERS,
     SIMILARITIES,
+    SPLITTERS,
     DeviceOption,
     app,
     readers_may_leave,
@@ -39,7 +40,7 @@ PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")
 EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
 
 
-@augment.command()
+@augment.command(cls=with_names(SPLITTERS))
 def crops(
     path: InputArgument,
     output: OutputOption = "-",
@@ -67,7 +68,7 @@ def crops(
         notice(summary(counts))
 
 
-@augment.command()
+@augment.command(cls=with_names(SPLITTERS))
 def dropout(
     path: InputArgument,
     output: OutputOption = "-",
@@ -97,7 +98,9 @@ def dropout(
 
 @augment.command(cls=with_names(ENCODERS))
 def mask(
-    path: InputArgument,
+    path: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Pairs or texts as JSON lines, .gz too; - is standard input.")
+    ],
     encoder: Annotated[str, typer.Option(help="Encoder whose tokens are masked.")],
     output: OutputOption = "-",
     fraction: Annotated[float, typer.Option(help="Share of the tokens that the mask token replaces.")] = 0.15,
@@ -124,13 +127,19 @@ def mask(
 
 @augment.command()
 def negatives(
-    path: InputArgument,
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="Texts as JSON lines, or pairs with --positive paraphrase; .gz too; - is standard input.",
+        ),
+    ],
     output: OutputOption = "-",
     families: Annotated[
         str, typer.Option(help="Which kinds of near-misses, with commas between.")
     ] = "negation,binding,spatial",
     positive: Annotated[
-        str, typer.Option(help="anchor: the sentence itself (COMP); paraphrase: the positive of a pair is kept.")
+        str, typer.Option(help="anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.")
     ] = "anchor",
     per_family: Annotated[
         int | None, typer.Option(help="How many of each family; reading stops when all are there. Default: all.")
@@ -171,7 +180,9 @@ def mine(
     sim: Annotated[str | None, typer.Option(help="Similarity that ranks; default: the encoder's own.")] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(help="Candidates: a JSONL corpus or a BEIR folder; default: the data's positives and negatives."),
+        typer.Option(
+            help="Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
+        ),
     ] = None,
     judge: Annotated[str | None, typer.Option(help="Reranker whose scores the margins then apply to.")] = None,
     count: Annotated[int, typer.Option("--negatives", help="Negatives of a pair.")] = 7,

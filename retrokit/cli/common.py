@@ -45,6 +45,7 @@ SIMILARITIES = "retrokit.similarities:registry"
 TASKS = "retrokit.evaluation:registry"
 AUGMENTATIONS = "retrokit.augmentation:registry"
 RERANKERS = "retrokit.reranking:registry"
+SPLITTERS = "retrokit.augmentation.splitters:registry"
 MIXTURE = "retrokit.augmentation.mixing:registry"
 DATA = "retrokit.data.pairs:registry"
 

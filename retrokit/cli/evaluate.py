@@ -12,17 +12,24 @@ from retrokit.errors import UsageError
 
 @app.command("eval", cls=with_names(ENCODERS, SIMILARITIES, TASKS))
 def evaluate(
-    encoders: Annotated[list[str], typer.Argument(help="Encoders to evaluate; the first is the one compared with.")],
+    encoders: Annotated[
+        list[str] | None, typer.Argument(help="Encoders to evaluate; the first is the one compared with.")
+    ] = None,
     on: Annotated[
-        list[str], typer.Option("--on", help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
-    ],
+        list[str] | None,
+        typer.Option("--on", help="Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable."),
+    ] = None,
     sim: Annotated[
         list[str] | None,
         typer.Option(help="Similarity to score with; default: the encoder's own. Repeatable."),
     ] = None,
+    cross: Annotated[
+        bool,
+        typer.Option("--cross", help="Score every run with every run's similarity: training against evaluation."),
+    ] = False,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: all at the usual cutoffs."),
+        typer.Option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones."),
     ] = None,
     dims: Annotated[
         int | None, typer.Option(help="Use the first N dimensions only: for sfs, N / size fragments.")
@@ -31,10 +38,25 @@ def evaluate(
         str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
     ] = "auto",
     device: DeviceOption = None,
-    save_run: Annotated[
-        str | None, typer.Option(help="Write the ranking as a TREC run; a folder if there are several results.")
+    results: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep results in this folder, and use them again while nothing has changed. "
+            "Without encoders: show what is there."
+        ),
     ] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="With --json: add the scores of every query.")] = False,
+    format: Annotated[str | None, typer.Option(help="table (default), json, csv, markdown or latex.")] = None,
+    as_json: JsonOption = False,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.")
+    ] = None,
+    save_run: Annotated[
+        str | None,
+        typer.Option(help="Write the ranking of retrieval as a TREC run; a folder if there are several results."),
+    ] = None,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="With --json: add the values of every query, text or pair.")
+    ] = False,
     fail_under: Annotated[
         list[str] | None, typer.Option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
     ] = None,
@@ -42,29 +64,66 @@ def evaluate(
         bool,
         typer.Option("--fail-if-worse", help="Exit 1 if a result is significantly worse than the first (p < 0.05)."),
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
-    """Evaluate encoders: exact search, trec_eval's metrics, paired significance tests.
+    """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
     """
-    from retrokit.evaluation import comparison
+    if as_json and format not in (None, "json"):
+        raise UsageError(f"--json is --format json, not {format}: give one")
+    format = "json" if as_json else format or "table"
+    from retrokit.report.evaluation import form
 
-    if per_query and not as_json:
+    printed = form(format)
+    if per_query and format != "json":
         raise UsageError("--per-query adds to --json: give both")
-    wanted = [name.strip() for name in metrics.split(",")] if metrics else []
-    gates = [comparison.parse_gate(text) for text in fail_under or []]
-    also = [metric for metric, _ in gates]
-    found = comparison.evaluate(encoders, on, sim or (), wanted, also, precision, dims, device)
-    from retrokit.report import tables
+    _check_together(encoders, on, results, _needing_encoders(precision, dims, device, save_run))
+    from retrokit.evaluation import comparison, gates
 
+    wanted = [name.strip() for name in metrics.split(",")] if metrics else []
+    least = [gates.parse_gate(text) for text in fail_under or []]
+    also = [metric for metric, _ in least]
+    if not encoders:
+        found = comparison.evaluated_before(str(results), on or (), sim or (), wanted, also, cross)
+    else:
+        found = comparison.evaluate(
+            encoders,
+            on or (),
+            sim or (),
+            wanted,
+            also,
+            precision,
+            dims,
+            device,
+            cross=cross,
+            results_folder=results,
+            keep_runs=save_run is not None,
+        )
     if save_run is not None:
         from retrokit.evaluation.retrieval import save_runs
 
         save_runs(found.results, save_run)
-    if as_json:
-        results = [result.to_json(per_query) for result in found.results]
-        show(tables.to_json({"results": results, "comparisons": [c.to_json() for c in found.comparisons]}))
-    else:
-        show(*tables.evaluation_tables(found, wanted))
-    comparison.check_gates(found, gates, fail_if_worse)
+    if plot is not None:
+        from retrokit.report.evaluation_plots import evaluation_plots
+
+        evaluation_plots(found, plot)
+    show(*printed(found, per_query))
+    gates.check_gates(found, least, fail_if_worse)
+
+
+def _needing_encoders(precision: str, dims: int | None, device: str | None, save_run: str | None) -> list[str]:
+    """Those of the options given that mean nothing where nothing is computed."""
+    given = {"--precision": precision != "auto", "--dims": dims, "--device": device, "--save-run": save_run}
+    return [option for option, value in given.items() if value not in (None, False)]
+
+
+def _check_together(
+    encoders: list[str] | None, on: list[str] | None, results: str | None, needing_encoders: list[str]
+) -> None:
+    """Raise :class:`UsageError` for encoders without a task, or for what needs encoders where there are none."""
+    if encoders and not on:
+        raise UsageError("give a task: --on TASK, as in --on beir:data/scifact")
+    if not encoders and results is None:
+        raise UsageError("give encoders and --on TASK; or --results FOLDER alone, to show what was evaluated before")
+    if not encoders and needing_encoders:
+        raise UsageError(f"{', '.join(needing_encoders)}: nothing is computed without encoders")

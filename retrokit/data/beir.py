@@ -1,4 +1,5 @@
-"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, or each ``.gz``.
+"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, or each ``.gz``;
+and BEIR's published sets by name, downloaded once through the ``beir`` package.
 
 Thakur et al., "BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models", 2021.
 """
@@ -7,17 +8,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.files import digest, writing
-from retrokit.data.jsonl import fields_of, write_jsonl
+from retrokit.data.jsonl import fields_of, read_jsonl, str_id, write_jsonl
 from retrokit.data.trec import read_judgements
-from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError, disk_errors
+from retrokit.notices import notice
 
+PUBLISHED = (
+    *("arguana", "climate-fever", "cqadupstack", "dbpedia-entity", "fever", "fiqa", "germanquad", "hotpotqa"),
+    *("mrtydi", "msmarco", "msmarco-v2", "nfcorpus", "nq", "nq-train", "quora", "scidocs", "scifact"),
+    *("trec-covid", "trec-covid-beir", "trec-covid-v2", "vihealthqa", "webis-touche2020"),
+)
+"""The sets that BEIR publishes for download; cqadupstack's parts are named as ``cqadupstack/android``."""
+_ADDRESS = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 _LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
 
 
@@ -54,12 +66,15 @@ class _Layout:
 def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
     """Read the corpus of a BEIR folder and the queries that ``split`` judges.
 
-    Judgements may also be in TREC's four columns, and their header may be missing.
+    Judgements may also be in TREC's four columns, and their header may be missing. ``folder`` may also be the name of
+    one of BEIR's sets (:func:`located`).
 
     Raises:
+        MissingExtra, ServiceError: as for :func:`located`.
         DataError: no folder, no BEIR folder, no such split (the message lists those that are there), or a line of any
             of the three files that is wrong: also one that judges a query or a document that is not there.
     """
+    folder = located(folder)
     files = _layout(folder, split)
     document_ids, documents = [], []
     for document in read_corpus(files.corpus):
@@ -94,14 +109,80 @@ def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
     )
 
 
+def read_answers(folder: str | Path) -> dict[str, list[str]]:
+    """The right answers to each query of ``queries.jsonl``, each as good as the others: its field ``answers`` (a list)
+    or ``answer`` (one), in the object itself or in its ``metadata``. Queries that have none are left out.
+
+    Raises:
+        DataError: no such file, or answers that are no strings.
+    """
+    path = queries_file(folder)
+    found = {}
+    for line, row in read_jsonl(path):
+        metadata = row.get("metadata")
+        fields = {**(metadata if isinstance(metadata, dict) else {}), **row}
+        given = fields.get("answers", fields.get("answer"))
+        answers = [given] if isinstance(given, str) else [] if given is None else given
+        if not isinstance(answers, list) or not all(isinstance(part, str) for part in answers):
+            raise DataError(path, "the answers should be a string or a list of strings", line)
+        if answers:
+            found[str_id(row, path, line)] = answers
+    return found
+
+
 def digest_beir(folder: str | Path, split: str) -> str:
     """``sha256:<hex>`` over the three files that :func:`read_beir` reads; other splits do not change it.
 
     Raises:
         DataError: the folder or one of the files is not there.
     """
+    folder = located(folder)
     files = _layout(folder, split)
     return digest(folder, [path.relative_to(folder).as_posix() for path in (files.corpus, files.queries, files.qrels)])
+
+
+def located(folder: str | Path) -> Path:
+    """The folder itself; where nothing is called so, but one of BEIR's published sets is, that set, downloaded once.
+
+    Downloads are kept in ``beir`` of the folder that the environment variable ``RETROKIT_DATA`` names, else of
+    ``~/.cache/retrokit``.
+
+    Raises:
+        MissingExtra: the set has to be downloaded, and the ``beir`` package is not there.
+        ServiceError: it cannot be downloaded: what to get by other means, and where to put it.
+    """
+    name = str(folder)
+    published = name.partition("/")[0]
+    if os.path.exists(folder) or published not in PUBLISHED:
+        return Path(folder)
+    kept = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
+    if not os.path.isdir(kept / published):
+        _download(published, kept)
+    return kept / name
+
+
+def _download(name: str, folder: Path) -> None:
+    try:
+        import requests
+        from beir import util
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"beir:{name} (no such folder here, and to download BEIR's)", "beir") from error
+    address = f"{_ADDRESS}/{name}.zip"
+    notice(f"beir:{name}: downloading {address} into {folder}")
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
+    try:
+        requests.head(address, timeout=10).raise_for_status()  # the download itself checks neither
+        os.rename(util.download_and_unzip(address, unfinished), folder / name)
+    except (requests.RequestException, OSError, zipfile.BadZipFile) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise ServiceError(
+            f"beir:{name}: there is no folder {name!r} here, and the download failed ({reason}); get {address} by "
+            f"other means and unpack it as {folder / name}, or name the unpacked folder: beir:FOLDER"
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def is_beir(folder: str | Path) -> bool:
@@ -151,9 +232,22 @@ def corpus_file(folder: str | Path) -> Path:
     Raises:
         DataError: there is none.
     """
-    found = _plain_or_packed(Path(folder) / "corpus.jsonl")
+    return _file(folder, "corpus.jsonl")
+
+
+def queries_file(folder: str | Path) -> Path:
+    """The queries of a BEIR folder, which needs no judgements for this.
+
+    Raises:
+        DataError: there are none.
+    """
+    return _file(folder, "queries.jsonl")
+
+
+def _file(folder: str | Path, name: str) -> Path:
+    found = _plain_or_packed(Path(folder) / name)
     if found is None:
-        raise DataError(folder, f"holds no corpus.jsonl; expected {_LAYOUT}")
+        raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
     return found
 
 
@@ -188,8 +282,11 @@ def write_beir(
     documents: Iterable[Document],
     queries: Iterable[tuple[str, str]],
     qrels: Mapping[str, Mapping[str, Mapping[str, int]]],
+    answers: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write a BEIR folder, whole or not at all: ``queries`` are (id, text), ``qrels`` split → query → document → grade.
+
+    ``answers`` of a query, each as good as the others, go beside its text, where :func:`read_answers` finds them.
 
     Raises:
         UsageError: ``folder`` exists already.
@@ -204,10 +301,11 @@ def write_beir(
                 document_ids.add(document.id)
                 yield {"_id": document.id, "title": document.title, "text": document.text}
 
-        def query_rows() -> Iterator[dict[str, str]]:
+        def query_rows() -> Iterator[dict[str, Any]]:
             for query_id, text in queries:
                 query_ids.add(query_id)
-                yield {"_id": query_id, "text": text}
+                beside = {"answers": list(answers[query_id])} if answers and query_id in answers else {}
+                yield {"_id": query_id, "text": text, **beside}
 
         write_jsonl(unfinished / "corpus.jsonl", corpus_rows())
         write_jsonl(unfinished / "queries.jsonl", query_rows())

@@ -120,7 +120,7 @@ def writing(path: str | Path) -> Iterator[TextIO]:
             sys.stdout.flush()
         return
     target = Path(os.path.realpath(path))
-    if os.path.isdir(target):
+    if os.path.isdir(target) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
     temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}.tmp")

@@ -79,6 +79,10 @@ class RecordStore(Sequence[Record], Generic[Record]):
         part._kept = (np.arange(len(self)) if self._kept is None else self._kept)[np.asarray(keep, dtype=np.int64)]
         return part
 
+    def place(self, index: int) -> int:
+        """Which of all appended records, duplicates too, the record at ``index`` is, counted from 0."""
+        return index if self._kept is None else int(self._kept[index])
+
     def __len__(self) -> int:
         return len(self._starts) - 1 if self._kept is None else len(self._kept)
 
@@ -89,8 +93,7 @@ class RecordStore(Sequence[Record], Generic[Record]):
     def __getitem__(self, index: int | slice) -> Record | list[Record]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
-        place = place if self._kept is None else int(self._kept[place])
+        place = self.place(range(len(self))[index])
         self._file.seek(self._starts[place])
         return self._unpack(json.loads(self._file.read(self._starts[place + 1] - self._starts[place])))
 

@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit.encoders.engine import choose_precision, encode
+from retrokit.encoders.engine import choose_precision, encode, encode_tokens
 from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
 
@@ -78,6 +78,24 @@ class Encoder:
         """
         dtype = choose_precision(precision, self.device)
         return encode(self.model, texts, role, self.prompts[role], dtype, self.spec)
+
+    def token_embeddings(self, texts: Sequence[str], role: Role, precision: str = "auto") -> list[np.ndarray]:
+        """The embedding of every token, float32 ``[tokens, d]`` a text, in the order of ``texts``; raw, as the first
+        module yields them (a transformer's last hidden state, a static encoder's rows).
+
+        Padding and special tokens are left out, but not the one for unknown words: it stands for a word. A prompt's
+        tokens count if the encoder pools them. A text may have no token at all.
+
+        Args:
+            texts: any number of texts.
+            role: which prompt and maximum length apply.
+            precision: as for :meth:`embed`.
+
+        Raises:
+            DataError: an embedding is not finite.
+        """
+        dtype = choose_precision(precision, self.device)
+        return encode_tokens(self.model, texts, role, self.prompts[role], dtype, self.spec)
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.

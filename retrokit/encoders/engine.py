@@ -71,29 +71,104 @@ def encode(
     Raises:
         DataError: an embedding is not finite.
     """
+    rest = list(model)[1:]
+    embeddings: np.ndarray | None = None
+    for rows, features in _outputs(model, texts, role, prompt, dtype, max_tokens):
+        for module in rest:
+            features = module(features)
+        output = features["sentence_embedding"]
+        if embeddings is None:
+            embeddings = np.empty((len(texts), output.shape[-1]), dtype=np.float32)
+        embeddings[rows] = output.float().cpu().numpy()
+    if embeddings is None:
+        return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
+    _check_finite(np.isfinite(embeddings).all(axis=1), name)
+    return embeddings
+
+
+@torch.inference_mode()
+def encode_tokens(
+    model: SentenceTransformer,
+    texts: Sequence[str],
+    role: str,
+    prompt: str | None,
+    dtype: torch.dtype,
+    name: str,
+    max_tokens: int | None = None,
+) -> list[np.ndarray]:
+    """Embeddings of the tokens of each text, float32 ``[tokens, d]``, in input order: what the first module yields.
+
+    Padding and special tokens are left out (not the one for unknown words), and a prompt that the pooling leaves out.
+    The arguments are those of :func:`encode`.
+
+    Raises:
+        DataError: an embedding is not finite.
+    """
+    special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long)
+    embeddings: list[np.ndarray] = [np.empty(0)] * len(texts)
+    for rows, features in _outputs(model, texts, role, prompt, dtype, max_tokens):
+        tokens, lengths = _tokens(model, features, special.to(model.device))
+        bounds = np.cumsum(lengths.cpu().numpy())[:-1]
+        for row, part in zip(rows.tolist(), np.split(tokens.float().cpu().numpy(), bounds), strict=True):
+            embeddings[row] = part.copy()  # a view would keep the whole batch in memory
+    _check_finite(np.array([np.isfinite(tokens).all() for tokens in embeddings], dtype=bool), name)
+    return embeddings
+
+
+def _check_finite(finite: np.ndarray, name: str) -> None:
+    bad = np.flatnonzero(~finite)
+    if len(bad):
+        raise DataError(name, f"{len(bad)} of {len(finite)} embeddings are not finite, the first of text {bad[0] + 1}")
+
+
+def _outputs(
+    model: SentenceTransformer,
+    texts: Sequence[str],
+    role: str,
+    prompt: str | None,
+    dtype: torch.dtype,
+    max_tokens: int | None,
+) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+    """What the first module makes of each batch, in float32, with the batch's positions in ``texts``."""
     device = model.device
     max_tokens = max_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
     model.eval()
     transformer = _in_dtype(model[0], dtype)
-    rest = list(model)[1:]
     order = np.argsort([-len(text) for text in texts], kind="stable")
-    embeddings: np.ndarray | None = None
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
         for start in range(0, len(texts), CHUNK):
             chunk = order[start : start + CHUNK]
             features = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
             for rows, batch in _batches(features, len(chunk), max_tokens):
-                output = _forward(transformer, rest, batch, device)
-                if embeddings is None:
-                    embeddings = np.empty((len(texts), output.shape[-1]), dtype=np.float32)
-                embeddings[chunk[rows]] = output.float().cpu().numpy()
+                yield chunk[rows], _forward(transformer, batch, device)
                 advance(len(rows))
-    if embeddings is None:
-        return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
-    bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
-    if len(bad):
-        raise DataError(name, f"{len(bad)} of {len(texts)} embeddings are not finite, the first of text {bad[0] + 1}")
-    return embeddings
+
+
+def _special_ids(model: SentenceTransformer) -> set[int]:
+    """The ids of special tokens, without the one for unknown words unless it has a second meaning."""
+    tokenizer = model.tokenizer
+    if not hasattr(tokenizer, "all_special_ids"):  # a static encoder's, of the package tokenizers
+        unknown = getattr(tokenizer.model, "unk_token", None)
+        added = tokenizer.get_added_tokens_decoder().items()
+        return {id for id, token in added if token.special and token.content != unknown}
+    roles = ("bos", "eos", "sep", "pad", "cls", "mask")
+    named = {getattr(tokenizer, f"{role}_token_id", None) for role in roles}
+    return {id for id in tokenizer.all_special_ids if id in named or id != tokenizer.unk_token_id}
+
+
+def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tensor) -> tuple[Tensor, Tensor]:
+    """The embeddings ``[tokens, d]`` of all texts of a batch one after another, and how many each text has, ``[n]``."""
+    ids = features["input_ids"]
+    counts = ~torch.isin(ids, special)
+    if "token_embeddings" not in features:  # a bag of tokens: flat, and ``offsets`` say where each text starts
+        text = torch.bucketize(torch.arange(len(ids), device=ids.device), features["offsets"], right=True) - 1
+        lengths = torch.bincount(text[counts], minlength=len(features["offsets"]))
+        return nn.functional.embedding(ids[counts], model[0].embedding.weight), lengths
+    mask = features["attention_mask"].bool()
+    if "prompt_length" in features and not all(getattr(module, "include_prompt", True) for module in model):
+        counts &= mask.cumsum(dim=1) > features["prompt_length"]
+    counts &= mask
+    return features["token_embeddings"][counts], counts.sum(dim=1)
 
 
 def _in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -103,13 +178,10 @@ def _in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     return copy.deepcopy(module).to(dtype)
 
 
-def _forward(transformer: nn.Module, rest: list[nn.Module], batch: dict[str, Any], device: torch.device) -> Tensor:
+def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     features = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}
     features = transformer(features)
-    features = {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
-    for module in rest:
-        features = module(features)
-    return features["sentence_embedding"]
+    return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
 def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:

@@ -89,4 +89,6 @@ def classify(path: str, test: str | None, k: int, sample: int | None) -> Classif
     """
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
-    return Classification(data, k)
+    task = Classification(data, k)
+    task.files = (path, *([test] if test is not None else []))
+    return task

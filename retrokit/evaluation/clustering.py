@@ -76,4 +76,6 @@ def cluster(path: str, seeds: int, sample: int | None) -> Clustering:
     Raises:
         DataError: a wrong line, or one label only.
     """
-    return Clustering(read_labelled(path, sample), seeds)
+    task = Clustering(read_labelled(path, sample), seeds)
+    task.files = (path,)
+    return task

@@ -1,22 +1,32 @@
-"""Several encoders, similarities and tasks in one go, and how each differs from the first."""
+"""How systems differ from the first one, on each task and over tasks, and whether it is more than chance.
+
+A metric that is a mean over items is tested by a paired t-test (MAG, Q.1) and by a randomisation test, any other by a
+paired bootstrap. Over tasks, the tasks are the items, and seeds are averaged before anything is tested (MAG, Q.1). All
+tests of one metric are corrected together by Holm's method.
+"""
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from retrokit import encoders, similarities
-from retrokit.encoders.encoder import Encoder
-from retrokit.errors import GateFailed, UsageError
+from retrokit import encoders, retrievers, similarities
+from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.result import Result, Task
-from retrokit.metrics.bootstrap import paired_bootstrap
-from retrokit.metrics.significance import PairedTest, paired_t_test
+from retrokit.evaluation.results_folder import ResultsFolder
+from retrokit.evaluation.systems import System, systems_of
+from retrokit.evaluation.trained import Training, training_of
+from retrokit.metrics.bootstrap import alike, paired_bootstrap
+from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
 from retrokit.notices import notice
-from retrokit.registry import parse_all
-from retrokit.similarities.base import Similarity
+from retrokit.registry import Registry, parse_all
+
+if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.encoders.encoder import Encoder
+    from retrokit.evaluation.result import Result, Task
+    from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
 T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
@@ -24,9 +34,13 @@ T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
 
 @dataclass(frozen=True)
 class Comparison:
-    """How ``result`` differs from ``baseline`` in one metric over the same queries, texts or pairs.
+    """How the system ``result`` differs from ``baseline`` in one metric over the same items: queries, texts, pairs,
+    tasks.
 
-    ``method`` names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
+    Attributes:
+        method: names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
+        randomisation_p: p of the randomisation test; ``None`` where the metric is no mean.
+        corrected_p: the larger of the two p, corrected by Holm over all comparisons in the metric.
     """
 
     task: str
@@ -35,11 +49,40 @@ class Comparison:
     result: str
     method: str
     test: PairedTest
+    randomisation_p: float | None = None
+    corrected_p: float = 1.0
+
+    @property
+    def p(self) -> float:
+        """The larger p of the tests that were made, not corrected."""
+        return self.test.p if self.randomisation_p is None else max(self.test.p, self.randomisation_p)
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p is below 0.05."""
+        return self.corrected_p < SIGNIFICANCE
 
     @property
     def significantly_worse(self) -> bool:
-        """Whether the difference is negative and p < 0.05."""
-        return self.test.difference < 0 and self.test.p < SIGNIFICANCE
+        """Whether the difference is negative and significant."""
+        return self.test.difference < 0 and self.significant
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class OverTasks:
+    """One system over the tasks of one main metric (MAG, Table 30): their ``mean``, the sample standard ``deviation``
+    between them, and the comparison with the first system, which has none."""
+
+    system: str
+    metric: str
+    tasks: tuple[str, ...]
+    mean: float
+    deviation: float
+    comparison: Comparison | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
@@ -48,15 +91,54 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All results, the comparisons of each task's results with its first one, and the metrics to show by task."""
+    """All results and what follows from them.
+
+    Attributes:
+        systems: the rows of each task: results, those that differ in their seed alone averaged.
+        comparisons: of each task's systems with its first one.
+        over_tasks: systems over the tasks that have one main metric.
+        shown: the metrics to show, by task.
+        is_cross: whether training similarities are set against evaluation similarities.
+    """
 
     results: list[Result]
+    systems: list[System]
     comparisons: list[Comparison]
+    over_tasks: list[OverTasks]
     shown: dict[str, list[str]]
+    is_cross: bool = False
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks' specs, in order."""
+        return list(dict.fromkeys(result.task for result in self.results))
 
     def main_metric(self, task: str) -> str:
         """The metric that decides on ``task``."""
         return next(result.main_metric for result in self.results if result.task == task)
+
+    def systems_on(self, task: str) -> list[System]:
+        """The rows of one task; the first is what the others are compared with."""
+        return [system for system in self.systems if system.task == task]
+
+
+def evaluation_of(
+    results: Sequence[Result],
+    shown: Mapping[str, Sequence[str]],
+    trainings: Mapping[str, Training | None],
+    is_cross: bool = False,
+) -> Evaluation:
+    """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec."""
+    systems = systems_of(results, trainings)
+    comparisons = _compared(systems, shown)
+    return Evaluation(
+        list(results),
+        systems,
+        comparisons,
+        _over_tasks(systems),
+        {task: list(names) for task, names in shown.items()},
+        is_cross,
+    )
 
 
 def evaluate(
@@ -68,37 +150,119 @@ def evaluate(
     precision: str = "auto",
     dims: int | None = None,
     device: str | None = None,
+    cross: bool = False,
+    results_folder: str | None = None,
+    keep_runs: bool = False,
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
-    Without ``similarity_specs`` each encoder scores with its own. Each task computes those of ``metrics`` that it
-    measures; its usual ones without ``metrics``, and the ones it shows where it measures none of them. ``also`` names
-    more to compute, which are not compared.
+    A retriever without embeddings (BM25) may stand among the encoders; it has its own scores, and no similarity.
+    Without ``similarity_specs`` each encoder scores with its own; with ``cross`` under the training similarities of
+    all runs among the encoders. Each task computes those of ``metrics`` that it measures; its usual ones without
+    ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
+    compared. Results are kept in ``results_folder`` and taken from there while nothing that matters has changed;
+    ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed.
 
     Raises:
-        UsageError: wrong names (all of them in one message), metrics that no task measures, or dims.
+        UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
+            anything to cross, or a retriever without embeddings on a task that needs them.
         DataError: a task's files.
     """
-    requests = [(encoders.registry, spec) for spec in encoder_specs]
+    requests = [(_registry_of(spec), spec) for spec in encoder_specs]
     requests += [(tasks, spec) for spec in task_specs]
     requests += [(similarities.registry, spec) for spec in similarity_specs]
     parse_all(requests)
+    embedding = [spec for spec in encoder_specs if _registry_of(spec) is encoders.registry]
+    trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
+    columns = list(similarity_specs) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create(spec) for spec in task_specs]
     for name in dict.fromkeys([*metrics, *also]):
         _check_metric(loaded, name)
+    for task in loaded:
+        if len(embedding) < len(encoder_specs) and not hasattr(task, "evaluate_retriever"):
+            others = ", ".join(spec for spec in encoder_specs if spec not in embedding)
+            raise UsageError(f"{task.spec} needs embeddings, which {others} has none of")
     shown = {task.spec: [m for m in metrics if _measures(task, m)] or list(task.shown_metrics) for task in loaded}
     for task in loaded:
         notice(task.describe())
+    folder = ResultsFolder(results_folder) if results_folder is not None else None
     results = []
+
+    def names_for(task: Task) -> list[str]:
+        usual = shown[task.spec] if metrics else task.default_metrics
+        return list(dict.fromkeys([*usual, *(name for name in also if _measures(task, name))]))
+
     for spec in encoder_specs:
-        encoder = encoders.registry.create(spec, device=device)
-        chosen = [_similarity(encoder, name) for name in similarity_specs] or [encoder.similarity]
+        if spec not in embedding:
+            retriever = retrievers.registry.create(spec)
+            for task in loaded:
+                found = task.evaluate_retriever(retriever, names_for(task))  # type: ignore[attr-defined] # checked above
+                results.append(found if folder is None else folder.keep(found, task, names_for(task)))
+            continue
+        encoder: Encoder = encoders.registry.create(spec, device=device)
+        made = [_similarity(encoder, name) for name in columns]
+        if cross and not similarity_specs:
+            made = [similarity for similarity in made if similarity is encoder.similarity or not _learns(similarity)]
         for task in loaded:
-            usual = shown[task.spec] if metrics else task.default_metrics
-            names = list(dict.fromkeys([*usual, *(name for name in also if _measures(task, name))]))
-            results += task.evaluate(encoder, chosen, names, precision, dims)
+            names, chosen = names_for(task), made or [encoder.similarity]
+            if folder is None:
+                results += task.evaluate(encoder, chosen, names, precision, dims)
+            else:
+                training = trainings.get(encoder.spec)
+                results += folder.evaluate(task, encoder, chosen, names, precision, dims, training, keep_runs)
+    if folder is not None:
+        folder.report()
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return Evaluation(results, compare(results, shown), shown)
+    return evaluation_of(results, shown, trainings, cross)
+
+
+def evaluated_before(
+    results_folder: str,
+    task_specs: Sequence[str] = (),
+    similarity_specs: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    also: Sequence[str] = (),
+    cross: bool = False,
+) -> Evaluation:
+    """What a results folder holds, without computing anything; of ``task_specs`` and ``similarity_specs`` alone where
+    those are given. ``metrics`` are shown, ``also`` names more that must be there.
+
+    Raises:
+        UsageError: wrong names, metrics that no result has, or nothing is left.
+        DataError: there is no such folder, or it holds no results.
+    """
+    parse_all([(tasks, spec) for spec in task_specs] + [(similarities.registry, spec) for spec in similarity_specs])
+    wanted = [str(tasks.parse(spec)) for spec in task_specs]
+    scored = [str(similarities.registry.parse(spec)) for spec in similarity_specs]
+    kept = [
+        record
+        for record in ResultsFolder(results_folder).read()
+        if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
+    ]
+    if not kept:
+        raise UsageError(f"{results_folder} holds no result of {', '.join([*wanted, *scored])}")
+    shown = {record.result.task: record.shown for record in kept}
+    results = [record.result for record in kept]
+    results.sort(key=lambda result: list(shown).index(result.task))
+    unknown = [name for name in (*metrics, *also) if not any(name in result.metrics for result in results)]
+    if unknown:
+        raise UsageError(f"{results_folder} holds no {', '.join(unknown)}; evaluate the encoders for it")
+    for task in shown:
+        there = [name for result in results if result.task == task for name in result.metrics]
+        shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
+    return evaluation_of(results, shown, {record.result.encoder: record.training for record in kept}, cross)
+
+
+def _registry_of(spec: str) -> Registry:
+    """Where the name of an encoder, or of a retriever without embeddings, is looked up."""
+    return retrievers.registry if spec.partition(":")[0] in retrievers.registry.names() else encoders.registry
+
+
+def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:
+    trained = [training.similarity for training in trainings.values() if training and training.similarity]
+    if not trained:
+        raise UsageError("--cross: no encoder here is a run of finetune; name the similarities with --sim")
+    return list(dict.fromkeys(trained))
 
 
 def _measures(task: Task, metric: str) -> bool:
@@ -127,61 +291,76 @@ def _similarity(encoder: Encoder, spec: str) -> Similarity:
     return encoder.similarity if encoder.similarity.spec == made.spec else made
 
 
+def _learns(similarity: Similarity) -> bool:
+    """Whether the similarity has parameters of its own: of another run, they are not what that one has learned."""
+    return any(True for _ in similarity.parameters())
+
+
 def compare(results: Sequence[Result], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
     """Compare each task's results with its first one in the task's ``metrics``, and always in its main one.
 
     A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out.
     """
+    return _compared(systems_of(results, {}), metrics)
+
+
+def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
     comparisons = []
-    for task in dict.fromkeys(result.task for result in results):
-        first, *others = [result for result in results if result.task == task]
+    for task in dict.fromkeys(system.task for system in systems):
+        first, *others = [system for system in systems if system.task == task]
         for other in others:
-            for metric in dict.fromkeys([first.main_metric, *metrics.get(task, ())]):
-                tested = _tested(first, other, metric)
-                if tested is not None:
-                    comparisons.append(Comparison(task, metric, first.name, other.name, *tested))
-    return comparisons
+            for metric in dict.fromkeys([first.first.main_metric, *metrics.get(task, ())]):
+                comparison = _tested(first, other, metric)
+                if comparison is not None:
+                    comparisons.append(comparison)
+    return _corrected(comparisons)
 
 
-def _tested(first: Result, other: Result, metric: str) -> tuple[str, PairedTest] | None:
-    if metric in first.per_query:
-        return T_TEST, paired_t_test(first.per_query[metric], other.per_query[metric])
-    if metric in first.resampled:
-        a, b = first.resampled[metric], other.resampled[metric]
-        return BOOTSTRAP, paired_bootstrap(a.value, b.value, a.items)
+def _tested(first: System, other: System, metric: str) -> Comparison | None:
+    named = (first.task, metric, first.name, other.name)
+    a, b = first.per_item(metric), other.per_item(metric)
+    if a is not None and b is not None:
+        return Comparison(*named, T_TEST, paired_t_test(a, b), randomisation_test(a, b))
+    of_first, of_other = first.draws(metric), other.draws(metric)
+    if of_first is not None and of_other is not None and alike([of_first, of_other]):
+        return Comparison(*named, BOOTSTRAP, paired_bootstrap(of_first, of_other))
     return None
 
 
-def parse_gate(text: str) -> tuple[str, float]:
-    """``ndcg@10=0.64`` as a metric and its least value.
-
-    Raises:
-        UsageError: another form.
-    """
-    metric, _, value = text.partition("=")
-    try:
-        least = float(value)
-    except ValueError:
-        least = math.nan
-    if not metric or not math.isfinite(least):
-        raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
-    return metric.strip(), least
+def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with Holm's correction over those in the same metric."""
+    corrected: dict[int, float] = {}
+    for metric in dict.fromkeys(comparison.metric for comparison in comparisons):
+        places = [i for i, comparison in enumerate(comparisons) if comparison.metric == metric]
+        corrected |= zip(places, holm([comparisons[i].p for i in places]), strict=True)
+    return [replace(comparison, corrected_p=corrected[i]) for i, comparison in enumerate(comparisons)]
 
 
-def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
-    """Raise :class:`GateFailed` if a result lies under a least value, or is significantly worse than the first."""
-    failures = [
-        f"{result.name} on {result.task}: {metric} = {result.metrics[metric]:.4f} is under {least:g}"
-        for result in evaluation.results
-        for metric, least in fail_under
-        if metric in result.metrics and result.metrics[metric] < least
-    ]
-    if fail_if_worse:
-        failures += [
-            f"{comparison.result} on {comparison.task}: {comparison.metric} is {-comparison.test.difference:.4f} worse "
-            f"than {comparison.baseline} (p = {comparison.test.p:.3g})"
-            for comparison in evaluation.comparisons
-            if comparison.significantly_worse and comparison.metric == evaluation.main_metric(comparison.task)
-        ]
-    if failures:
-        raise GateFailed("\n".join(failures))
+def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
+    """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
+    found = []
+    for metric in dict.fromkeys(system.first.main_metric for system in systems):
+        by_name: dict[str, dict[str, float]] = {}
+        for system in systems:
+            if system.first.main_metric == metric:
+                by_name.setdefault(system.name, {})[system.task] = system.metrics[metric]
+        baseline = next(iter(by_name))
+        shared = {
+            name: {task: value for task, value in values.items() if task in by_name[baseline]}
+            for name, values in by_name.items()
+        }
+        shared = {name: values for name, values in shared.items() if len(values) > 1}
+        compared = _corrected(
+            [_tested_over_tasks(metric, baseline, name, shared) for name in shared if name != baseline]
+        )
+        comparisons: dict[str, Comparison] = {comparison.result: comparison for comparison in compared}
+        for name, values in shared.items():
+            spread = (statistics.fmean(values.values()), statistics.stdev(values.values()))
+            found.append(OverTasks(name, metric, tuple(values), *spread, comparisons.get(name)))
+    return found
+
+
+def _tested_over_tasks(metric: str, baseline: str, name: str, values: Mapping[str, Mapping[str, float]]) -> Comparison:
+    a, b = values[baseline], values[name]
+    task = f"mean of {len(b)} tasks"
+    return Comparison(task, metric, baseline, name, T_TEST, paired_t_test(a, b), randomisation_test(a, b))

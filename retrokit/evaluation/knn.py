@@ -55,8 +55,9 @@ class NearestNeighbours(SymmetricTask):
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
         if self.metric == "similarity":
-            return list(similarities)
-        if any(similarity is not encoder.similarity for similarity in similarities):
+            return super().scored_with(encoder, similarities)
+        if any(similarity is not encoder.similarity for similarity in similarities) and not self._warned:
+            self._warned.add(self.metric)
             notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, --sim decides")
         return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
 
@@ -151,4 +152,6 @@ def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample
     """
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
-    return NearestNeighbours(data, k, metric, transform)
+    task = NearestNeighbours(data, k, metric, transform)
+    task.files = (path, *([test] if test is not None else []))
+    return task

@@ -87,6 +87,10 @@ def pairs(path: str) -> NearMisses | DuplicatePairs:
     """
     examples = read_labelled_pairs(path)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]
+    task: NearMisses | DuplicatePairs
     if labelled:
-        return DuplicatePairs(short_name(path), labelled)
-    return NearMisses(short_name(path), [example for example in examples if isinstance(example, NearMiss)])
+        task = DuplicatePairs(short_name(path), labelled)
+    else:
+        task = NearMisses(short_name(path), [example for example in examples if isinstance(example, NearMiss)])
+    task.files = (path,)
+    return task

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from retrokit.encoders.encoder import Encoder
-from retrokit.similarities.base import Similarity
+from retrokit.metrics.bootstrap import Draws, draw
+
+if TYPE_CHECKING:  # results are read, compared and shown where no model is loaded
+    from retrokit.encoders.encoder import Encoder
+    from retrokit.similarities.base import Similarity
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,11 @@ class Resampled:
 
     items: int
     value: Callable[[np.ndarray], float]
+
+
+def draws_of(metric: Resampled | Draws) -> Draws:
+    """The metric on items drawn anew."""
+    return metric if isinstance(metric, Draws) else draw(metric.value, metric.items)
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class Result:
         norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
         configuration: what made the result: precision, dimensions, fingerprint, versions.
         run: the ranking, ``{query: {document: score}}``; empty for tasks that do not rank documents.
-        resampled: of the metrics that are no means, how to compute them on items drawn anew.
+        resampled: of the metrics that are no means, how to compute them on items drawn anew; or, of a result that was
+            read from a file, what they were on those.
     """
 
     encoder: str
@@ -45,7 +54,7 @@ class Result:
     norms: dict[str, float]
     configuration: dict[str, Any]
     run: dict[str, dict[str, float]] = field(repr=False, default_factory=dict)
-    resampled: dict[str, Resampled] = field(repr=False, default_factory=dict)
+    resampled: Mapping[str, Resampled | Draws] = field(repr=False, default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -82,6 +91,13 @@ class Task(Protocol):
 
     def describe(self) -> str:
         """One line of what is used and what is left out."""
+
+    def digest(self) -> str | None:
+        """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
+        pipe, a service), and a result that was kept must not be used again."""
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The similarities that the task scores with when it is asked for ``similarities``."""
 
     def evaluate(
         self,

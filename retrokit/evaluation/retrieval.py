@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retrokit.data.beir import RetrievalData, read_beir
+from retrokit.data.beir import RetrievalData, digest_beir, read_beir
 from retrokit.data.trec import write_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import disk_errors
@@ -18,6 +20,7 @@ from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
+from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -33,6 +36,8 @@ class Retrieval:
     shown_metrics = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
     default_metrics = DEFAULT_METRICS
     spec = ""
+    digest_files: Callable[[], str] | None = None
+    """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
 
     def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
         self.data = data
@@ -47,6 +52,14 @@ class Retrieval:
         """Raise :class:`UsageError` for a name that is no ranking metric."""
         for name in names:
             check_metric(name)
+
+    def digest(self) -> str | None:
+        """The digest of the files read."""
+        return None if self.digest_files is None else self.digest_files()
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The given ones: queries and documents are of two kinds, so any similarity fits."""
+        return list(similarities)
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
@@ -85,56 +98,83 @@ class Retrieval:
         Raises:
             UsageError: dims or a similarity does not fit the encoder.
         """
-        names = list(metrics or self.default_metrics)
-        if self.main_metric not in names:
-            names.insert(0, self.main_metric)
+        names = self._names(metrics)
         sides: list[tuple[Sequence[str], Role]] = [(self.data.queries, "query"), (self._documents, "document")]
         (queries, documents), configuration = encode_sides(encoder, similarities, sides, precision, dims)
-        return [
-            self._result(encoder, similarity, queries, documents, names, configuration) for similarity in similarities
-        ]
+        norms = {**norm_statistics(queries, "query"), **norm_statistics(documents, "document")}
+        results = []
+        for similarity in similarities:
+            lists = zip(*top_k(similarity, queries, documents, self._depth(names), encoder.device), strict=True)
+            about = {**configuration, **similarity.statistics()}
+            results.append(self._result(encoder.spec, similarity.spec, lists, names, norms, about))
+        return results
+
+    def evaluate_retriever(self, retriever: Retriever, metrics: list[str] | None = None) -> Result:
+        """The result of a retriever without embeddings, such as BM25."""
+        names = self._names(metrics)
+        lists = retriever.index(self._documents).search(self.data.queries, self._depth(names))
+        about = {"fingerprint": retriever.fingerprint()}
+        return self._result(retriever.spec, OWN_SIMILARITY, lists, names, {}, about)
+
+    def left_out(self, query: str) -> Set[str]:
+        """The documents that are taken out of the ranking of ``query`` before the cut-off."""
+        return {query} if self.ignore_identical_ids else frozenset()
+
+    def most_left_out(self) -> int:
+        """How many documents at most are taken out of a ranking."""
+        return 1 if self.ignore_identical_ids else 0
+
+    def _names(self, metrics: list[str] | None) -> list[str]:
+        names = list(metrics or self.default_metrics)
+        return names if self.main_metric in names else [self.main_metric, *names]
+
+    def _depth(self, names: Sequence[str]) -> int:
+        """How many documents must be searched for the metrics ``names``."""
+        return _deepest(names) + self.most_left_out()
 
     def _result(
         self,
-        encoder: Encoder,
-        similarity: Similarity,
-        queries: np.ndarray,
-        documents: np.ndarray,
+        name: str,
+        similarity: str,
+        lists: Iterable[tuple[np.ndarray, np.ndarray]],
         names: list[str],
+        norms: dict[str, float],
         configuration: dict[str, Any],
     ) -> Result:
-        run = self._search(similarity, queries, documents, max(int(name.partition("@")[2]) for name in names), encoder)
+        run = self._run(lists, _deepest(names))
         per_query = evaluate_run(self.data.qrels, run, names)
         return Result(
-            encoder=encoder.spec,
-            similarity=similarity.spec,
+            encoder=name,
+            similarity=similarity,
             task=self.spec,
             main_metric=self.main_metric,
             metrics={name: mean(scores) for name, scores in per_query.items()},
             per_query=per_query,
             counts=dict(self.data.counts),
-            norms={**norm_statistics(queries, "query"), **norm_statistics(documents, "document")},
-            configuration={**configuration, **similarity.statistics()},
+            norms=norms,
+            configuration=configuration,
             run=run,
         )
 
-    def _search(
-        self, similarity: Similarity, queries: np.ndarray, documents: np.ndarray, depth: int, encoder: Encoder
-    ) -> dict[str, dict[str, float]]:
-        extra = 1 if self.ignore_identical_ids else 0
-        scores, indices = top_k(similarity, queries, documents, depth + extra, encoder.device)
+    def _run(self, lists: Iterable[tuple[np.ndarray, np.ndarray]], depth: int) -> dict[str, dict[str, float]]:
+        """The best ``depth`` documents of each query, of lists of (scores, positions), best first."""
         run: dict[str, dict[str, float]] = {}
-        for query, row_scores, row_indices in zip(self.data.query_ids, scores.tolist(), indices.tolist(), strict=True):
-            found = {self._ids[i]: score for i, score in zip(row_indices, row_scores, strict=True)}
-            if self.ignore_identical_ids:
-                found.pop(query, None)
-            run[query] = dict(list(found.items())[:depth])
+        for query, (scores, positions) in zip(self.data.query_ids, lists, strict=True):
+            left_out = self.left_out(query)
+            ranked = ((self._ids[i], score) for i, score in zip(positions.tolist(), scores.tolist(), strict=True))
+            run[query] = dict(islice(((id, score) for id, score in ranked if id not in left_out), depth))
         return run
+
+
+def _deepest(names: Sequence[str]) -> int:
+    return max(int(name.partition("@")[2]) for name in names)
 
 
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
     """The retrieval task of a BEIR folder."""
-    return Retrieval(read_beir(path, split), ignore_identical_ids)
+    task = Retrieval(read_beir(path, split), ignore_identical_ids)
+    task.digest_files = partial(digest_beir, path, split)
+    return task
 
 
 def save_runs(results: Sequence[Result], path: str) -> None:

@@ -94,4 +94,6 @@ def sts(path: str) -> SentenceSimilarity:
     if len({pair.score for pair in pairs}) < 2:
         problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"
         raise DataError(named(path), f"{problem}; expected scores that differ")
-    return SentenceSimilarity(short_name(path), pairs)
+    task = SentenceSimilarity(short_name(path), pairs)
+    task.files = (path,)
+    return task

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
@@ -40,9 +41,11 @@ class SymmetricTask(ABC):
 
     symmetric: ClassVar[bool] = True
     query_side: str | None = None
-    """What counts as the query under an asymmetric similarity; ``None``: nothing does, the task takes no two roles."""
+    """What counts as the query under an asymmetric similarity; ``None``: nothing does, all texts are documents."""
 
     spec = ""
+    files: tuple[str, ...] = ()
+    """Where all its data are from; none: there is no telling if they changed."""
     main_metric: str
     known_metrics: tuple[str, ...]
     shown_metrics: tuple[str, ...]
@@ -64,8 +67,17 @@ class SymmetricTask(ABC):
         """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of ``texts``."""
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The similarities that this task scores with when it is asked for ``similarities``."""
+        """The similarities that this task scores with when it is asked for ``similarities``; of an asymmetric one it
+        says, once, what it will do here."""
+        for similarity in similarities:
+            self._warn_of(similarity)
         return list(similarities)
+
+    def digest(self) -> str | None:
+        """The digest of the files read; ``None`` for a pipe, which cannot be read again."""
+        if not self.files or "-" in self.files:
+            return None
+        return " ".join(digest(path) for path in self.files)
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that this task does not measure."""
@@ -91,8 +103,6 @@ class SymmetricTask(ABC):
         """
         names = list(dict.fromkeys([self.main_metric, *(metrics or self.default_metrics)]))
         chosen = self.scored_with(encoder, similarities)
-        for similarity in chosen:
-            self._warn_of(similarity)
         (embeddings,), configuration = encode_sides(encoder, chosen, [(self.texts, "document")], precision, dims)
         results = []
         for similarity in chosen:
@@ -114,13 +124,17 @@ class SymmetricTask(ABC):
         return results
 
     def _warn_of(self, similarity: Similarity) -> None:
-        if similarity.symmetric or self.query_side is None or similarity.spec in self._warned:
+        if similarity.symmetric or similarity.spec in self._warned:
             return
         self._warned.add(similarity.spec)
-        notice(
-            f"{self.spec}: {similarity.spec} is asymmetric, the texts are of one kind; {self.query_side} counts as the "
-            "query, so a text scores otherwise on the other side: expect it to do badly (MAG, 2.1)"
-        )
+        if self.query_side is None:
+            effect = "all count as documents, so what it does to queries has no effect"
+        else:
+            effect = (
+                f"{self.query_side} counts as the query, so a text scores otherwise on the other side: "
+                "expect it to do badly"
+            )
+        notice(f"{self.spec}: {similarity.spec} is asymmetric, the texts are of one kind; {effect} (MAG, 2.1)")
 
 
 @torch.inference_mode()

@@ -1,44 +1,103 @@
-"""Is a difference in a metric that is no mean over items more than chance? A paired bootstrap over the items.
+"""How sure is a metric, and is a difference in one that is no mean over items more than chance? The bootstrap.
 
-Both systems are measured on the same items drawn with replacement (Efron and Tibshirani, "An Introduction to the
-Bootstrap", 1993, chapters 13 and 15).
+Systems are measured on items drawn with replacement, all on the same draws (Efron and Tibshirani, "An Introduction to
+the Bootstrap", 1993, chapters 13 and 15).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from retrokit.metrics.significance import PairedTest
 
-RESAMPLES = 1000
+RESAMPLES = 2000
+
+Statistic = Callable[[np.ndarray], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """A statistic of ``items`` items: its ``value`` on all of them, and ``drawn`` on the items of each draw, float64
+    ``[RESAMPLES]``, NaN where they leave it undefined. The draws of as many items are always the same."""
+
+    items: int
+    value: float
+    drawn: np.ndarray
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% percentile interval; ``value`` twice if it is undefined on every draw."""
+        return _percentiles(self.drawn, self.value)
 
 
 class BootstrapTest(PairedTest):
     """A two-sided paired bootstrap: ``difference`` (b − a) on all items, its 95% percentile interval, and ``p``."""
 
 
-def paired_bootstrap(
-    a: Callable[[np.ndarray], float], b: Callable[[np.ndarray], float], items: int, seed: int = 0
-) -> BootstrapTest:
-    """Compare two systems in a statistic of ``items`` items, given as functions of the items' positions ``[n]``.
-
-    A draw on which the statistic is undefined (NaN) is left out. p is twice the share of draws on the rarer side of 0,
-    with one added to both counts, so that it is never 0.
+def draw(statistic: Statistic, items: int, seed: int = 0) -> Draws:
+    """Compute ``statistic``, a function of items' positions ``[n]``, on all ``items`` and on items drawn anew.
 
     >>> values = np.array([1.0, 2.0, 4.0])
-    >>> test = paired_bootstrap(lambda rows: 0.0, lambda rows: float(values[rows].max()), 3)
-    >>> test.difference, test.low, test.high, round(test.p, 3)
-    (4.0, 1.0, 4.0, 0.002)
+    >>> largest = draw(lambda rows: float(values[rows].max()), 3)
+    >>> largest.value, largest.interval
+    (4.0, (1.0, 4.0))
     """
-    everything = np.arange(items)
-    difference = b(everything) - a(everything)
     rng = np.random.default_rng(seed)
-    draws = (rng.integers(0, items, items) for _ in range(RESAMPLES))
-    drawn = np.array([b(rows) - a(rows) for rows in draws])
+    drawn = [statistic(rng.integers(0, items, items)) for _ in range(RESAMPLES)]
+    return Draws(items, float(statistic(np.arange(items))), np.array(drawn, dtype=np.float64))
+
+
+def alike(several: Sequence[Draws]) -> bool:
+    """Whether they are of as many items and as many draws, so that draw i of each was of the same items."""
+    return len({(one.items, len(one.drawn)) for one in several}) == 1
+
+
+def mean_of(several: Sequence[Draws]) -> Draws:
+    """The mean of statistics of the same items, such as one metric of runs that differ in their seed.
+
+    Raises:
+        ValueError: they are not :func:`alike`.
+    """
+    _check_alike(several)
+    value = float(np.mean([one.value for one in several]))
+    return Draws(several[0].items, value, np.mean([one.drawn for one in several], axis=0))
+
+
+def paired_bootstrap(a: Draws, b: Draws) -> BootstrapTest:
+    """Compare two systems in a statistic of the same items.
+
+    A draw on which the statistic is undefined is left out. p is twice the share of draws on the rarer side of 0, with
+    one added to both counts, so that it is never 0.
+
+    >>> values = np.array([1.0, 2.0, 4.0])
+    >>> test = paired_bootstrap(draw(lambda rows: 0.0, 3), draw(lambda rows: float(values[rows].max()), 3))
+    >>> test.difference, test.low, test.high, round(test.p, 3)
+    (4.0, 1.0, 4.0, 0.001)
+
+    Raises:
+        ValueError: they are not :func:`alike`.
+    """
+    _check_alike([a, b])
+    difference = b.value - a.value
+    drawn = b.drawn - a.drawn
     drawn = drawn[np.isfinite(drawn)]
     rarer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
-    low, high = np.quantile(drawn, [0.025, 0.975]) if len(drawn) else (difference, difference)
+    low, high = _percentiles(drawn, difference)
     p = min(1.0, 2 * (rarer + 1) / (len(drawn) + 1))
-    return BootstrapTest(items, float(difference), float(low), float(high), p)
+    return BootstrapTest(a.items, float(difference), low, high, p)
+
+
+def _check_alike(several: Sequence[Draws]) -> None:
+    if not alike(several):
+        raise ValueError(f"not of the same items and draws: {[(one.items, len(one.drawn)) for one in several]}")
+
+
+def _percentiles(drawn: np.ndarray, otherwise: float) -> tuple[float, float]:
+    finite = drawn[np.isfinite(drawn)]
+    if not len(finite):
+        return otherwise, otherwise
+    low, high = np.quantile(finite, [0.025, 0.975])
+    return float(low), float(high)

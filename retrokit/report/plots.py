@@ -9,8 +9,10 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from retrokit.data.jsonl import read_jsonl
+from retrokit.errors import disk_errors
 
 Series = dict[str, list[tuple[int, float]]]
 
@@ -56,8 +58,15 @@ def _draw(series: Series, label: str, path: Path) -> list[Path]:
     axes.grid(alpha=0.3)
     if len(series) > 1:
         axes.legend()
-    files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    return save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write ``path`` with the endings ``.png`` and ``.svg``, close the figure, and return both files."""
+    # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
+    files = [path.with_name(path.name + ending) for ending in (".png", ".svg")]
     for file in files:
-        figure.savefig(file, dpi=120)
+        with disk_errors(file):
+            figure.savefig(file, dpi=120)
     plt.close(figure)
     return files

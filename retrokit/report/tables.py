@@ -1,68 +1,20 @@
-"""Tables for people, and strict JSON for programs."""
+"""Tables of a training run for people, and strict JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
-from retrokit.evaluation.comparison import SIGNIFICANCE, Comparison, Evaluation
-from retrokit.evaluation.result import Result
-from retrokit.training.finetune import Outcome
-from retrokit.training.preflight import Preflight
+if TYPE_CHECKING:  # showing what is there takes no trainer
+    from retrokit.training.finetune import Outcome
+    from retrokit.training.preflight import Preflight
 
 
 def to_json(value: Any) -> str:
     """Strict JSON: no NaN."""
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def evaluation_tables(evaluation: Evaluation, metrics: Sequence[str] = ()) -> list[Group]:
-    """A table per task: a row per result; below each value its difference from the first row, with p.
-
-    The columns are those of ``metrics`` that the task measured; without any, those that the evaluation shows.
-    """
-    tables: list[Group] = []
-    for task in dict.fromkeys(result.task for result in evaluation.results):
-        first, *others = [result for result in evaluation.results if result.task == task]
-        tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
-        columns = [metric for metric in metrics if metric in first.metrics] or evaluation.shown[task]
-        table = Table(title=task, title_justify="left")
-        table.add_column("encoder", overflow="fold")
-        table.add_column("similarity")
-        for metric in columns:
-            table.add_column(metric, justify="right", no_wrap=True)
-        table.add_row(first.encoder, first.similarity, *(f"{first.metrics[metric]:.4f}" for metric in columns))
-        for other in others:
-            cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in columns]
-            table.add_row(other.encoder, other.similarity, *cells)
-        methods = sorted({tests[key].method for key in tests if key[1] in columns})
-        tables.append(Group(table, Text(_caption(first, bool(others), methods), style="dim")))
-    return tables
-
-
-def _compared(result: Result, first: Result, metric: str, comparison: Comparison | None) -> str:
-    value, difference = result.metrics[metric], result.metrics[metric] - first.metrics[metric]
-    if comparison is None:
-        return f"{value:.4f}\n{difference:+.4f} "
-    star = "*" if comparison.test.p < SIGNIFICANCE else " "
-    return f"{value:.4f}\n{comparison.test.difference:+.4f}{star}\np={comparison.test.p:.2g}"
-
-
-_SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
-
-
-def _caption(first: Result, is_compared: bool, methods: Sequence[str]) -> str:
-    caption = ", ".join(f"{first.counts[key]:,} {key.replace('_', ' ')}" for key in _SIZES if key in first.counts)
-    if is_compared:
-        caption += "; difference from the first row"
-    if methods:
-        caption += f", * where p < {SIGNIFICANCE} ({', '.join(methods)})"
-    return caption
 
 
 def preflight_tables(preflight: Preflight) -> list[Table]:

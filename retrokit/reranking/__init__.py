@@ -19,5 +19,17 @@ registry = SpecRegistry(
             ),
             positional="path",
         ),
+        Entry(
+            "maxsim",
+            "late interaction: each token of the query with the nearest of the document (COMP, F1)",
+            "retrokit.reranking.maxsim:maxsim_reranker",
+            (
+                Param("encoder", str, "minilm", summary="whose token embeddings are compared"),
+                Param(
+                    "precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts"
+                ),
+            ),
+            positional="encoder",
+        ),
     ],
 )

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.data.pairs import Pair, ScoredPair, Source, Unlabelled, texts_of_record
-from retrokit.data.records import text_id
+from retrokit.data.records import RecordStore, text_id
 from retrokit.errors import UsageError
 
 
@@ -47,11 +47,14 @@ class TrainingSet(Dataset):
 
     def __getitem__(self, index: int) -> Example:
         source = int(np.searchsorted(self.starts, index, side="right")) - 1
-        record = self.sources[source].records[index - int(self.starts[source])]
+        records, position = self.sources[source].records, index - int(self.starts[source])
+        record = records[position]
         anchor, documents = texts_of_record(record)
         if isinstance(record, Unlabelled):
             assert self.augmentation is not None
-            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, index))
+            assert isinstance(records, RecordStore)
+            # by its place in the file, as `retrokit augment` draws
+            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, records.place(position)))
         return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
 
 

@@ -161,8 +161,8 @@ def test_articles_follow_the_swapped_adjectives() -> None:
 
 
 def test_adjectives_of_names_keep_their_capital() -> None:
-    assert ("swap-attributes", "Young planes flew over an American forest.") in made(
-        "American planes flew over a young forest."
+    assert ("swap-attributes", "Old planes flew over an American forest.") in made(
+        "American planes flew over an old forest."
     )
 
 
@@ -194,12 +194,58 @@ def test_adjectives_of_names_keep_their_capital() -> None:
         "We bought red apples and green apples.",  # identical heads
         'The "dog" bit the "man".',  # quotes
         "The dog, which bit the man, ran away.",
+        "They cared for four patients with cancer.",  # what follows would be left behind
+        "He was a member of the team.",  # pronouns in a relation of nouns
+        "This is a fact on which to base programs on documents.",
+        "The report placed a freeze on the account.",  # the same from the other side
+        "The deal was put on hold.",
+        "The firm introduced the new technique to shops.",
+        "The protein stays bound to the region after initiation.",
+        "You sold all two shares and bought 30 bonds.",
+        "The 500 turbines need 0.74 acres each.",
+        "Although 75% of cancers are treated, 15% to 20% of these recur.",
+        "The dog must be fed 3 hours before the cat is fed.",
+        "The role of VEGF in endochondral vs. direct growth is known.",
+        "The mechanisms include variation in amounts of hormones, mutations, and other events.",
+        "We improved the story understanding and narrative generation.",  # near-synonyms
+        "The scientific evidence convinced the academic community.",
+        "The poor classification and the improper features hurt the results.",
+        "The social structure is studied by sociological analysis.",
+        "The electric signals reach the electronic memory.",
+        "The new study examined daily living.",  # terms
+        "The simple approach uses social media.",
+        "There is a small group of patients in the intensive care unit.",
+        "A traditional field of study is physical geography.",
+        "Infants and young children need new diets and requirements.",  # what cannot be said of the other head
+        "A fast search touches a smaller fraction, so a faster tree is built.",
+        "An experimental model and a low dose were used.",
+        "Use diverse poses and an arbitrary subject.",
+        "It has numerous uses, including dynamic pricing.",
+        "The model has a great number of uses in medical practice.",  # light nouns
+        "The study finds known risk and protective factors in real homes.",  # a shared head
         "There is a dog.",
         "Stop!",
     ],
 )
 def test_what_is_certain_to_mean_the_same_or_is_uncertain_yields_nothing(text: str) -> None:
     assert made(text) == []
+
+
+def test_a_pronoun_does_not_come_before_its_noun() -> None:
+    assert not [name for name, _ in made("Gunmen strike before police stop them.") if name == "swap-clauses"]
+
+
+def test_what_involves_another_is_not_involved_by_it() -> None:
+    assert "active-to-passive" not in dict(made("The tests involve a dose of the drug."))
+
+
+def test_a_title_is_no_name() -> None:
+    assert made("Yahoo says that CEO Mayer resigned.") == []
+
+
+def test_a_capital_after_a_colon_goes_with_its_place() -> None:
+    made_of = made("Results: Inflation was caused by taxes.")
+    assert ("swap-agent", "Results: taxes were caused by inflation.") in made_of
 
 
 def test_a_number_that_would_break_agreement_elsewhere_is_left_alone() -> None:

@@ -23,7 +23,7 @@ from retrokit.augmentation.negatives.generator import (
     near_misses,
     why_not,
 )
-from retrokit.augmentation.negatives.sentence import Edit, Sentence
+from retrokit.augmentation.negatives.sentence import Edit, Sentence, tag
 from retrokit.errors import UsageError
 
 pytest.importorskip("HanTa")
@@ -87,6 +87,26 @@ def test_the_kind_is_drawn_before_the_edit() -> None:
     kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, {"move": move}))
     assert kinds.total() == len(SENTENCES)
     assert 30 <= kinds["change-preposition"] <= 70  # a tenth of the edits, half of the kinds
+
+
+def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
+    def negate(sentence: Sentence) -> Iterator[Edit]:
+        yield Edit("negate", "insert-not", sentence.text.replace("sees", "does not see"))
+        yield Edit("negate", "insert-never", sentence.text.replace("sees", "never sees"))
+        yield Edit("negate", "swap-names", "Zoe" + sentence.text)
+
+    kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, {"negate": negate}))
+    assert 3 <= kinds["insert-not"] <= 22  # a ninth
+    assert 12 <= kinds["insert-never"] <= 34  # two ninths
+    assert 52 <= kinds["swap-names"] <= 82
+
+
+def test_every_kind_with_few_lots_exists() -> None:
+    """A kind that is renamed in its family would silently be drawn as often as any other."""
+    texts = ["The large lake freezes in the cold winter.", "The red car is behind the blue truck."]
+    families = load_families(["negation", "binding"]).values()
+    offered = {edit.name for text in texts for make in families for edit in make(tag(text))}
+    assert set(generator.LOTS) <= offered
 
 
 def test_quotas_are_exact_and_reading_stops() -> None:
@@ -193,7 +213,7 @@ def test_a_sentence_without_a_verb_is_dropped() -> None:
 
 def test_unusable_input_is_counted_and_harms_nothing() -> None:
     counts: Counter[str] = Counter()
-    texts = ["", "   \n", "\ud800 lone surrogate in the middle of the text is odd.", "x" * 100_000, SENTENCES[0]]
+    texts = ["", "   \n", "\ud800 lone surrogate in the middle of the text is odd.", "x" * 10_000, SENTENCES[0]]
     assert len(list(near_misses(texts, {"deny": deny}, counts=counts))) == 1
     assert counts["texts"] == 5
     assert counts["empty"] == 2

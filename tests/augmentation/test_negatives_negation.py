@@ -169,6 +169,16 @@ def test_near_miss(name: str, text: str, expected: str) -> None:
     assert expected in near_misses(text).get(name, [])
 
 
+def test_what_only_reports_or_asks_is_not_negated() -> None:
+    assert near_misses("Prices will rise, officials vow.")["insert-not"] == ["Prices will not rise, officials vow."]
+    told = near_misses("She told us how they treat you.")
+    assert told["insert-not"] == ["She did not tell us how they treat you."]
+
+
+def test_a_mark_at_the_start_opens_the_first_clause() -> None:
+    assert near_misses(", the model is fast.")["insert-not"] == [", the model is not fast."]
+
+
 def test_an_indirect_question_is_not_negated() -> None:
     asked = near_misses("She asked whether the method is fast.")
     assert asked["insert-not"] == ["She did not ask whether the method is fast."]
@@ -219,6 +229,21 @@ def test_yields_nothing(text: str) -> None:
         ("swap-more", "More or less, the result is known."),
         ("swap-often", "How often does the shop open?"),
         ("insert-impossible", "We ask whether it is possible to win."),
+        ("insert", "Not only does it save time, but it also comes with a manual."),  # goes on to affirm
+        ("insert-not", "These two, I believe, were the first."),  # the source of the sentence
+        ("insert-not", "The way a drug feels is different for each woman."),  # no verb of the sentence
+        ("insert-not", "The counts are probably slightly high."),
+        ("insert-not", "Such a question is quite different from the others."),
+        ("insert-not", "On the north side of the town is the old mill."),  # the subject comes last
+        ("insert-never", "When the first U.S. coins were made, they sold well."),
+        ("insert-never", "The workout mainly uses light weights."),
+        ("insert-never", "The agency again pioneered a new approach."),
+        ("insert-never", "China sends the largest fleet yet to the island."),
+        ("insert", "Main outcome measures Death from any cause and stroke."),  # a label and no verb
+        ("insert-fail-to", "The name originated in the north."),
+        ("insert-without", "The survey reached patients with various disorders."),
+        ("swap-each", "The schedule and each of the sections are new."),
+        ("swap-always", "There is an always tremendous gap."),
     ],
 )
 def test_does_not_yield(kind: str, text: str) -> None:

@@ -27,6 +27,8 @@ SWAPS = [
         "The right ventricle is enlarged in these patients.",
     ),
     ("Turn left at the corner.", "swap-position", "Turn right at the corner."),
+    ("The Western program was closed in May.", "swap-position", "The Eastern program was closed in May."),
+    ("Two people die in attacks ahead of the summit.", "swap-time", "Two people die in attacks after the summit."),
     ("The upper part of the arm was hurt.", "swap-position", "The lower part of the arm was hurt."),
     ("She lives in the south of France.", "swap-position", "She lives in the north of France."),
     ("A woman from North Korea signed it.", "swap-position", "A woman from South Korea signed it."),
@@ -84,6 +86,7 @@ SWAPS = [
         "The results contradict the hypothesis that it is true.",
     ),
     ("They won the war.", "swap-action", "They lost the war."),
+    ("Greater use should be made of it.", "swap-comparative", "Lesser use should be made of it."),
     # cause
     ("Despite the rain, they played on.", "swap-cause", "Because of the rain, they played on."),
     ("Although it rained, they went out.", "swap-cause", "Because it rained, they went out."),
@@ -139,6 +142,12 @@ NOTHING = [
     "A loved one may spend it.",
     "He ran into problems.",
     "It pushes the price up.",
+    "This shows a host of problems.",
+    "Family doctors of the region were asked.",
+    "It depends on the size but not on the age.",
+    "The claim needs closer examination.",
+    "They pose problems above those of the others.",
+    "The test has a good yield and not lower specificity.",
 ]
 
 

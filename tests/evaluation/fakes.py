@@ -51,9 +51,9 @@ class _Hashed(dict[str, list[float]]):
         return np.random.default_rng(list(digest)).normal(size=8).tolist()
 
 
-def hashed(seed: int, device: str | None = None) -> GivenEncoder:
-    """An entry of the encoder registry: random embeddings of 8 dimensions that the text and the seed decide."""
-    return GivenEncoder(_Hashed(seed))
+def hashed(number: int, device: str | None = None) -> GivenEncoder:
+    """An entry of the encoder registry: random embeddings of 8 dimensions that the text and the number decide."""
+    return GivenEncoder(_Hashed(number))
 
 
 def write_folder(

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit import encoders
+from retrokit import encoders, retrievers
 from retrokit.errors import GateFailed, UsageError
-from retrokit.evaluation.comparison import (
-    T_TEST,
-    Evaluation,
-    check_gates,
-    compare,
-    evaluate,
-    parse_gate,
-)
+from retrokit.evaluation.comparison import T_TEST, Evaluation, compare, evaluate, evaluated_before, evaluation_of
+from retrokit.evaluation.cross import cross_of
+from retrokit.evaluation.gates import check_gates, parse_gate
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.trained import Training
+from retrokit.metrics.significance import holm
 from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -28,7 +26,7 @@ from tests.models import sentences
 
 @pytest.fixture(autouse=True)
 def _random_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("seed", int, required=True),), "seed")
+    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("number", int, required=True),), "number")
     monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
 
 
@@ -69,12 +67,24 @@ def test_differences_and_p_values_are_scipys(folder: Path) -> None:
         assert comparison.test.difference == pytest.approx(means[1] - means[0], abs=1e-12)
         if comparison.metric != "recall@100":  # all 40 documents are found: no difference anywhere
             assert comparison.test.p == pytest.approx(stats.ttest_rel(b, a).pvalue)
+            assert comparison.randomisation_p == pytest.approx(randomised(a, b), abs=0.03)
         else:
-            assert (comparison.test.difference, comparison.test.p) == (0.0, 1.0)
+            assert (comparison.test.difference, comparison.test.p, comparison.randomisation_p) == (0.0, 1.0, 1.0)
     plain = [comparison.to_json() for comparison in found.comparisons]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert set(plain[0]) == {"task", "metric", "baseline", "result", "method", "test"}
+    assert set(plain[0]) == {
+        *("task", "metric", "baseline", "result", "method", "test", "randomisation_p", "corrected_p")
+    }
     assert plain[0]["test"]["p"] == found.comparisons[0].test.p
+
+
+def randomised(a: list[float], b: list[float]) -> float:
+    def statistic(b: np.ndarray, a: np.ndarray, axis: int) -> np.ndarray:
+        return np.mean(b - a, axis=axis)
+
+    return stats.permutation_test(
+        (b, a), statistic, permutation_type="samples", vectorized=True, n_resamples=9999, rng=0
+    ).pvalue
 
 
 def test_each_task_has_its_own_baseline(tmp_path: Path, folder: Path) -> None:
@@ -101,7 +111,7 @@ def test_all_wrong_names_at_once(tmp_path: Path) -> None:
         lines,
         (
             "unknown encoder 'hased'",
-            "hashed:x: seed=x is not a whole number",
+            "hashed:x: number=x is not a whole number",
             "unknown task 'bier' (did you mean beir?)",
             "unknown similarity 'cosin' (did you mean cosine?)",
             "sfs: sfs needs size",
@@ -213,8 +223,7 @@ def result(encoder: str, values: np.ndarray, others: np.ndarray | None = None, t
 
 
 def evaluation(*results: Result) -> Evaluation:
-    shown = {result.task: ["mrr@10"] for result in results}
-    return Evaluation(list(results), compare(results, shown), shown)
+    return evaluation_of(results, {result.task: ["mrr@10"] for result in results}, {})
 
 
 RNG = np.random.default_rng(3)
@@ -272,3 +281,215 @@ def test_fail_if_worse_looks_at_every_task() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert lines[-1].startswith("new cosine on beir:y: ndcg@10 is 0.")
+
+
+def test_holm_corrects_the_larger_p_of_all_comparisons_in_a_metric() -> None:
+    slightly = BASE + RNG.normal(0.02, 0.06, 60)
+    results = [
+        *(result("base", BASE, MUCH_WORSE), result("a", slightly, BASE), result("b", MUCH_WORSE, BASE)),
+        *(result("base", BASE, task="beir:y"), result("a", NOISY_WORSE, task="beir:y")),
+    ]
+    found = compare(results, {"beir:x": ["mrr@10"]})
+    main = [c for c in found if c.metric == "ndcg@10"]
+    assert [(c.task, c.result) for c in main] == [
+        *(("beir:x", "a cosine"), ("beir:x", "b cosine"), ("beir:y", "a cosine"))
+    ]
+    assert all(c.p == max(c.test.p, c.randomisation_p) for c in main)
+    assert [c.corrected_p for c in main] == holm([c.p for c in main])
+    assert main[0].p < main[0].corrected_p < 1
+    others = [c for c in found if c.metric == "mrr@10"]
+    assert [c.corrected_p for c in others] == holm([c.p for c in others])
+    assert len(others) == 2
+
+
+def test_one_comparison_needs_no_correction() -> None:
+    (found,) = compare([result("base", BASE), result("new", NOISY_WORSE)], {})
+    assert found.corrected_p == found.p
+
+
+def test_a_difference_that_correction_takes_away_passes_the_gate() -> None:
+    # z scores that are spread evenly: a mean of -0.01 is then 2.3 standard errors below 0
+    spread = stats.zscore(np.arange(60.0), ddof=1) * 0.01 * np.sqrt(60) / 2.3
+    a_little_worse = BASE - 0.01 + RNG.permutation(spread)
+    alone = evaluation(result("base", BASE), result("new", a_little_worse))
+    assert 0.01 < alone.comparisons[0].corrected_p < 0.05
+    with pytest.raises(GateFailed):
+        check_gates(alone, [], True)
+    noise = [result(f"other{i}", NOISY_WORSE) for i in range(5)]
+    among_others = evaluation(result("base", BASE), result("new", a_little_worse), *noise)
+    assert not among_others.comparisons[0].significantly_worse
+    check_gates(among_others, [], True)
+
+
+# --- over tasks (MAG, Q.1)
+
+MEANS = {"one": [0.31, 0.42, 0.55, 0.21], "two": [0.35, 0.44, 0.61, 0.22]}
+
+
+def over_four_tasks(seeds: int) -> Evaluation:
+    results, trainings = [], {}
+    for task in range(4):
+        for name, means in MEANS.items():
+            for seed in range(seeds):
+                encoder, mean = f"{name}-{seed}", means[task] + 0.01 * (seed - (seeds - 1) / 2)
+                values = RNG.normal(0, 0.1, 30)
+                results.append(result(encoder, values - values.mean() + mean, task=f"beir:{task}"))
+                trainings[encoder] = Training("cosine", name, str(seed))
+    return evaluation_of(results, {f"beir:{task}": ["ndcg@10"] for task in range(4)}, trainings)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_tasks_are_the_items_of_a_test_over_tasks(seeds: int) -> None:
+    first, second = over_four_tasks(seeds).over_tasks
+    for one, name in ((first, "one"), (second, "two")):
+        assert (one.metric, one.tasks) == ("ndcg@10", ("beir:0", "beir:1", "beir:2", "beir:3"))
+        assert one.mean == pytest.approx(np.mean(MEANS[name]))
+        assert one.deviation == pytest.approx(np.std(MEANS[name], ddof=1))
+    assert first.comparison is None
+    comparison = second.comparison
+    assert comparison is not None
+    assert comparison.test.p == pytest.approx(stats.ttest_rel(MEANS["two"], MEANS["one"]).pvalue)
+    assert (comparison.test.queries, comparison.test.difference) == (4, pytest.approx(0.0325))
+    assert comparison.randomisation_p == 2 / 16  # all four are better; exact over 2^4 signs
+    assert comparison.corrected_p == 2 / 16
+    assert json.loads(json.dumps(second.to_json()))["comparison"]["task"] == "mean of 4 tasks"
+
+
+def test_only_tasks_of_one_main_metric_are_averaged(folder: Path, labels: Path, tmp_path: Path) -> None:
+    assert evaluate(["hashed:1", "hashed:2"], [f"knn:{labels},k=3", f"beir:{folder}"]).over_tasks == []
+    other = benchmark(tmp_path / "other", seed=1)
+    specs = [f"beir:{folder}", f"knn:{labels},k=3", f"beir:{other}"]
+    found = evaluate(["hashed:1", "hashed:2"], specs)
+    assert [(one.system, one.tasks) for one in found.over_tasks] == [
+        ("hashed:1 cosine", (specs[0], specs[2])),
+        ("hashed:2 cosine", (specs[0], specs[2])),
+    ]
+
+
+# --- seeds
+
+
+def test_seeds_are_averaged_before_anything_is_tested() -> None:
+    rng = np.random.default_rng(11)
+    runs = {f"runs/q-{seed}": BASE + rng.normal(0.01, 0.05, 60) for seed in range(3)}
+    results = [result("base", BASE), *(result(name, values) for name, values in runs.items())]
+    trainings = {name: Training("qnorm", "same", name[-1]) for name in runs}
+    found = evaluation_of(results, {"beir:x": ["ndcg@10"]}, trainings)
+    assert [system.name for system in found.systems] == ["base cosine", "runs/q-* (3 seeds) cosine"]
+    averaged = found.systems[1]
+    means = [values.mean() for values in runs.values()]
+    assert averaged.metrics["ndcg@10"] == pytest.approx(np.mean(means))
+    assert averaged.deviation("ndcg@10") == pytest.approx(np.std(means, ddof=1))
+    assert averaged.seeds == ("0", "1", "2")
+    (comparison,) = found.comparisons
+    expected = stats.ttest_rel(np.mean(list(runs.values()), axis=0), BASE)
+    assert (comparison.result, comparison.test.p) == (averaged.name, pytest.approx(expected.pvalue))
+    assert len(found.results) == 4
+
+
+def test_what_differs_in_more_than_the_seed_stays_apart() -> None:
+    trainings = {
+        "a": Training("qnorm", "one", "0"),
+        "b": Training("qnorm", "other", "1"),
+        "c": Training("qnorm", "one", "0"),  # the same seed again is no second draw
+        "d": None,
+        "e": Training("qnorm", "one", ""),
+    }
+    found = evaluation_of([result(name, BASE) for name in trainings], {}, trainings)
+    assert [len(system.results) for system in found.systems] == [1] * 5
+    on_two_tasks = [result(name, BASE, task=task) for task in ("beir:x", "beir:y") for name in ("a", "f")]
+    found = evaluation_of(on_two_tasks, {}, {**trainings, "f": Training("qnorm", "one", "1")})
+    assert [(system.task, len(system.results)) for system in found.systems] == [("beir:x", 2), ("beir:y", 2)]
+
+
+def test_a_metric_that_is_no_mean_is_averaged_over_seeds_draw_by_draw() -> None:
+    def made(encoder: str, values: np.ndarray) -> Result:
+        made = result(encoder, values)
+        made.per_query.clear()
+        made.resampled["ndcg@10"] = Resampled(60, lambda rows: float(np.median(values[rows])))
+        made.metrics["ndcg@10"] = float(np.median(values))
+        return made
+
+    sides = [BASE, BASE + 0.2, BASE + 0.4]
+    found = evaluation_of(
+        [made(name, values) for name, values in zip("abc", sides, strict=True)],
+        {},
+        {"b": Training(None, "g", "0"), "c": Training(None, "g", "1")},
+    )
+    (comparison,) = found.comparisons
+    assert (comparison.result, comparison.method) == ("* (2 seeds) cosine", "paired bootstrap")
+    assert (comparison.test.difference, comparison.test.low) == (pytest.approx(0.3), pytest.approx(0.3))
+    assert comparison.randomisation_p is None
+
+
+def test_results_of_other_dimensions_have_other_names() -> None:
+    results = [replace(result("a", BASE), configuration={"dims": dims, "device": "cpu"}) for dims in (8, 4)]
+    found = evaluation_of(results, {}, {})
+    assert [system.name for system in found.systems] == ["a, dims 8 cosine", "a, dims 4 cosine"]
+    assert found.comparisons[0].baseline == "a, dims 8 cosine"
+
+
+# --- cross-evaluation (MAG, Figure 3)
+
+
+def test_cross_evaluation_needs_runs_or_similarities(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"--cross: no encoder here is a run of finetune; name the similarities"):
+        evaluate(["hashed:1"], [f"beir:{folder}"], cross=True)
+
+
+def test_cross_evaluation_under_given_similarities(folder: Path) -> None:
+    found = evaluate(["hashed:1", "hashed:2"], [f"beir:{folder}"], ["dot", "cosine"], cross=True)
+    (cross,) = cross_of(found)
+    assert (cross.rows, cross.columns) == (["hashed:1", "hashed:2"], ["dot", "cosine"])
+    assert (cross.metric, cross.trained_with) == ("ndcg@10", [None, None])
+    values = {(r.encoder, r.similarity): r.metrics["ndcg@10"] for r in found.results}
+    assert {(row, column): cross.value(row, column) for row in cross.rows for column in cross.columns} == values
+    assert len(set(values.values())) == 4
+    assert cross.labels() == ["hashed:1 (not a run)", "hashed:2 (not a run)"]
+
+
+# --- retrievers without embeddings
+
+
+class Shortest:
+    """Finds the shortest documents, whatever is asked for."""
+
+    spec = ""
+
+    def index(self, documents: list[str]) -> Shortest:
+        self.lengths = np.array([len(document) for document in documents])
+        return self
+
+    def search(self, queries: list[str], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        order = np.argsort(self.lengths, kind="stable")[:k]
+        return [(-self.lengths[order].astype(np.float32), order)] * len(queries)
+
+    def fingerprint(self) -> str:
+        return "shortest"
+
+
+def shortest() -> Shortest:
+    return Shortest()
+
+
+@pytest.fixture
+def _shortest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(retrievers.registry._entries, "shortest", Entry("shortest", "", f"{__name__}:shortest"))
+
+
+@pytest.mark.usefixtures("_shortest")
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_retriever_without_embeddings_is_compared_too(folder: Path, tmp_path: Path, is_kept: bool) -> None:
+    kept = str(tmp_path / "results") if is_kept else None
+    found = evaluate(["shortest", "hashed:1"], [f"beir:{folder}"], ["cosine", "dot"], results_folder=kept)
+    assert [result.encoder for result in found.results] == ["shortest", "hashed:1", "hashed:1"]
+    assert [c.baseline.split()[0] for c in found.comparisons if c.metric == "ndcg@10"] == ["shortest"] * 2
+    if kept:
+        shown = evaluated_before(kept)
+        assert [result.metrics for result in shown.results] == [result.metrics for result in found.results]
+
+
+@pytest.mark.usefixtures("_shortest")
+def test_a_task_that_needs_embeddings(folder: Path, labels: Path) -> None:
+    with pytest.raises(UsageError, match=r"^knn:.* needs embeddings, which shortest has none of$"):
+        evaluate(["hashed:1", "shortest"], [f"beir:{folder}", f"knn:{labels}"])

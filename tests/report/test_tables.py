@@ -1,7 +1,9 @@
-"""Tables show values, differences, stars and p; JSON is strict."""
+"""Tables show values, differences, stars and p, in each format; JSON is strict."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 
@@ -9,9 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit.evaluation.comparison import Evaluation, compare
+from retrokit.errors import UsageError
+from retrokit.evaluation.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.report.tables import evaluation_tables, to_json
+from retrokit.evaluation.trained import Training
+from retrokit.metrics.significance import randomisation_test
+from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
+from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
+from retrokit.report.tables import to_json
 from retrokit.report.terminal import console
 
 RNG = np.random.default_rng(0)
@@ -38,13 +45,15 @@ def result(encoder: str, values: np.ndarray, task: str = "beir:x") -> Result:
 
 
 def shown(results: list[Result], metrics: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The tables of the tasks, without those of the tests and over tasks."""
+    found = evaluation_of(results, {result.task: metrics for result in results}, {})
+    return [printed(sheet, capsys) for sheet in evaluation_sheets(found) if sheet.title in found.tasks]
+
+
+def printed(sheet: Sheet, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    texts = []
-    columns = {result.task: metrics for result in results}
-    for table in evaluation_tables(Evaluation(results, compare(results, columns), columns)):
-        console().print(table)
-        texts.append(capsys.readouterr().out)
-    return texts
+    console().print(to_rich(sheet))
+    return capsys.readouterr().out
 
 
 def test_one_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,10 +71,15 @@ def test_differences_stars_and_p(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{NOISE.mean() - BASE.mean():+.4f} " in text
     for values in (BETTER, NOISE):
         assert f"{values.mean():.4f}" in text
-        assert f"p={stats.ttest_rel(values, BASE).pvalue:.2g}" in text
+    per_query = [result("", values).per_query["ndcg@10"] for values in (BASE, NOISE)]
+    larger = max(stats.ttest_rel(NOISE, BASE).pvalue, randomisation_test(*per_query))
+    assert f"p={larger:.2g}" in text  # the larger of two p stays as it is
+    assert "p=0.0002" in text  # twice 1 / 10,001: no draw of the randomisation test was as extreme
     assert stats.ttest_rel(NOISE, BASE).pvalue > 0.05 > stats.ttest_rel(BETTER, BASE).pvalue
     assert text.count("p=") == 2
-    assert "* where p < 0.05 (paired t-test)" in text
+    assert "* where p < 0.05 (the larger of paired t-test and randomisation test; Holm's correction)" in " ".join(
+        text.split()
+    )
 
 
 def test_equal_systems_have_no_star(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,22 +116,16 @@ def labels_result(encoder: str, accuracy: float, spread: float) -> Result:
 def test_each_task_has_its_own_columns(capsys: pytest.CaptureFixture[str]) -> None:
     results = [result("one", BASE), labels_result("one", 0.5, 0.25), labels_result("two", 0.75, 0.125)]
     columns = {"beir:x": ["mrr@10"], "knn:y": ["accuracy", "spread"]}
-    evaluation = Evaluation(results, compare(results, columns), columns)
-    for wanted, expected in (
-        ((), ["accuracy", "spread"]),
-        (("ndcg@10", "spread"), ["spread"]),
-        (("ndcg@10",), ["accuracy", "spread"]),  # it measured none of those
-    ):
-        capsys.readouterr()
-        console().print(evaluation_tables(evaluation, wanted)[1])
-        text = capsys.readouterr().out
+    for expected in (["accuracy", "spread"], ["spread"], ["spread", "accuracy"]):
+        evaluation = evaluation_of(results, {**columns, "knn:y": expected}, {})
+        text = printed(evaluation_sheets(evaluation)[1], capsys)
         header = next(line for line in text.splitlines() if "encoder" in line)
         assert [word for word in header.split() if word in ("accuracy", "spread", "mrr@10", "ndcg@10")] == expected
         assert "-0.1250 " in text  # a difference that nothing can be tested with
         assert text.count("p=") == ("accuracy" in expected)
         caption = " ".join(text.split("┘")[1].split())
         assert caption.startswith("40 test texts, 1,360 train texts, 7 labels; difference from the first row")
-        assert ("(paired t-test)" in caption) == ("accuracy" in expected)
+        assert ("paired t-test" in caption) == ("accuracy" in expected)
 
 
 def test_names_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,3 +140,155 @@ def test_json_is_strict() -> None:
     for value in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
             to_json({"value": value})
+
+
+# --- formats
+
+
+def seeded() -> Evaluation:
+    """A baseline and two seeds of one run, on two tasks."""
+    results = [
+        result(encoder, values + shift, task)
+        for task, shift in (("beir:x", 0.0), ("beir:y", 0.05))
+        for encoder, values in (("base_1", BASE), ("runs/q-0", BETTER), ("runs/q-1", BETTER + 0.02))
+    ]
+    trainings = {"runs/q-0": Training("qnorm", "g", "0"), "runs/q-1": Training("qnorm", "g", "1")}
+    return evaluation_of(results, {"beir:x": ["ndcg@10"], "beir:y": ["ndcg@10"]}, trainings)
+
+
+MEAN = BETTER.mean() + 0.01
+DEVIATION = 0.02 / np.sqrt(2)
+
+
+def test_seeds_are_one_row_with_their_deviation(capsys: pytest.CaptureFixture[str]) -> None:
+    sheet = evaluation_sheets(seeded())[0]
+    assert [row[0] for row in sheet.rows] == [("base_1",), ("runs/q-* (2 seeds)",)]
+    value, difference, p = sheet.rows[1][2]
+    assert value == f"{MEAN:.4f} ± {DEVIATION:.4f}"
+    assert difference == f"{MEAN - BASE.mean():+.4f}*"
+    assert p == "p=0.0002"
+    assert "± standard deviation over seeds" in sheet.caption
+
+
+def test_over_tasks_and_the_tests() -> None:
+    over, tests = evaluation_sheets(seeded())[2:]
+    assert (over.title, tests.title) == ("over tasks", "tests")
+    first, second = over.rows
+    assert first[2:] == [("ndcg@10",), ("2",), (f"{BASE.mean() + 0.025:.4f} ± {0.05 / np.sqrt(2):.4f}",)]
+    assert second[4][1] == f"{MEAN - BASE.mean():+.4f} "  # two tasks prove nothing
+    assert [row[0][0] for row in tests.rows] == ["beir:x", "beir:y", "mean of 2 tasks"]
+    expected = stats.ttest_rel(BETTER + 0.01, BASE)
+    low, high = expected.confidence_interval(0.95)
+    cells = [cell[0] for cell in tests.rows[0]]
+    assert cells[5:7] == [f"{low:+.4f} … {high:+.4f}", f"{expected.pvalue:.2g}"]
+    assert cells[7:] == ["0.0001", "0.0002"]
+    assert "2 in ndcg@10" in tests.caption
+
+
+def test_csv_has_a_line_for_each_system_and_metric() -> None:
+    rows = list(csv.DictReader(io.StringIO(evaluation_csv(seeded()))))
+    assert [(row["task"], row["metric"]) for row in rows] == [
+        *(("beir:x", "ndcg@10"), ("beir:x", "mrr@10")) * 2,
+        *(("beir:y", "ndcg@10"), ("beir:y", "mrr@10")) * 2,
+        *(("mean of 2 tasks", "ndcg@10"),) * 2,
+    ]
+    base, averaged = rows[0], rows[2]
+    assert (base["value"], base["deviation"], base["p"], base["seeds"]) == (str(BASE.mean()), "", "", "1")
+    assert float(averaged["value"]) == pytest.approx(MEAN)
+    assert float(averaged["deviation"]) == pytest.approx(DEVIATION)
+    assert float(averaged["difference"]) == pytest.approx(MEAN - BASE.mean())
+    assert float(averaged["p"]) == pytest.approx(stats.ttest_rel(BETTER + 0.01, BASE).pvalue)
+    assert (averaged["trained_with"], averaged["seeds"], averaged["items"]) == ("qnorm", "2", "40")
+    assert float(averaged["corrected_p"]) == pytest.approx(2 / 10_001)
+
+
+def test_json_has_all_of_it() -> None:
+    found = json.loads(to_json(evaluation_json(seeded())))
+    assert set(found) == {"results", "seeds", "comparisons", "over_tasks", "cross"}
+    assert len(found["results"]) == 6
+    first = found["seeds"][0]
+    assert (first["encoders"], first["seeds"]) == (["runs/q-0", "runs/q-1"], ["0", "1"])
+    assert first["metrics"]["ndcg@10"] == {
+        "mean": pytest.approx(MEAN),
+        "deviation": pytest.approx(DEVIATION),
+    }
+    assert found["cross"] == []
+
+
+TINY = Sheet("a_b|c", ["name", "x&y"], 1, [[("p_1",), ("0.5 ± 0.1", "-0.2* ", "p=0.01")]], "100% of < 3")
+
+
+def test_markdown() -> None:
+    assert to_markdown(TINY).splitlines() == [
+        r"**a\_b\|c**",
+        "",
+        "| name | x&y |",
+        "| --- | ---: |",
+        r"| p\_1 | 0.5 ± 0.1 -0.2\* p=0.01 |",
+        "",
+        r"100% of \< 3",
+    ]
+
+
+def test_latex() -> None:
+    assert to_latex(TINY).splitlines() == [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{a\_b|c: 100\% of $<$ 3.}",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"name & x\&y \\",
+        r"\midrule",
+        r"p\_1 & 0.5 $\pm$ 0.1 $-$0.2$^{*}$ p=0.01 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_shows_the_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for part in form(name)(seeded(), False):
+        console().print(part, soft_wrap=True)
+    text = capsys.readouterr().out
+    for value in (BASE.mean(), MEAN):
+        assert re.search(rf"{value:.4f}"[:-1], text)
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(UsageError, match=r"unknown format 'latx' \(did you mean latex\?\); known: table, json, csv"):
+        form("latx")
+
+
+# --- cross-evaluation
+
+
+def crossed() -> Evaluation:
+    values = {("c", "cosine"): 0.4, ("c", "dot"): 0.3, ("d", "cosine"): 0.45, ("d", "dot"): 0.5, ("m", "cosine"): 0.2}
+    results = []
+    for (encoder, similarity), shift in values.items():
+        made = result(encoder, BASE - BASE.mean() + shift)
+        results.append(Result(**{**vars(made), "similarity": similarity}))
+    trainings = {"c": Training("cosine", "c", "0"), "d": Training("dot", "d", "0")}
+    return evaluation_of(results, {"beir:x": ["ndcg@10"]}, trainings, is_cross=True)
+
+
+def test_training_against_evaluation_similarity() -> None:
+    (sheet,) = evaluation_sheets(crossed())
+    assert list(sheet.columns) == ["encoder", "trained with", "cosine", "dot"]
+    assert [[cell[0] for cell in row] for row in sheet.rows] == [
+        ["c", "cosine", "0.4000 <", "0.3000"],
+        ["d", "dot", "0.4500", "0.5000 <"],
+        ["m", "–", "0.2000", "–"],
+    ]
+    assert sheet.caption.startswith("ndcg@10; columns: evaluated with")
+    (cross,) = evaluation_json(crossed())["cross"]
+    assert cross["similarities"] == ["cosine", "dot"]
+    assert cross["encoders"][1] == {
+        "encoder": "d",
+        "trained_with": "dot",
+        "values": pytest.approx([0.45, 0.5]),
+        "deviations": [None, None],
+    }
+    assert cross["encoders"][2]["values"] == [pytest.approx(0.2), None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -56,10 +55,8 @@ class Heard:
 
 @pytest.mark.parametrize(("kind", "in_file"), [("crops", crop_pairs), ("dropout", dropout_pairs)])
 def test_every_epoch_gives_what_a_file_would_hold(tiny_bert, corpus, tmp_path, kind, in_file):
-    usable = [json.loads(line) for line in corpus.read_text().splitlines() if len(json.loads(line)["text"]) > 20]
-    write_jsonl(tmp_path / "usable.jsonl", usable)
-    settings = CropSettings(min_chars=5, max_chars=200)
-    rows = list(in_file(Texts(tmp_path / "usable.jsonl"), settings, epochs=3, seed=5))
+    settings = CropSettings(sentences=2, min_chars=5, max_chars=200)
+    rows = list(in_file(Texts(corpus), settings, epochs=3, seed=5))
     assert len(rows) == 3 * 24
     made = plan(configure(tiny_bert, corpus, augment=[f"{kind}:min_chars=5,max_chars=200"], seed=5))
     per_epoch = []
@@ -79,7 +76,9 @@ def test_texts_without_a_pair_are_said_and_counted(tiny_bert, corpus):
         made = plan(configure(tiny_bert, corpus))
     assert made.data.sources[0].counts["records"] == 24
     assert made.data.sources[0].counts["texts_without_pair"] == 2
-    said = [message for message in heard.messages if message.startswith("corpus: 26 texts: 24 gave pairs")]
+    said = [
+        message for message in heard.messages if message.startswith("corpus, in every epoch: 26 texts: 24 gave pairs")
+    ]
     assert len(said) == 1
     assert "1: empty text" in said[0]
 

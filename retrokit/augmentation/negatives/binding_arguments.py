@@ -53,6 +53,8 @@ def arguments(parsed: Parse) -> Made:
         word = verb_lemma(parsed, verb.main)
         if not exchangeable(parsed, subject, other) or not verb_takes(parsed, word, subject, other):
             continue
+        if word in ("include", "involve") and "," in parsed.shape[other.end :]:
+            continue  # a list goes on
         if parsed.code(verb.finite) == "H" and parsed.code(other.start) not in "dptNi":
             continue  # "has limited visibility"
         if changes := exchange(parsed, subject, verb, other):
@@ -96,7 +98,7 @@ def relatives(parsed: Parse) -> Made:
 
 
 def _to_passive(parsed: Parse, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
-    if not agrees(parsed, verb.finite, subject) or subject.plural is None:
+    if not agrees(parsed, verb.finite, subject) or subject.plural is None or word == "involve":
         return None
     participle = inflected(word, "VBN")
     code = parsed.code(verb.main)
@@ -195,6 +197,8 @@ def verb_object_preposition(parsed: Parse) -> Made:
         main = one.start - 1
         if parsed.code(main) not in VERBS or not main >= 0:
             continue
+        if parsed.lower(main - 1) == "to" and parsed.lower(main - 2) in ("which", "whom"):
+            continue  # "on which to base it": the preposition stands before the verb
         yield from _places_after(parsed, verb_lemma(parsed, main), extended(parsed, one))
     for subject in subjects(parsed):
         verb = passive(parsed, subject.end)
@@ -202,6 +206,8 @@ def verb_object_preposition(parsed: Parse) -> Made:
             continue
         after = parsed.starting.get(verb.end + 1)
         if after is None or not alike(parsed, subject, after):
+            continue
+        if not _may_be_put(parsed, verb_lemma(parsed, verb.main), subject, after):
             continue
         other = extended(parsed, after)
         if exchangeable(parsed, subject, other) and (changes := exchange(parsed, subject, verb, other)):
@@ -215,8 +221,15 @@ def _places_after(parsed: Parse, verb: str, one: Phrase) -> Made:
     if parsed.code(after.end) == "P" and parsed.lower(after.end + 1) == parsed.lower(after.head):
         return  # "from layer to layer"
     other = extended(parsed, after)
+    if not _may_be_put(parsed, verb, one, other):
+        return
     if alike(parsed, one, other) and interchangeable(parsed, one, other) and free_after(parsed, other, True):
         yield "swap-places", swapped(parsed, one, other)
+
+
+def _may_be_put(parsed: Parse, verb: str, one: Phrase, other: Phrase) -> bool:
+    """Whether two things that one *puts* or *places* are bodies, and nothing is *put on hold*."""
+    return verb not in ("place", "put") or {kind_of(parsed, one), kind_of(parsed, other)} <= {"animate", "concrete"}
 
 
 def noun_places(parsed: Parse) -> Made:
@@ -232,7 +245,8 @@ def noun_places(parsed: Parse) -> Made:
         viewed = (
             head in VIEWED_NOUNS and link[0] == "of" and link[1] in ("in", "on", "for", "from", "by", "through", "via")
         )
-        if head in NOUN_PLACES.get(link, ()) or (viewed and both_things(parsed, one, other)):
+        placed = head in NOUN_PLACES.get(link, ()) and (link[1] != "in" or alike(parsed, one, other))
+        if placed or (viewed and both_things(parsed, one, other)):
             yield "swap-places", swapped(parsed, one, other)
 
 
@@ -247,6 +261,8 @@ def prepositions(parsed: Parse) -> Made:
         other = parsed.starting.get(at)
         if other is None or not (due or parsed.lower(one.end) in _BETWEEN) or parsed.code(one.start - 1) not in "fP":
             continue
+        if parsed.code(one.start - 1) == "P" and not (due and parsed.code(one.start - 2) in "nN"):
+            continue  # "bound to the region after initiation": both belong to the verb
         other = extended(parsed, other)
         fits = both_things(parsed, one, other) and interchangeable(parsed, one, other)
         if fits and free_after(parsed, other, True):
@@ -260,6 +276,8 @@ def reduced_passives(parsed: Parse) -> Made:
             continue
         other = parsed.starting.get(one.end + 2)
         if other is None or not (one.plural == other.plural or parsed.code(one.start - 1) in "fPyg"):
+            continue
+        if "measure" in (kind_of(parsed, one), kind_of(parsed, other)):
             continue
         other = extended(parsed, other)
         fits = verb_takes(parsed, verb_lemma(parsed, one.end), one, other) and alike(parsed, one, other)
@@ -301,6 +319,8 @@ def copular_nouns(parsed: Parse) -> Made:
         other = parsed.starting.get(noun.end + 1)
         if other is None or subject.plural or other.plural is not False or parsed.lower(noun.start) == "the":
             continue
+        if parsed.code(subject.head) == "i":
+            continue  # "a team was a member of him"
         if exchangeable(parsed, subject, other) and (changes := exchange(parsed, subject, verb, other)):
             yield "swap-arguments", changes
 

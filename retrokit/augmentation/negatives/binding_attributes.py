@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from retrokit.augmentation.negatives.binding_arguments import changes_before
-from retrokit.augmentation.negatives.binding_fit import TIED, VERBS, Made, swapped, verb_lemma
+from retrokit.augmentation.negatives.binding_fit import TIED, VERBS, Made, kind_of, swapped, verb_lemma
+from retrokit.augmentation.negatives.binding_terms import COLLOCATIONS
 from retrokit.augmentation.negatives.binding_words import (
-    COLLOCATIONS,
+    ANIMATE_ADJECTIVES,
+    COUNT_ADJECTIVES,
     FREE_ADJECTIVES,
+    LIGHT_NOUNS,
+    MEASURES,
+    PHYSICAL_ADJECTIVES,
+    PLURAL_ADJECTIVES,
+    PROCESS_ADJECTIVES,
+    SCALE_ADJECTIVES,
+    SCALED,
+    SCALES,
     SYMMETRIC,
     SYNONYMS,
     UNBOUND_ADJECTIVES,
@@ -24,12 +34,13 @@ def attributes(parsed: Parse) -> Made:
     if len(found) < 2:
         return
     kinds = [_adjective_kinds(parsed, at) for _, at in found]
-    alike = [[pair for pair, names in zip(found, kinds, strict=True) if kind in names] for kind in _ADJECTIVES]
-    joined = [pair for pair in pairwise(found) if re.fullmatch("&|,&", parsed.shape[pair[0][0].end : pair[1][0].start])]
-    for (one, first), (other, second) in chain(*map(pairwise, alike), joined):
-        same_form = parsed.sentence.tokens[first].tag == parsed.sentence.tokens[second].tag
-        if same_form and _attributes_part(parsed, one, first, other, second):
-            yield "swap-attributes", _swapped_words(parsed, first, second)
+    for kind in _ADJECTIVES:
+        alike = [pair for pair, names in zip(found, kinds, strict=True) if kind in names]
+        for (one, first), (other, second) in pairwise(alike):
+            same_form = parsed.sentence.tokens[first].tag == parsed.sentence.tokens[second].tag
+            fit = _goes_with(parsed, first, other) and _goes_with(parsed, second, one)
+            if same_form and fit and _attributes_part(parsed, one, first, other, second):
+                yield "swap-attributes", _swapped_words(parsed, first, second)
 
 
 _ADJECTIVES = ("free", "AJC", "AJS", "relational", "participle")
@@ -44,6 +55,23 @@ def _adjective_kinds(parsed: Parse, at: int) -> set[str]:
     if re.search("(?:[ai]l|ic|[ae]r|ary|ive|ous|ine)$", token.lower):
         return free | {"relational"}
     return free | {"participle"} if token.lower.endswith("ed") else free
+
+
+def _goes_with(parsed: Parse, adjective: int, phrase: Phrase) -> bool:
+    """Whether an adjective can be said of another phrase's head."""
+    word, head = parsed.lower(adjective), parsed.head(phrase)
+    if word in ANIMATE_ADJECTIVES or word in PHYSICAL_ADJECTIVES:
+        kind = kind_of(parsed, phrase)
+        return kind == "animate" or (kind == "concrete" and word in PHYSICAL_ADJECTIVES)
+    if word in PLURAL_ADJECTIVES:
+        return phrase.plural is True
+    if word in COUNT_ADJECTIVES:
+        return phrase.plural is True or parsed.code(phrase.start) in "dpt"
+    if word in SCALE_ADJECTIVES:
+        return head in MEASURES or head in SCALED
+    if word in PROCESS_ADJECTIVES:
+        return re.search("(?:tion|sion|ment|ing|sis|growth|change|rise|spread|speed|rate)$", head) is not None
+    return True
 
 
 def _swapped_words(parsed: Parse, first: int, second: int) -> list[Change]:
@@ -65,7 +93,9 @@ def _attribute(parsed: Parse, phrase: Phrase) -> int | None:
     before = parsed.code(at - 1)
     if before in "&," and parsed.code(at - 2) not in "nN":
         return None
-    if before in "ma!n" or before in ("rnNco?" if at == phrase.start else "kg"):
+    if _shares_its_head(parsed, phrase, at):
+        return None
+    if before in "ma!nN" or parsed.head(phrase) in LIGHT_NOUNS or before in ("rnNco?" if at == phrase.start else "kg"):
         return None
     verbal = parsed.lower(at).endswith(("ed", "ing")) and parsed.lower(at) not in FREE_ADJECTIVES
     if before in "hw" or (verbal and before not in "dptfPzbvy"):
@@ -76,18 +106,42 @@ def _attribute(parsed: Parse, phrase: Phrase) -> int | None:
     return None if _collocation(parsed, at) or tokens[at].lower in UNBOUND_ADJECTIVES else at
 
 
+def _shares_its_head(parsed: Parse, phrase: Phrase, at: int) -> bool:
+    """Whether a phrase is one half of *risk and protective factors*, so that its noun may not be its own."""
+    tokens = parsed.sentence.tokens
+    if parsed.code(at - 1) == "&" and tokens[at - 2].tag == "NN1":
+        return True
+    after = parsed.starting.get(phrase.end + 1)
+    if after is None or parsed.code(phrase.end) != "&" or parsed.code(after.start) != "a":
+        return False
+    return (tokens[phrase.head].tag, tokens[after.head].tag) == ("NN1", "NN2")
+
+
 def _collocation(parsed: Parse, at: int) -> bool:
-    return f"{parsed.lower(at)} {lemma(parsed.lower(at + 1), 'NOUN')}" in COLLOCATIONS
+    noun = lemma(parsed.lower(at + 1), "NOUN")
+    fixed = not COLLOCATIONS.isdisjoint({f"{parsed.lower(at)} {noun}", f"{parsed.lower(at)} {parsed.lower(at + 1)}"})
+    return fixed or _DISCIPLINE.search(noun) is not None
+
+
+_DISCIPLINE = re.compile("(?:ology|graphy|istry|physics|medicine|psychiatry|surgery)$")  # "physical geography"
 
 
 def _attributes_part(parsed: Parse, one: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two adjectives say different things of different heads, before the swap and after it."""
     a, b = parsed.lower(first), parsed.lower(second)
-    if a == b or any(a in group and b in group for group in SYNONYMS):
+    if a == b or _are_synonyms(a, b):
         return False
     if parsed.head(one) == parsed.head(other) or parsed.lower(first + 1) == parsed.lower(second + 1):
         return False
+    if (kind_of(parsed, one) == "animate") != (kind_of(parsed, other) == "animate"):
+        return False  # "incorrect experts", "heterozygous analyses"
+    if parsed.sentence.tokens[first].tag == "AJC" and not any(a in scale and b in scale for scale in SCALES):
+        return False  # "older risk"
     return a[:4] != parsed.lower(second + 1)[:4] and b[:4] != parsed.lower(first + 1)[:4]
+
+
+def _are_synonyms(a: str, b: str) -> bool:
+    return any(a in group and b in group for group in SYNONYMS)
 
 
 def modifiers(parsed: Parse) -> Made:
@@ -99,6 +153,7 @@ def modifiers(parsed: Parse) -> Made:
             continue
         first, second = one.head - 1, other.head - 1
         same = parsed.head(one) == parsed.head(other) or parsed.lower(first) == parsed.lower(second)
+        same = same or _are_synonyms(parsed.lower(first), parsed.lower(second))
         named = any(parsed.sentence.tokens[i].text[0].isupper() for i in (first, second) if i)
         fixed = _collocation(parsed, first) or _collocation(parsed, second)
         if same or named or fixed or one.plural != other.plural or parsed.code(one.start - 1) in "TM&":
@@ -158,6 +213,8 @@ def _number(parsed: Parse, phrase: Phrase) -> int | None:
     at = numbers[0]
     word = parsed.lower(at)
     joined = at > 0 and (parsed.code(at - 1) == "?" or parsed.sentence.tokens[at - 1].text in ("-", "/", "–", "$"))
+    if parsed.lower(at - 1) in ("all", "any", "every", "other", "another"):
+        return None
     if word in ("one", "1", "1.0") or not _NUMBER.fullmatch(word) or parsed.code(at - 1) == "c" or joined:
         return None
     return at
@@ -166,9 +223,14 @@ def _number(parsed: Parse, phrase: Phrase) -> int | None:
 def _numbers_part(parsed: Parse, end: int, first: int, start: int, second: int) -> bool:
     """Whether two numbers are of one format and belong to different things."""
     a, b = parsed.lower(first), parsed.lower(second)
-    if a == b or ("%" in a) != ("%" in b) or _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
+    if a == b or ("%" in a) != ("%" in b) or ("." in a) != ("." in b) or _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
         return False
-    if parsed.lower(start - 1) in ("per", "by") or parsed.lower(end) == "or" or parsed.code(second - 2) == "c":
+    if (
+        parsed.lower(second + 1) in ("to", "-", "–")
+        or parsed.lower(start - 1) in ("per", "by")
+        or parsed.lower(end) == "or"
+        or parsed.code(second - 2) == "c"
+    ):
         return False
     between = parsed.shape[end:start]
     return between not in ("", "f") and not (between == "&" and parsed.lower(end - 1) in _UNITS)
@@ -196,11 +258,16 @@ def names(parsed: Parse) -> Made:
 
 def _is_name(parsed: Parse, phrase: Phrase) -> bool:
     words = [token.text for token in parsed.sentence.tokens[phrase.start : phrase.end]]
+    if parsed.lower(phrase.end) == "!" or not _TITLES.isdisjoint(word.lower() for word in words):
+        return False
     if parsed.lower(phrase.start - 1) == "." or (parsed.lower(phrase.end) == "." and len(words[-1]) < 4):
         return False
     return set(parsed.shape[phrase.start : phrase.end]) == {"N"} and all(
         re.fullmatch(r"[A-Z][\w-]*\w", word) and word.lower() not in _MONTHS for word in words
     )
+
+
+_TITLES = frozenset("ceo cfo cto president premier minister king queen pope mayor governor senator pm mp fm".split())
 
 
 def _in_place(parsed: Parse, phrase: Phrase) -> bool:

@@ -191,7 +191,8 @@ def _exchanged_subjects(
 _SUBORDINATING = frozenset("if because when once unless after before until".split())
 
 _TIMES = frozenset(
-    "case cases situation situations example time times day days year years month months moment period".split()
+    "case cases situation situations example time times second seconds minute minutes hour hours day days week weeks "
+    "month months year years moment period".split()
 )
 
 
@@ -214,8 +215,14 @@ def clauses(parsed: Parse) -> Made:
             return
     if not _are_clauses(parsed, *spans) or not _order_tells(parsed, link, spans[0], end):
         return
+    refers = [any(parsed.lower(i) in _REFERRING for i in range(*span)) for span in (spans[:2], spans[2:])]
+    if refers == [False, True]:
+        return  # the pronoun would come before what it stands for
     first, second = lowered(parsed, *spans[:2]), lowered(parsed, *spans[2:])
     yield "swap-clauses", [Change(spans[0], spans[1], second), Change(spans[2], spans[3], first)]
+
+
+_REFERRING = frozenset("he she they him her them his their its hers theirs".split())
 
 
 def _are_clauses(parsed: Parse, start: int, until: int, again: int, end: int) -> bool:

@@ -30,7 +30,7 @@ from retrokit.augmentation.negatives.sentence import Change, lemma
 # Words that tie a phrase to the other one or to its place, so that the swap would lose what they refer to.
 TIED = frozenset(
     """his her its their own such same other another no any latter former respective it you this that these those there
-    following above below previous next last first second final""".split()
+    following above below previous next last first second final vs""".split()
 )
 
 # The characters of lexical verbs in a parse.
@@ -131,6 +131,8 @@ def swapped(parsed: Parse, one: Phrase, other: Phrase) -> list[Change]:
 
 def exchangeable(parsed: Parse, subject: Phrase, other: Phrase) -> bool:
     """Whether a subject and a phrase after its verb may change places as far as the clause around them goes."""
+    if parsed.code(subject.head) == "i" and parsed.lower(other.end) in ("with", "without"):
+        return False  # "cared for them with diseases"
     return interchangeable(parsed, subject, other) and free_after(parsed, other, subject.plural == other.plural)
 
 

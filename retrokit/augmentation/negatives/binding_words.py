@@ -38,7 +38,8 @@ ANIMATE = _words("""
     elephant lion tiger bear wolf fox monkey ape panda rabbit hamster mouse mice rat squirrel bird eagle owl parrot
     duck goose chicken rooster hen snake lizard frog turtle crocodile alligator fish shark whale dolphin bee ant
     spider butterfly insect animal predator prey donkey camel zebra giraffe kangaroo koala parasite robot human
-    adversary attacker defender learner
+    adversary attacker defender learner community
+    country nation occupant inhabitant household
 """)
 
 # Heads that one can see and touch, and that carry, hit, cover or stand on one another.
@@ -53,7 +54,7 @@ CONCRETE = _words("""
     leaf flower log rock stone pole post brick board piano guitar violin flute drum trumpet apple banana orange
     lemon potato tomato onion carrot cucumber pepper egg bread cake sandwich pizza cheese cookie pumpkin mushroom
     fruit vegetable hammer saw axe drill screwdriver shovel broom brush wheel tire engine umbrella stroller carriage
-    raft paddle hose
+    raft paddle hose vehicle
 """)
 
 # Light nouns, and what a study measures or claims: they stand on one side only ("improves accuracy", "in the form of").
@@ -132,7 +133,7 @@ VERB_OBJECT_PREPOSITION = _pairs("""
     prefer over, choose over, favor over, favour over, select over, attribute to, reduce to, add to, apply to, map
     to, map onto, map into, send to, embed in, embed into, project onto, project to, derive from, infer from,
     predict from, extract from, remove from, reconstruct from, estimate from, generate from, synthesize from, learn
-    from, recover from, deduce from, protect from, protect against, hide from, introduce to, expose to, assign to,
+    from, recover from, deduce from, protect from, protect against, hide from, expose to, assign to,
     subtract from, integrate into, incorporate into, merge into, import from, export to, transfer to, transfer from,
     borrow from, lend to, sell to, condition on, regress on, base on, generalize to, extend to, adapt to, use as,
     treat as, represent as, express as, interpret as, view as, regard as, mistake for, precede by, follow by,
@@ -206,8 +207,8 @@ FREE_ADJECTIVES = _words("""
     british broad broken brown calm canadian careful causal cellular central centralized challenging cheap chemical
     chinese chronic civilian classical clean clear clinical closed coastal cognitive cold collaborative collective
     colorful commercial common compact comparative competitive complete complex comprehensive computational
-    computerized conceptual conditional considerable consistent constant contemporary contextual continuous
-    conventional cool corporate correct costly creative critical crucial current daily dangerous dark deep dense
+    computerized conceptual conditional consistent constant contemporary contextual continuous
+    conventional cool corporate correct costly creative critical crucial current dangerous dark deep dense
     descriptive desired detailed developmental diagnostic difficult digital direct dirty discrete distant distinct
     diverse domestic dominant dramatic dry dutch dynamic early eastern easy economic educational effective efficient
     egyptian elderly electric electrical electronic emotional empirical empty enormous environmental essential
@@ -216,7 +217,7 @@ FREE_ADJECTIVES = _words("""
     frequent fresh friendly full-time functional fundamental funny future fuzzy generic genetic geographic geometric
     german giant global golden good graphical gray great greek green grey happy hard healthy heavy hidden
     hierarchical high high-dimensional high-level high-quality high-resolution high-risk historical hostile hot huge
-    human hungry hybrid ideal illegal immediate imperfect implicit important inaccurate incorrect independent indian
+    human hungry ideal illegal immediate imperfect implicit important inaccurate incorrect independent indian
     indirect industrial inefficient inferior informal inherent initial inner integrated intellectual intense
     intensive interactive intermediate internal international invalid invasive iranian iraqi irish irrelevant
     israeli italian japanese known korean labeled large large-scale late leather legal limited linear linguistic
@@ -233,7 +234,7 @@ FREE_ADJECTIVES = _words("""
     rigid rigorous risky robotic robust rough round rural russian sad safe scalable scientific seasonal selective
     semantic sensory separate sequential serious severe sexual shallow sharp short short-term shy sick significant
     silver simple slow small small-scale smart smooth social soft solar solid sophisticated southern spanish sparse
-    spatial special specialized spontaneous square stable standard static statistical stochastic stored strange
+    spatial special specialized spontaneous square stable standard static statistical stochastic strange
     strong structural stupid subjective substantial successful sufficient superior surgical swedish swiss symbolic
     synthetic syrian systematic tall tan targeted technical technological temporal tender textual theoretical
     therapeutic thick thin three-dimensional tiny tired toxic traditional tropical turkish two-dimensional typical
@@ -242,16 +243,58 @@ FREE_ADJECTIVES = _words("""
     western wet white wide widespread wooden yellow young
 """)
 
+# Adjectives of bodies, of living beings, of many things, of what can be counted, of what has a scale, of what goes on.
+PHYSICAL_ADJECTIVES = _words("""
+    black blond blonde blue brown dark empty gray green grey hairy leather metal muddy orange pink plastic purple red
+    round shiny silver soft square striped tall tan tasty thick thin warm wet white wooden yellow cold hot dry dirty
+    broken heavy
+""")
+ANIMATE_ADJECTIVES = _words("angry brave elderly happy hungry married sad shy sick tired wealthy young")
+PLURAL_ADJECTIVES = _words("diverse separate distinct disparate widespread numerous")
+COUNT_ADJECTIVES = _words("large small big huge giant tiny little enormous compact")
+SCALE_ADJECTIVES = _words("low high")
+PROCESS_ADJECTIVES = _words("rapid quick fast slow intense prolonged")
+
+# Comparatives that stand on one scale, and so may be said of the same things.
+SCALES = tuple(
+    _words(group)
+    for group in (
+        "higher lower",
+        "larger smaller bigger greater lesser",
+        "older younger newer",
+        "faster slower quicker",
+        "better worse",
+        "longer shorter",
+        "earlier later",
+        "stronger weaker",
+        "richer poorer",
+        "easier harder",
+        "heavier lighter",
+        "wider narrower broader",
+    )
+)
+
+# Nouns that make an adverb or an amount of their adjective: "in large measure", "a minimal number".
+LIGHT_NOUNS = _words("number amount measure way extent degree manner fashion period quantity share")
+
+# What has a scale, besides the measures: it can be low or high.
+SCALED = _words("""
+    temperature dose concentration price resolution dimension power energy income pressure density complexity latency
+    throughput bias variance priority demand supply salary wage yield return frequency intensity consumption cost
+    growth mortality prevalence incidence availability capacity interest inflation unemployment expression activity
+    similarity confidence fidelity sensitivity specificity
+""")
+
 # Adjectives that say nothing of their noun alone, and so are never swapped.
 UNBOUND_ADJECTIVES = _words("""
     mean total net average overall main only several various certain different many more most less least much
     particular specific general due able available likely possible entire whole so-called own same other such
     further additional corresponding respective individual single multiple key subsequent similar equal respective
     following given state-of-the-art real actual principal potential usual equal due proposed related united
-    increased based fixed so called
+    increased based fixed so called dimensional
 """)
 
-# Adjectives that say much the same: a swap among them changes next to nothing.
+# Adjectives and nouns that say much the same: a swap among them changes next to nothing.
 SYNONYMS = tuple(
     _words(group)
     for group in (
@@ -283,11 +326,13 @@ SYNONYMS = tuple(
         "essential fundamental basic necessary",
         "conventional traditional standard classical classic",
         "adequate sufficient appropriate proper suitable",
-        "correct exact precise accurate true",
+        "correct exact precise accurate true appropriate proper",
+        "social sociological societal",
+        "human clinical",
         "automatic automated computerized electronic",
         "unique distinct separate special",
         "existing current present contemporary established previous",
-        "optimal ideal",
+        "optimal ideal superior best",
         "biological cellular molecular",
         "medical clinical biomedical therapeutic",
         "diverse broad wide",
@@ -295,51 +340,13 @@ SYNONYMS = tuple(
         "frequent common widespread",
         "large-scale large big extensive",
         "mental psychological cognitive",
+        "electric electrical electronic digital",
+        "poor improper bad inadequate inaccurate weak inferior",
+        "scientific academic scholarly",
+        "narrative story",
+        "picture image photo",
     )
 )
-
-# Two words that name one thing: their parts never part.
-COLLOCATIONS = _pairs("""
-    machine learning, deep learning, natural language, big data, large language, neural network, open source, open
-    access, real estate, real time, high school, high blood, blood pressure, hot dog, white house, red cross, black
-    hole, green card, small business, private sector, public sector, public domain, public health, public library,
-    social media, social security, common sense, common stock, hard drive, hard disk, soft drink, fast food, human
-    being, human rights, civil war, cold war, world war, united states, current state, short term, long term, long
-    run, short run, large scale, small scale, great britain, new york, new zealand, new jersey, new mexico, old age,
-    young age, early stage, late stage, central bank, prime minister, general manager, state art, little bit, great
-    deal, large number, small number, high level, low level, large amount, small amount, wide range, broad range,
-    wide variety, natural gas, natural disaster, nervous system, immune system, white blood, red blood, stem cell,
-    stock market, stock exchange, credit card, income tax, interest rate, mutual fund, hedge fund, computer vision,
-    computer science, artificial intelligence, remote sensing, information retrieval, information science, foreign
-    policy, foreign minister, foreign exchange, national security, federal government, federal reserve, legal
-    action, middle school, native american, northern ireland, south korea, north korea, light bulb, sweet potato,
-    square root, square foot, square feet, square mile, square kilometer, long time, short time, first time, good
-    idea, bad idea, good thing, bad thing, single cell, single market, open question, major league, supreme court,
-    recent year, recent decade, early year, late year, high speed, light year, black box, white paper, black market,
-    red tape, hard time, full time, part time, single mother, critical mass, physical therapy, physical education,
-    clinical trial, genetic algorithm, chemical engineering, general public, digital library, human brain, human
-    body, negative control, positive control, general election, high probability, considerable extent, large extent,
-    great extent, certain extent, large part, large portion, supervised learning, major role, central role, close
-    relationship, short story, good news, bad news, hot water, cold water, golden age, dark matter, white noise,
-    positive feedback, negative feedback, natural resource, physical world, external validity, internal medicine,
-    public opinion, public service, open market, private equity, free market, fair value, social network, social
-    science, social worker, social work, mental health, mental illness, scientific community, scientific method,
-    medical school, medical record, special case, special force, special effect, personal computer, true positive,
-    basic science, basic research, primary care, secondary school, primary school, future work, future research,
-    standard deviation, standard error, standard practice, civil right, organic matter, organic chemistry,
-    electronic mail, professional librarian, official name, online learning, causal inference, solar system, solar
-    energy, solar panel, solar cell, magnetic field, sexual intercourse, mobile phone, mobile device, electrical
-    engineering, molecular weight, live birth, public school, true love, known fact, complete lack, close friend,
-    raw material, previous work, recent work, current work, existing work, related work, prior work, recent study,
-    previous study, main result, young people, old people, early detection, united nation, white balance, low rank,
-    low power, natural selection, linear program, statistical mechanics, graphical model, normal form, social
-    scientist, principal component, living room, discrete valuation, cerebral palsy, reinforcement learning, deep
-    reinforcement, natural science, public library, special library, adverse event, adverse effect, side effect,
-    binary code, black people, white people, early morning, nucleic acid, spinal cord, adipose tissue, nuclear
-    power, nuclear energy, nuclear weapon, nuclear program, special reference, special attention, special emphasis,
-    presidential election, annual report, annual meeting, mutual information, immune response, open source, neural
-    architecture, bayesian inference, gaussian process, vector machine, natural image, late night
-""")
 
 # Symmetric relations: the two places may change without changing what is said.
 SYMMETRIC = _words("""

@@ -28,6 +28,17 @@ FAMILIES: dict[str, str] = {
     "spatial": "retrokit.augmentation.negatives.spatial:edits",
 }
 
+MOST_LOTS = 6
+LOTS: dict[str, int] = {
+    "insert-not": 1,
+    "insert-never": 2,
+    "insert-no-longer": 2,
+    "insert-fail-to": 2,
+    "swap-attributes": 1,
+}
+"""How many lots a kind of edit has when one of a sentence's kinds is drawn. Every other kind has ``MOST_LOTS``: these
+are the kinds that nearly every sentence offers, and drawn evenly they would crowd out the rest."""
+
 MIN_CHARS, MAX_CHARS = 20, 400
 MIN_WORDS, MAX_WORDS = 4, 60
 
@@ -220,10 +231,10 @@ class _Generator:
         """One of the edits: first a kind is drawn, then an edit of that kind, so that rare kinds come out too."""
         if not edits:
             return None
-        kinds = list(dict.fromkeys(edit.name for edit in edits))
+        lots = [kind for kind in dict.fromkeys(edit.name for edit in edits) for _ in range(LOTS.get(kind, MOST_LOTS))]
         number = _digest(f"{self.seed}\0{family}\0{key}")
-        number, chosen = divmod(number, len(kinds))
-        of_kind = [edit for edit in edits if edit.name == kinds[chosen]]
+        number, chosen = divmod(number, len(lots))
+        of_kind = [edit for edit in edits if edit.name == lots[chosen]]
         return of_kind[number % len(of_kind)]
 
     def _admits(self, anchor: str, positive: str, negative: str, split: Split) -> bool:
@@ -241,7 +252,8 @@ class _Generator:
             return False
         self.pairs.add(pair)
         self.anchors.add(_digest(anchor))
-        self.members[split] |= texts
+        if self.split is not None:
+            self.members[split] |= texts
         return True
 
 

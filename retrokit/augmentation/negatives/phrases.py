@@ -95,6 +95,8 @@ def _code(token: Token, index: int) -> str:
     if index == 0 and len(token.text) > 4 and token.text.isupper():
         return "?"  # the label of a structured abstract: BACKGROUND, RESULTS
     code = _CODES.get(token.tag, "?")
+    if code == "r" and token.lower.endswith(("ity", "ness")):
+        return "n"  # a noun that the tagger does not know
     if code == "r" and index and (token.lower in _DEGREE or token.lower.endswith("ly")):
         return "m"
     if code == "?" and token.tag == "PUN":
@@ -188,7 +190,9 @@ def lowered(parse: Parse, start: int, end: int) -> str:
     first = parse.sentence.tokens[start]
     if start == 0 and ((first.tag == "AJ0" and is_of_name(first.text)) or _is_headline(parse)):
         return parse.sentence.words(start, end)
-    return uncapitalized(parse.sentence, start, end)
+    words = uncapitalized(parse.sentence, start, end)
+    labelled = parse.lower(start - 1) == ":" and first.text.istitle() and first.tag not in ("NP0", "NN0")
+    return words[0].lower() + words[1:] if labelled and first.text != "I" else words  # "Results: Blood flow rose."
 
 
 def is_of_name(adjective: str) -> bool:

@@ -58,6 +58,8 @@ def comparative(view: View, index: int) -> Swap | None:
         return Swap("swap-position", (Change(index, index + 1, "upper"),))
     if word == "greater" and following == "than":
         return Swap("swap-comparative", (Change(index, index + 1, "less"),))
+    if word == "greater" and attributive and view.tag(index + 1) == "NN1":
+        return Swap("swap-comparative", (Change(index, index + 1, "lesser"),))
     if view.word(index - 1) in {"no", "any"} and word in {"longer", "later", "earlier"}:
         return None
     predicate = view.tag(view.before_adverbs(index)).startswith("VB") and view.ends_phrase(index + 1)
@@ -233,7 +235,9 @@ def relational_adjective(view: View, index: int) -> Swap | None:
         return None
     if view.tag(index) == "NN1" and word not in {"input", "output"}:
         return None
-    return Swap(name, (Change(index, index + 1, RELATIONAL_ADJECTIVES[word]),))
+    opposite = RELATIONAL_ADJECTIVES[word]
+    named = index > 0 and view.sentence.tokens[index].text[0].isupper()  # "the Western programme"
+    return Swap(name, (Change(index, index + 1, opposite.capitalize() if named else opposite),))
 
 
 _TIME_ADJECTIVES = frozenset("initial final previous subsequent future preceding prior".split())
@@ -271,6 +275,8 @@ def noun(view: View, index: int) -> Swap | None:
     if "advantage" in word and any(re.match("tak|took", view.word(k)) for k in range(index - 3, index)):
         return None
     if word.startswith("child") and view.tag(index - 1) == "AJ0":
+        return None
+    if word == "doctors" and view.word(index - 1) == "family":
         return None
     if word.startswith("child") and following in {"under", "aged", "age", "ages", "younger", "older"}:
         return None

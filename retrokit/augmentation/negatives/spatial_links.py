@@ -108,6 +108,8 @@ def place(view: View, index: int) -> Swap | None:
         return None
     if view.says(index + 1, "the", "box") and word == "outside" and re.match("think|thought", view.word(index - 1)):
         return None
+    if view.word(index + 1) in {"those", "that"}:
+        return None  # "problems above those of others" are more problems
     if word == "below" and view.word(index - 1) in {"see", "described", "given", "listed"}:
         return None
     return Swap("swap-position", (Change(index, index + 1, _PLACES[word]),))
@@ -288,7 +290,16 @@ def ahead_of(view: View, index: int) -> Swap | None:
         return None
     if view.word(index + 3) in {"time", "curve"}:
         return None
+    near = view.words[index + 2 : index + 6]
+    if not _EVENTS.isdisjoint(word.rstrip("s") for word in near):
+        return Swap("swap-time", (Change(index, index + 2, "after"),))
     return Swap("swap-position", (Change(index, index + 2, "behind"),))
+
+
+_EVENTS = frozenset(
+    "visit talk summit election vote meeting trial match game race speech deadline holiday release launch hearing "
+    "conference season debate protest rally strike referendum ceremony trip tour deal g8 g20 olympic".split()
+)
 
 
 def despite(view: View, index: int) -> Swap | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
 from retrokit.augmentation.negatives.spatial_view import Rule, Swap, View
 from retrokit.augmentation.negatives.spatial_words import (
@@ -52,7 +54,8 @@ def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -
         return "VBG" if tag == "VVG" else None
     if ending == "VBZ":
         return "VBZ" if tag == "VVZ" or (lemma in ALWAYS_VERBS and tag == "NN2") else None
-    return "VB" if tag in {"VVB", "VVI"} else None
+    infinitive = tag == "VVI" and view.word(index - 1) == "not" and view.tag(index - 2) == "CJC"
+    return "VB" if tag in {"VVB", "VVI"} and not infinitive else None  # "and not lower specificity"
 
 
 _AMOUNTS_CHANGE = frozenset("fall jump climb drop decline grow dip surge plunge rise tumble".split())
@@ -260,6 +263,8 @@ def depend_on(view: View, index: int) -> Swap | None:
     penn = {"depends": "VBZ", "depend": "VB", "depended": "VBD"}[view.word(index)]
     if view.word(index + 1) not in {"on", "upon"} or not view.starts_noun_phrase(index + 2):
         return None
+    if {"not on", "and on", "or on"} & {" ".join(pair) for pair in pairwise(view.words[index:])}:
+        return None  # "depends on the first but not on the second"
     return Swap("swap-cause", (Change(index, index + 2, inflected("determine", penn)),))
 
 

@@ -92,6 +92,7 @@ _NOT_BEFORE = {
     "lower": "case house class",
     "better": "half understanding",
     "greater": "good",
+    "closer": "examination look inspection scrutiny attention analysis study reading integration relationship",
 }
 BANNED_NOUNS = {word: frozenset(nouns.split()) for word, nouns in _NOT_BEFORE.items()}
 
@@ -137,7 +138,7 @@ NOUNS = pairs(
     "inclusion/exclusion predecessor/successor north/south east/west northeast>southwest southeast>northwest "
     "northwest>southeast southwest>northeast interior/exterior acceptance/rejection victory/defeat victim/perpetrator "
     "optimism/pessimism inflow/outflow deterioration>improvement inhibition>activation activation>inhibition "
-    "landlord/tenant landlords/tenants creditor/debtor creditors/debtors host/guest doctors>patients"
+    "landlord/tenant landlords/tenants creditor/debtor creditors/debtors doctors>patients"
 )
 NEED_OF = frozenset(
     "beginning end start presence absence lack majority success failure top bottom causes interior exterior acceptance "

@@ -1,0 +1,237 @@
+"""Quantifiers that give way to others: *all*, *some*, *many*, *both*, *everyone*, *at least*, *the majority of*."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrokit.augmentation.negatives.negation_remove import without_polarity
+from retrokit.augmentation.negatives.negation_syntax import in_number, is_subject, noun_end
+from retrokit.augmentation.negatives.negation_view import Named, Rule, View, clause_rest, has_negative
+from retrokit.augmentation.negatives.negation_words import BE, FINITE, FIXED_AFTER, LEXICAL, OPENS_CLAUSE, UNITS
+from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
+
+
+def swap_a_few(view: View, i: int) -> Iterator[Named]:
+    """*a few items* → *many items*"""
+    head = noun_end(view, i + 1)
+    plain = view.words[i - 1] == "a" and view.words[i - 2] not in {"quite", "only", "just", "than", "not"}
+    if plain and head and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in UNITS:
+        yield "swap-a-few-many", [Change(i - 1, i + 1, "many")]
+
+
+def _quantified(view: View, i: int) -> tuple[int, bool]:
+    """The noun that the quantifier ``i`` counts, and whether through "of the"; 0 if that is not plain."""
+    if view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}:
+        return noun_end(view, i + 3), True
+    return noun_end(view, i + 1), False
+
+
+def swap_all(view: View, i: int) -> Iterator[Named]:
+    """*all models are* → *not all models are*, *no models are*, *some models are*; *not all* → *all*, *no*"""
+    words, tags = view.words, view.tags
+    head, of = _quantified(view, i)
+    the = words[i + 1] in {"the", "these", "those"}
+    if the:
+        head = noun_end(view, i + 2)
+    if not head or tags[head] != "NN2" or words[head] in FIXED_AFTER or words[i - 1] in _NOT_BEFORE_ALL:
+        return
+    inner = f" of {words[i + 1]}" if the else " of" if of else ""
+    end = i + 2 if inner else i + 1
+    no = ("none" if inner else "no") + inner
+    if words[i - 1] == "not":
+        if i == 1 or tags[i - 2] in OPENS_CLAUSE:
+            yield "swap-not-all-all", [Change(i - 1, i, "")]
+            yield "swap-not-all-no", [Change(i - 1, end, no)]
+        return
+    if words[i - 1] == "n't" or tags[i - 1] in {"PNP", "NN2"}:
+        return
+    if view.clause[i] not in view.negative:
+        if is_subject(view, i, head):
+            yield "swap-all-not-all", [Change(i, i + 1, "not all")]
+        yield "swap-all-no", [Change(i, end, no)]
+    yield "swap-all-some", [Change(i, end, "some" + inner)]
+
+
+_NOT_BEFORE_ALL = frozenset("at after of in above nearly almost virtually practically".split())
+
+
+def swap_every(view: View, i: int) -> Iterator[Named]:
+    """*every patient was* → *no patient was*, *each of the patients* → *none of the patients*"""
+    words, tags = view.words, view.tags
+    head, of = _quantified(view, i)
+    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in FIXED_AFTER:
+        return
+    if view.clause[i] in view.negative or words[head] in FIXED_AFTER or not is_subject(view, i, head):
+        return
+    yield f"swap-{words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
+    if words[i] == "every":
+        yield "swap-every-not-every", [Change(i, i + 1, "not every")]
+
+
+def swap_some(view: View, i: int) -> Iterator[Named]:
+    """*some models are* → *no models are*, *all models are*"""
+    head, of = _quantified(view, i)
+    if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not is_subject(view, i, head):
+        return
+    word = view.words[i]
+    yield f"swap-{word}-no", [Change(i, i + 1, "none" if of else "no")]
+    if word == "some":
+        yield "swap-some-all", [Change(i, i + 1, "all")]
+
+
+def swap_many(other: str) -> Rule:
+    """*many* ↔ *few*, *most* → *few*"""
+
+    def rule(view: View, i: int) -> Iterator[Named]:
+        words, tags = view.words, view.tags
+        head, of = _quantified(view, i)
+        if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in _NOT_BEFORE_MANY:
+            return
+        superlative = words[i] == "most" and not of and head != i + 1
+        if superlative or words[i + 1] in {"other", "more", "as"}:
+            return
+        if has_negative(view, i) if other == "few" else without_polarity(view, i) != []:
+            return
+        yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
+
+    return rule
+
+
+_NOT_BEFORE_MANY = frozenset("how as the not n't a than at so too these those".split())
+
+
+def swap_both(view: View, i: int) -> Iterator[Named]:
+    """*both models are* → *neither model is*, *both A and B* → *neither A nor B*"""
+    words, tags = view.words, view.tags
+    if has_negative(view, i) or view.question:
+        return
+    if words[i + 1] in {"of", "the", "these", "those"}:
+        end = i + 2 if words[i + 1] == "of" else i + 1
+        head = noun_end(view, end + 1)
+        agreed = (
+            in_number(view, head, plural=False) if head and tags[head] == "NN2" and is_subject(view, i, head) else None
+        )
+        if agreed is not None:
+            yield "swap-both-neither", [Change(i, end, "neither of"), *agreed]
+        else:
+            yield from _both_and(view, i)
+        return
+    head = noun_end(view, i + 1)
+    if head and tags[head] == "NN2" and words[head + 1] not in {"and", ","}:
+        singular = lemma(words[head], "NOUN")
+        agreed = in_number(view, head, plural=False) if is_subject(view, i, head) else None
+        if agreed is not None and inflected(singular, "NNS") == words[head]:
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(head, head + 1, singular), *agreed]
+        return
+    yield from _both_and(view, i)
+
+
+def _both_and(view: View, i: int) -> Iterator[Named]:
+    words, tags = view.words, view.tags
+    inside = clause_rest(view, i)
+    joints = [k for k in inside if tags[k] == "CJC"]
+    joint = joints[0] if joints else 0
+    if words[joint] != "and" or joint - i > 6 or not FINITE.isdisjoint(tags[i:joint]):
+        return
+    if tags[i - 1] in LEXICAL | BE | {"PRP"}:
+        if len(joints) == 1 and FINITE.isdisjoint(tags[i : inside.stop]):
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor")]
+        return
+    head = noun_end(view, joint + 1)
+    if tags[i - 1] in OPENS_CLAUSE | {""} and head and is_subject(view, i, head):
+        agreed = in_number(view, head, plural=False) if tags[head] != "NN2" else []
+        if agreed is not None:
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor"), *agreed]
+
+
+def swap_neither(view: View, i: int) -> Iterator[Named]:
+    """*neither model is* → *both models are*, *neither A nor B* → *both A and B*"""
+    words, tags = view.words, view.tags
+    if not {"any", "ever", "yet", "either"}.isdisjoint(words[i:]):
+        return
+    joint = next((k for k in range(i + 1, min(i + 8, len(view))) if words[k] == "nor"), 0)
+    head = noun_end(view, (joint or i) + 1)
+    if joint:
+        agreed = in_number(view, head, plural=True) if head and is_subject(view, i, head) else []
+        if agreed is not None and words.count("nor") == 1:
+            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(joint, joint + 1, "and"), *agreed]
+        return
+    if words[i + 1] == "of":
+        head = noun_end(view, i + 3)
+        agreed = in_number(view, head, plural=True) if head and is_subject(view, i, head) else None
+        if agreed is not None:
+            yield "swap-neither-both", [Change(i, i + 1, "both"), *agreed]
+    elif head and tags[head] == "NN1" and is_subject(view, i, head):
+        agreed = in_number(view, head, plural=True)
+        if agreed is not None:
+            plural = inflected(words[head], "NNS")
+            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(head, head + 1, plural), *agreed]
+
+
+def swap_none(view: View, i: int) -> Iterator[Named]:
+    """*none of the patients was* → *all of the patients were*"""
+    head, of = _quantified(view, i)
+    if not of or not head or view.tags[head] != "NN2" or without_polarity(view, i) != []:
+        return
+    agreed = in_number(view, head, plural=True) if is_subject(view, i, head) else None
+    if agreed is not None:
+        yield "swap-none-all", [Change(i, i + 1, "all"), *agreed]
+        yield "swap-none-some", [Change(i, i + 1, "some"), *agreed]
+
+
+def swap_person(other: str) -> Rule:
+    """*everyone* ↔ *no one* and the like, as a subject: there the verb stays as it is."""
+
+    def rule(view: View, i: int) -> Iterator[Named]:
+        words = view.words
+        if not is_subject(view, i, i) or words[i + 1] == "else" or view.question:
+            return
+        if other.startswith("no"):
+            if has_negative(view, i):
+                return
+        elif without_polarity(view, i) != []:
+            return
+        yield f"swap-{words[i]}-{other.replace(' ', '-')}", [Change(i, i + 1, other)]
+
+    return rule
+
+
+def swap_no_one(view: View, i: int) -> Iterator[Named]:
+    """*no one knows* → *everyone knows*"""
+    if view.words[i + 1] == "one" and is_subject(view, i, i + 1) and without_polarity(view, i) == []:
+        yield "swap-no-one-everyone", [Change(i, i + 2, "everyone")]
+
+
+def swap_bound(view: View, i: int) -> Iterator[Named]:
+    """*more than 10 items* ↔ *fewer than 10 items*, *at least* ↔ *at most*, *up to* → *at least*"""
+    words, tags = view.words, view.tags
+    word, number = words[i], i + 2
+    if words[i - 1] == "no" or (words[number] in {"one", "once", "zero"} and word != "at"):
+        return
+    number += words[number] in {"$", "£", "€"}
+    if tags[number] != "CRD" and words[number] not in {"half", "twice"} and not words[number].endswith("%"):
+        return
+    if words[i + 1] == "than" and word in {"more", "less", "fewer"}:
+        other = "more" if word != "more" else "fewer" if _counts(view, number) else "less"
+        yield f"swap-{word}-than-{other}-than", [Change(i, i + 1, other)]
+    elif word == "at" and words[i + 1] in {"least", "most"}:
+        other = "most" if words[i + 1] == "least" else "least"
+        yield f"swap-at-{words[i + 1]}-at-{other}", [Change(i + 1, i + 2, other)]
+    elif word == "up" and words[i + 1] == "to" and tags[i - 1] in BE | {"PRP", "PUN", "PUL", "AV0", "VBI"}:
+        yield "swap-up-to-at-least", [Change(i, i + 2, "at least")]
+
+
+def _counts(view: View, number: int) -> bool:
+    """Whether the number counts things (*fewer*) and does not measure (*less*)."""
+    head = noun_end(view, number + 1)
+    if not head or (view.tags[head] != "NN2" and view.words[head] != "people"):
+        return False
+    return lemma(view.words[head], "NOUN") not in UNITS and view.words[number + 1] not in UNITS
+
+
+def swap_majority(view: View, i: int) -> Iterator[Named]:
+    """*the majority of* ↔ *a minority of*"""
+    words = view.words
+    if words[i + 1] == "of" and words[i - 1] in {"a", "the"}:
+        other = "minority" if words[i] == "majority" else "majority"
+        yield f"swap-{words[i]}-{other}", [Change(i - 1, i + 1, f"a {other}")]

@@ -1,0 +1,83 @@
+"""Moving a negative or *only* to another place, where it has another scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrokit.augmentation.negatives.negation_syntax import base_form, noun_end
+from retrokit.augmentation.negatives.negation_view import Named, View, clause_start, has_negative
+from retrokit.augmentation.negatives.negation_words import FACTIVE, FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives.sentence import Change, lemma, uncapitalized
+
+
+def move_only(view: View, i: int) -> Iterator[Named]:
+    """*the model only uses text*, *the model uses only text* → *only the model uses text*, and back."""
+    tags = view.tags
+    if view.question or has_negative(view, i):
+        return
+    if i == 0:
+        head = noun_end(view, 1)
+        verb = head + 1
+        if head and tags[1] in {"AT0", "NN2", "DPS", "DT0"} and tags[verb] in LEXICAL and base_form(view, verb):
+            yield "move-only", [Change(0, 1, ""), Change(verb, verb, "only")]
+        return
+    start = clause_start(view, i)
+    start += tags[start] in OPENS_CLAUSE
+    head = noun_end(view, start)
+    if (
+        not 0 < head < i
+        or view.words[head] == "others"
+        or tags[start] not in {"AT0", "DPS", "NN2", "AJ0"}
+        or tags[start - 1] in {"PUR", "PUQ"}
+    ):
+        return
+    between = tags[head + 1 : i]
+    if len(between) <= 1 and all(tag in FINITE for tag in between) and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
+        first = "only " + uncapitalized(view.sentence, start, start + 1)
+        yield "move-only", [Change(start, start + 1, first), Change(i, i + 1, "")]
+
+
+def moved(view: View, inserted: dict[int, list[Change]], removed: dict[int, list[Change]]) -> Iterator[Named]:
+    """The negation of one clause in another: *A shows that B does not* ↔ *A does not show that B does*, and between
+    two clauses that a conjunction joins."""
+    for i, away in removed.items():
+        for verb, there in inserted.items():
+            if name := _joined(view, i, verb):
+                yield name, [*away, *there]
+
+
+def _joined(view: View, negative: int, verb: int) -> str:
+    """How the clause of the *not* and that of the verb are joined: the name of the move, or nothing."""
+    clause = view.clause
+    first, second = min(negative, verb), max(negative, verb)
+    if clause[second] == clause[first]:
+        return ""
+    starts = clause.index(clause[second])
+    word = view.words[starts + 1] if view.words[starts] == "," else view.words[starts]
+    apart = clause[second] - clause[first]
+    if apart > 2 or (apart == 2 and view.words[starts - 1] != ","):
+        return ""
+    if word == "that":
+        main = verb if verb < negative else _main_verb(view, negative)
+        if starts == main + 1 and _base_of(view, main) in FACTIVE:
+            return "move-not-up" if verb < negative else "move-not-down"
+        return ""
+    if word in _CONTRASTING or (
+        view.words[starts] == "," and view.words[clause_start(view, first)] in _CONTRASTING - {"and"}
+    ):
+        return "move-not-across"
+    return ""
+
+
+_CONTRASTING = frozenset("but and while whereas although though yet".split())
+
+
+def _main_verb(view: View, negative: int) -> int:
+    k = negative + 1
+    while view.tags[k] == "AV0":
+        k += 1
+    return k
+
+
+def _base_of(view: View, i: int) -> str:
+    return view.words[i] if view.tags[i] in {"VVI", "VVB"} else lemma(view.words[i], "VERB")

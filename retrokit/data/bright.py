@@ -1,0 +1,297 @@
+"""BRIGHT in its own layout: per domain, documents (``id``, ``content``) and examples (``id``, ``query``,
+``excluded_ids``, ``gold_ids``, ``gold_ids_long``), as JSONL or parquet files; by a domain's name from the hub.
+
+Su et al., "BRIGHT: A Realistic and Challenging Benchmark for Reasoning-Intensive Retrieval", ICLR 2025.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrokit.data.beir import RetrievalData
+from retrokit.data.files import digest
+from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, str_id, text_of
+from retrokit.errors import DataError, ServiceError, UsageError
+
+HUB_ID = "xlangai/BRIGHT"
+NO_ID = "N/A"
+"""What the published lists of ids hold where there is none."""
+
+_POST = "{name} post, retrieve relevant {kind} that help answer the post"
+_WHAT_HELPS = {
+    "biology": _POST,
+    "earth_science": _POST,
+    "economics": _POST,
+    "psychology": _POST,
+    "robotics": _POST,
+    "stackoverflow": _POST,
+    "sustainable_living": _POST,
+    "leetcode": "coding problem, retrieve relevant examples that help answer the problem",
+    "pony": "{name} question, retrieve relevant {kind} that help answer the question",
+    "aops": "Math problem, retrieve relevant examples that help answer the problem",
+    "theoremqa_questions": "Math problem, retrieve relevant examples that help answer the problem",
+    "theoremqa_theorems": "Math problem, retrieve relevant theorems that help answer the problem",
+}
+DOMAINS = tuple(_WHAT_HELPS)
+_FILE = re.compile(r"(?P<stem>.+?)(-\d{5}-of-\d{5})?\.(jsonl|jsonl\.gz|parquet)")
+_LAYOUT = "documents and examples of BRIGHT, as documents.jsonl or documents/DOMAIN.parquet (or the other ending)"
+
+
+@dataclass(frozen=True)
+class BrightData:
+    """One domain: its judged examples, and which documents each leaves out of its ranking.
+
+    ``retrieval.counts`` has BEIR's keys, where an example without gold ids is a query without judgements, and:
+    repeated_documents (an id that came before; the last one counts, as in the reference), repeated_gold_ids,
+    exclusions (pairs of query and document, each once), unknown_exclusions (of documents that are not there),
+    gold_not_in_documents, gold_excluded (pairs that are gold and excluded at once), queries_with_all_gold_excluded.
+    """
+
+    retrieval: RetrievalData
+    excluded: dict[str, frozenset[str]]
+
+
+class _Example(NamedTuple):
+    id: str
+    query: str
+    gold: dict[str, int]
+    excluded: frozenset[str]
+    repeated: int
+
+
+def read_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> BrightData:
+    """Read one domain of a folder; ``domain`` may be left out where the folder holds one only.
+
+    Args:
+        folder: holds ``documents`` and ``examples`` (and ``long_documents``), each a file, or a folder of files per
+            domain as on the hub, or both in a folder per domain.
+        domain: which.
+        long: whole pages (``long_documents``, ``gold_ids_long``) in place of passages.
+
+    Gold ids are a list (each of grade 1), or an object of id and grade.
+
+    Raises:
+        UsageError: the folder holds several domains, or not this one; the message lists those that are there.
+        DataError: no folder, no such layout, a wrong line, or no example that has a gold id.
+    """
+    folder = Path(folder)
+    kind, key = ("long_documents", "gold_ids_long") if long else ("documents", "gold_ids")
+    domain, files = _chosen(folder, domain, kind)
+    documents, repeated = _read_documents(files[kind])
+    examples = _read_examples(files["examples"], key)
+    judged = [example for example in examples if example.gold]
+    if not judged:
+        raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
+    return BrightData(
+        RetrievalData(
+            name=domain,
+            split="long" if long else "short",
+            document_ids=list(documents),
+            documents=list(documents.values()),
+            query_ids=[example.id for example in judged],
+            queries=[example.query for example in judged],
+            qrels={example.id: example.gold for example in judged},
+            counts={
+                **_retrieval_counts(documents, examples, judged),
+                "repeated_documents": repeated,
+                **_example_counts(documents, judged),
+            },
+        ),
+        excluded={example.id: example.excluded for example in judged},
+    )
+
+
+def _retrieval_counts(documents: Mapping[str, str], examples: list[_Example], judged: list[_Example]) -> dict[str, int]:
+    return {
+        "documents": len(documents),
+        "documents_without_text": sum(not text.strip() for text in documents.values()),
+        "queries": len(judged),
+        "queries_without_judgements": len(examples) - len(judged),
+        "judgements": sum(len(example.gold) for example in judged),
+        "queries_without_relevant": sum(max(example.gold.values()) <= 0 for example in judged),
+    }
+
+
+def _example_counts(documents: Mapping[str, str], judged: list[_Example]) -> dict[str, int]:
+    relevant = [{gold for gold, grade in example.gold.items() if grade > 0} for example in judged]
+    lost = [gold & example.excluded for gold, example in zip(relevant, judged, strict=True)]
+    return {
+        "repeated_gold_ids": sum(example.repeated for example in judged),
+        "exclusions": sum(len(example.excluded) for example in judged),
+        "unknown_exclusions": sum(excluded not in documents for example in judged for excluded in example.excluded),
+        "gold_not_in_documents": sum(gold not in documents for example in judged for gold in example.gold),
+        "gold_excluded": sum(map(len, lost)),
+        "queries_with_all_gold_excluded": sum(
+            bool(gold) and gold == gone for gold, gone in zip(relevant, lost, strict=True)
+        ),
+    }
+
+
+def digest_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> str:
+    """``sha256:<hex>`` over the files that :func:`read_bright` reads.
+
+    Raises:
+        UsageError, DataError: as for :func:`read_bright`.
+    """
+    kind = "long_documents" if long else "documents"
+    _, files = _chosen(Path(folder), domain, kind)
+    names = [path.relative_to(folder).as_posix() for paths in files.values() for path in paths]
+    return digest(folder, names)
+
+
+def instruction(domain: str, long: bool = False) -> str:
+    """What the published evaluation puts before a query of ``domain`` for instruction-following encoders.
+
+    >>> instruction("biology")
+    'Instruct: Given a biology post, retrieve relevant passages that help answer the post\\nQuery: '
+
+    Raises:
+        UsageError: none of BRIGHT's domains.
+    """
+    if domain not in _WHAT_HELPS:
+        raise UsageError(f"{domain!r} has no instruction of BRIGHT's; its domains are {', '.join(DOMAINS)}")
+    task = _WHAT_HELPS[domain].format(name=domain, kind="documents" if long else "passages")
+    return f"Instruct: Given a {task}\nQuery: "
+
+
+def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
+    """Where to read ``name`` from, and the domain that it names: a folder as it is, or a domain from the hub's copy.
+
+    Raises:
+        UsageError: neither a folder nor one of the domains; the message has the nearest ones.
+        ServiceError: the hub cannot be reached: what to download, and how to name it then.
+    """
+    if os.path.exists(name):
+        return name, None
+    if name not in DOMAINS:
+        if "/" in name or name.startswith((".", "~")):
+            raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
+        near = difflib.get_close_matches(name, DOMAINS, n=2)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
+    parts = ("long_documents" if long else "documents", "examples")
+    return _from_hub(name, [f"{part}/{name}-*.parquet" for part in parts]), name
+
+
+def _from_hub(domain: str, patterns: list[str]) -> str:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return str(snapshot_download(HUB_ID, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
+    except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        files = " and ".join(patterns)
+        raise ServiceError(
+            f"bright:{domain}: there is no folder {domain!r} here, and the hub gave nothing ({reason}); download "
+            f"{files} of https://huggingface.co/datasets/{HUB_ID} into a folder and name it: "
+            f"bright:FOLDER,domain={domain}"
+        ) from error
+
+
+def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str, list[Path]]]:
+    """The domain that is meant, and its files by part."""
+    if not os.path.isdir(folder):
+        problem = "is a file" if os.path.exists(folder) else "does not exist"
+        raise DataError(folder, f"{problem}; expected a folder with {_LAYOUT}")
+    found = {part: _files_by_domain(folder, part, domain) for part in (kind, "examples")}
+    missing = [part for part, files in found.items() if not files]
+    if missing:
+        present = fields_of(sorted(path.name for path in folder.iterdir()))
+        raise DataError(folder, f"holds no {' and no '.join(missing)}; expected {_LAYOUT}; it holds {present}")
+    whole = sorted(set(found[kind]) & set(found["examples"]))
+    if domain is None and len(whole) == 1:
+        domain = whole[0]
+    if domain is None or domain not in whole:
+        asked = "holds several domains; add domain=" if domain is None else f"has no domain {domain!r}"
+        raise UsageError(f"{folder}: {asked}; those with {kind} and examples are {fields_of(whole)}")
+    return domain, {part: sorted(files[domain]) for part, files in found.items()}
+
+
+def _files_by_domain(folder: Path, part: str, asked: str | None) -> dict[str, list[Path]]:
+    """The files of ``part`` by domain; one that names none is of the domain that is asked for, or its folder's name."""
+    found: dict[str, list[Path]] = {}
+    for path in [*folder.glob(f"{part}*"), *folder.glob(f"*/{part}*"), *folder.glob(f"{part}/*")]:
+        match = _FILE.fullmatch(path.name)
+        if match is None or not os.path.isfile(path):
+            continue
+        if path.parent == folder / part:
+            found.setdefault(match["stem"], []).append(path)
+        elif match["stem"] == part:
+            own = asked if path.parent == folder else None
+            found.setdefault(own or path.parent.resolve().name, []).append(path)
+    return found
+
+
+def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
+    """Text by id, and how many ids came again; the last one counts."""
+    documents: dict[str, str] = {}
+    rows = 0
+    for path in paths:
+        for line, row in _rows(path):
+            rows += 1
+            documents[str_id(row, path, line)] = text_of(row, "content", path, line)
+    return documents, rows - len(documents)
+
+
+def _read_examples(paths: Iterable[Path], key: str) -> list[_Example]:
+    examples: dict[str, _Example] = {}
+    for path in paths:
+        for line, row in _rows(path):
+            example = _example(row, path, line, key)
+            if example.id in examples:
+                raise DataError(path, f"the id {example.id!r} is already that of an earlier example", line)
+            examples[example.id] = example
+    return list(examples.values())
+
+
+def _example(row: Mapping[str, Any], path: Path, line: int, key: str) -> _Example:
+    if key not in row:
+        raise DataError(path, f"no field {key!r}; the fields are {fields_of(row)}", line)
+    gold = _grades(row[key], key, path, line)
+    excluded = frozenset(_ids(row.get("excluded_ids") or [], "excluded_ids", path, line))
+    repeated = len(row[key] or ()) - sum(identifier == NO_ID for identifier in row[key] or ()) - len(gold)
+    return _Example(str_id(row, path, line), text_of(row, "query", path, line), gold, excluded, repeated)
+
+
+def _grades(value: Any, key: str, path: Path, line: int) -> dict[str, int]:
+    if isinstance(value, dict):
+        wrong = next((grade for grade in value.values() if type(grade) is not int), None)
+        if wrong is not None:
+            raise DataError(path, f"a grade in {key!r} should be a whole number, found {wrong!r}", line)
+        return {identifier: grade for identifier, grade in value.items() if identifier != NO_ID}
+    return dict.fromkeys(_ids(value or [], key, path, line), 1)
+
+
+def _ids(value: Any, key: str, path: Path, line: int) -> list[str]:
+    if not isinstance(value, list):
+        raise DataError(path, f"field {key!r} should be a list of ids, found {kind_of(value)}", line)
+    wrong = next((found for found in value if not isinstance(found, (str, int)) or isinstance(found, bool)), None)
+    if wrong is not None:
+        raise DataError(path, f"field {key!r} should hold ids alone, found {kind_of(wrong)}", line)
+    return [str(found) for found in value if found != NO_ID]
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    if path.suffix != ".parquet":
+        yield from read_jsonl(path)
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as table:
+            number = 0
+            for batch in table.iter_batches():
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, row
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(path, f"is no parquet file that can be read: {reason}") from error

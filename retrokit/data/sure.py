@@ -1,0 +1,231 @@
+"""SURE folders: queries, each with one relevant passage and its variants, in the layout of the published release.
+
+Kong et al., "SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models" (SURE, 3.2); the layout is
+the release's: ``query-N.tsv``, ``query-N-semantic-equivalence.tsv``, ``qrels-N.tsv``, and JSONL of ``id`` (the
+passage's) and ``contents``, one file a kind of variant. ``build-sure`` writes the same.
+
+An id that a JSONL file repeats with another text counts as on its last line, as in the published evaluator. (A passage
+of the published MS MARCO set answers two queries, and has its key sentences in two places of the noise.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrokit.data.files import digest, named, read_lines
+from retrokit.data.jsonl import fields_of, read_jsonl, str_id, text_of
+from retrokit.data.trec import read_judgements
+from retrokit.errors import DataError
+
+ORIGINAL = "original"
+
+TESTBEDS: dict[str, tuple[str, ...]] = {
+    "precision": ("key-sentences", ORIGINAL, "key-sentences-with-noise"),
+    "abstraction": ("summary", ORIGINAL, "expansion"),
+    "equivalence": (ORIGINAL, "paraphrase"),
+}
+"""The passages of each testbed, in the order in which their ranks are listed and equal scores are ranked."""
+
+VARIANT_FILES = {
+    "key-sentences": "key-sentences.jsonl",
+    "key-sentences-with-noise": "key-sentences-with-noise.jsonl",
+    "summary": "summaries.jsonl",
+    "expansion": "expansions.jsonl",
+    "paraphrase": "passages-with-keywords-replaced.jsonl",
+}
+"""The file of each kind of variant."""
+
+PASSAGES = "passages.jsonl"
+_EQUIVALENCE = "-semantic-equivalence"
+_LAYOUT = f"a SURE folder (query-N.tsv, query-N{_EQUIVALENCE}.tsv, qrels-N.tsv, {PASSAGES}, a JSONL file a variant)"
+
+
+@dataclass(frozen=True)
+class SureData:
+    """Queries with the passage that answers them, and that passage's variants.
+
+    Attributes:
+        name: the folder's.
+        queries: query id → text, in file order; those of the equivalence testbed alone come last.
+        originals: query id → the id of its relevant passage; queries without a judgement are not in it.
+        passages: passage id → text, in file order.
+        variants: kind of variant (the keys of :data:`VARIANT_FILES`) → passage id → text; only of testbeds read.
+        testbeds: testbed → the ids of its queries that have a passage and all variants, in file order.
+        dropped: testbed → reason → how many of its queries it has lost: ``without_judgement``, ``without_variants``.
+        repeated: how many ids have come again with another text.
+    """
+
+    name: str
+    queries: dict[str, str]
+    originals: dict[str, str]
+    passages: dict[str, str]
+    variants: dict[str, dict[str, str]]
+    testbeds: dict[str, list[str]]
+    dropped: dict[str, dict[str, int]]
+    repeated: int
+
+
+def variant_id(passage_id: str, kind: str) -> str:
+    """What a variant is called in a TREC run.
+
+    >>> variant_id("88124", "summary")
+    '88124#summary'
+    """
+    return f"{passage_id}#{kind}"
+
+
+def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
+    """Read ``testbed`` of a SURE folder, or all those whose files are there.
+
+    A folder that ``build-sure`` wrote may lack some variants of a query: it then leaves the testbed, and is counted.
+
+    Raises:
+        DataError: no folder, none of this layout or without the files of ``testbed`` (the message names what is
+            missing), a wrong line, a query with two texts, with two relevant passages or with one that the folder
+            lacks, or a testbed that no query is left of.
+    """
+    folder = Path(folder)
+    wanted = _testbeds_there(folder, testbed)
+    queries_by_testbed = {name: _queries_of(folder, name) for name in wanted}
+    queries: dict[str, str] = {}
+    for found in queries_by_testbed.values():
+        for id, text in found.items():
+            if queries.setdefault(id, text) != text:
+                raise DataError(folder, f"the query {id!r} has another text in the testbed of equivalence")
+    passages, repeated = _read_texts(_required(folder, PASSAGES))
+    originals = _read_originals(_numbered(folder, "qrels"), queries, passages)
+    variants = {}
+    for kind in dict.fromkeys(kind for name in wanted for kind in TESTBEDS[name] if kind != ORIGINAL):
+        variants[kind], again = _read_texts(_required(folder, VARIANT_FILES[kind]))
+        repeated += again
+    testbeds: dict[str, list[str]] = {}
+    dropped: dict[str, dict[str, int]] = {}
+    for name in wanted:
+        judged = [id for id in queries_by_testbed[name] if id in originals]
+        kinds = [kind for kind in TESTBEDS[name] if kind != ORIGINAL]
+        testbeds[name] = [id for id in judged if all(variants[kind].get(originals[id], "").strip() for kind in kinds)]
+        dropped[name] = {
+            "without_judgement": len(queries_by_testbed[name]) - len(judged),
+            "without_variants": len(judged) - len(testbeds[name]),
+        }
+        if not testbeds[name]:
+            lost = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in dropped[name].items())
+            raise DataError(folder, f"no query is left of the testbed {name}: {lost}")
+    name = folder.resolve().name
+    return SureData(name, queries, originals, passages, variants, testbeds, dropped, repeated)
+
+
+def digest_sure(folder: str | Path, testbed: str | None = None) -> str:
+    """``sha256:<hex>`` over the files that :func:`read_sure` reads.
+
+    Raises:
+        DataError: as for :func:`read_sure`, of files that are missing.
+    """
+    folder = Path(folder)
+    wanted = _testbeds_there(folder, testbed)
+    files = {_required(folder, PASSAGES), _numbered(folder, "qrels")}
+    for name in wanted:
+        files |= {_query_file(folder, name)}
+        files |= {_required(folder, VARIANT_FILES[kind]) for kind in TESTBEDS[name] if kind != ORIGINAL}
+    return digest(folder, [path.relative_to(folder).as_posix() for path in files])
+
+
+def missing_testbeds(data: SureData) -> list[str]:
+    """The testbeds that ``data`` does not hold."""
+    return [name for name in TESTBEDS if name not in data.testbeds]
+
+
+def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
+    if not os.path.isdir(folder):
+        problem = "is a file" if os.path.exists(folder) else "does not exist"
+        raise DataError(folder, f"{problem}; expected {_LAYOUT}")
+    missing = {name: _missing(folder, name) for name in ([testbed] if testbed else TESTBEDS)}
+    found = [name for name, absent in missing.items() if not absent]
+    if found:
+        return found
+    absent = ", ".join(dict.fromkeys(name for names in missing.values() for name in names))
+    held = fields_of(sorted(path.name for path in folder.glob("*")))
+    what = f"has no testbed {testbed}" if testbed else "is no SURE folder"
+    raise DataError(folder, f"{what}: {absent} missing; it holds {held}")
+
+
+def _missing(folder: Path, testbed: str) -> list[str]:
+    """The names of the files that ``testbed`` needs and ``folder`` lacks."""
+    kinds = [kind for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+    absent = [name for name in (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds)) if _found(folder, name) is None]
+    suffix = _EQUIVALENCE if testbed == "equivalence" else ""
+    absent += [f"{stem}-N{end}.tsv" for stem, end in (("query", suffix), ("qrels", "")) if not _all(folder, stem, end)]
+    return absent
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    candidates = (folder / name, folder / f"{name}.gz")
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
+
+
+def _required(folder: Path, name: str) -> Path:
+    found = _found(folder, name)
+    if found is None:
+        raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
+    return found
+
+
+def _all(folder: Path, stem: str, suffix: str = "") -> list[Path]:
+    pattern = re.compile(rf"{stem}-\d+{suffix}\.tsv(\.gz)?")
+    return sorted(path for path in folder.glob(f"{stem}-*") if pattern.fullmatch(path.name))
+
+
+def _numbered(folder: Path, stem: str, suffix: str = "") -> Path:
+    """The one file ``stem-N.tsv``; N is how many lines it has, so its name is not known beforehand."""
+    found = _all(folder, stem, suffix)
+    if len(found) != 1:
+        problem = f"holds {fields_of(path.name for path in found)} as {stem}-N{suffix}.tsv; expected one such file"
+        raise DataError(folder, problem)
+    return found[0]
+
+
+def _query_file(folder: Path, testbed: str) -> Path:
+    return _numbered(folder, "query", _EQUIVALENCE if testbed == "equivalence" else "")
+
+
+def _queries_of(folder: Path, testbed: str) -> dict[str, str]:
+    path = _query_file(folder, testbed)
+    queries: dict[str, str] = {}
+    for line, row in read_lines(path, "queries, one 'query-id<TAB>text' a line"):
+        id, tab, text = row.partition("\t")
+        if not tab or not id.strip():
+            raise DataError(named(path), "expected 'query-id<TAB>text'", line)
+        if queries.setdefault(id.strip(), text) != text:
+            raise DataError(named(path), f"the query {id.strip()!r} has another text on an earlier line", line)
+    return queries
+
+
+def _read_texts(path: Path) -> tuple[dict[str, str], int]:
+    """Passage id → text, and how many ids have come again with another text."""
+    texts: dict[str, str] = {}
+    repeated = 0
+    for line, row in read_jsonl(path, 'passages, one {"id": …, "contents": …} a line'):
+        id, text = str_id(row, path, line), text_of(row, "contents", path, line)
+        repeated += texts.get(id, text) != text
+        texts[id] = text
+    return texts, repeated
+
+
+def _read_originals(path: Path, queries: dict[str, str], passages: dict[str, str]) -> dict[str, str]:
+    """Query id → the id of its relevant passage; judgements of queries of other testbeds are left out."""
+    originals: dict[str, str] = {}
+    for line, query_id, passage_id, grade in read_judgements(path):
+        if grade <= 0 or query_id not in queries:
+            continue
+        if passage_id not in passages:
+            raise DataError(named(path), f"passage {passage_id!r} is not in {PASSAGES}", line)
+        if query_id in originals:
+            problem = f"query {query_id!r} has two relevant passages, {originals[query_id]!r} and {passage_id!r}"
+            raise DataError(named(path), f"{problem}; SURE has one a query", line)
+        originals[query_id] = passage_id
+    if not originals:
+        raise DataError(named(path), f"judges none of the queries: {fields_of(queries)}")
+    return originals

@@ -1,0 +1,70 @@
+"""Retrieval on BRIGHT: each query leaves its excluded documents out of its ranking before the cut-off.
+
+Measured as its reference does: nDCG@10 by pytrec_eval over the ranking after exclusion; an example without gold ids
+is no part of the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+from functools import partial
+
+from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
+from retrokit.evaluation.retrieval import Retrieval
+
+
+class Bright(Retrieval):
+    """A retrieval task whose queries exclude documents of their own."""
+
+    def __init__(self, data: BrightData) -> None:
+        super().__init__(data.retrieval)
+        self.excluded = data.excluded
+        known = set(data.retrieval.document_ids)
+        self._most = max(len(excluded & known) for excluded in data.excluded.values())
+
+    def describe(self) -> str:
+        """What is used and what is left out, in a line."""
+        counts = self.data.counts
+        told = {
+            "examples without gold ids, left out": counts["queries_without_judgements"],
+            "examples with no relevant document, counted as 0": counts["queries_without_relevant"],
+            "examples whose gold ids are all excluded, counted as 0": counts["queries_with_all_gold_excluded"],
+            "gold ids that are excluded and cannot be found": counts["gold_excluded"],
+            "gold ids that are no document and cannot be found": counts["gold_not_in_documents"],
+            "gold ids that came twice, used once": counts["repeated_gold_ids"],
+            "excluded ids that are no document": counts["unknown_exclusions"],
+            "documents whose id came before; the last counts": counts["repeated_documents"],
+            "documents without text, kept as empty": counts["documents_without_text"],
+        }
+        return (
+            f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
+            f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
+            + "".join(f"; {count:,} {what}" for what, count in told.items() if count)
+        )
+
+    def left_out(self, query: str) -> Set[str]:
+        """The documents that are taken out of the ranking of ``query`` before the cut-off."""
+        return self.excluded[query]
+
+    def most_left_out(self) -> int:
+        """How many documents at most are taken out of a ranking."""
+        return self._most
+
+
+def bright(path: str, domain: str | None, long: bool, instructions: bool) -> Bright:
+    """The task of one domain: of a folder, or of BRIGHT's own by its name.
+
+    Raises:
+        UsageError, DataError: as for :func:`retrokit.data.bright.read_bright`.
+        ServiceError: a domain's name where the hub cannot be reached.
+    """
+    folder, named = bright_folder(path, long)
+    data = read_bright(folder, domain or named, long)
+    if instructions:
+        prefix = instruction(data.retrieval.name, long)
+        queries = [prefix + query for query in data.retrieval.queries]
+        data = replace(data, retrieval=replace(data.retrieval, queries=queries))
+    task = Bright(data)
+    task.digest_files = partial(digest_bright, folder, domain or named, long)
+    return task

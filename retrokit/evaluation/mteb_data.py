@@ -1,0 +1,192 @@
+"""The data of MTEB's tasks: from the hub, or from a local folder, so that a task runs without a network.
+
+A folder of local data is a BEIR folder (retrieval), JSONL files named for the task's splits (``test.jsonl``, with the
+columns that the task has on the hub), or a clone of the task's repository on the hub.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.beir import digest_beir, is_beir, read_beir
+from retrokit.data.files import digest
+from retrokit.data.jsonl import fields_of, read_jsonl
+from retrokit.errors import DataError, ServiceError
+
+
+def leaves(task: Any) -> list[Any]:
+    """The tasks that hold data: the task itself, or the ones that it averages over."""
+    return [leaf for part in task.tasks for leaf in leaves(part)] if hasattr(task, "tasks") else [task]
+
+
+def use_folder(task: Any, folder: Path) -> None:
+    """Let ``task`` take its data from ``folder`` whenever MTEB asks it to load them.
+
+    Raises:
+        DataError: no folder, or none of the layouts.
+    """
+    if not os.path.isdir(folder):
+        raise DataError(folder, f"does not exist; expected the data of {task.metadata.name}")
+    load = _loader(task, folder)
+
+    def load_data(**kwargs: Any) -> None:
+        if not task.data_loaded:
+            with _data_errors(folder, task.metadata.name):
+                load()
+            task.data_loaded = True
+
+    def unload_data() -> None:
+        task.dataset, task.data_loaded = None, False
+
+    described = {**task.metadata.dataset, "path": str(folder), "revision": folder_digest(task, folder)}
+    # MTEB writes the revision into its results, and evaluates again where it changed
+    task.metadata = task.metadata.model_copy(deep=True, update={"dataset": described})
+    task.load_data, task.unload_data = load_data, unload_data
+
+
+def folder_digest(task: Any, folder: Path) -> str:
+    """``sha256:<hex>`` of what a task reads from its folder; raises :class:`DataError` if it cannot be read."""
+    if not is_beir(folder):
+        return digest(folder)
+    return "+".join(digest_beir(folder, split) for split in task.eval_splits)
+
+
+def _loader(task: Any, folder: Path) -> Any:
+    if is_beir(folder):
+        if task.metadata.type != "Retrieval":
+            problem = f"is a BEIR folder, but {task.metadata.name} is a task of type {task.metadata.type}"
+            raise DataError(folder, f"{problem}; expected a clone of its repository on the hub")
+        return lambda: _load_beir(task, folder)
+    splits = [*dict.fromkeys([*task.eval_splits, *([task.train_split] if hasattr(task, "train_split") else [])])]
+    there = [split for split in splits if os.path.isfile(folder / f"{split}.jsonl")]
+    if there and len(there) < len(splits):
+        missing = ", ".join(f"{split}.jsonl" for split in splits if split not in there)
+        raise DataError(folder, f"{task.metadata.name} needs {missing} too")
+    if there:
+        return lambda: _load_jsonl(task, folder, splits)
+    return task.load_data  # MTEB's own, which reads a clone of the repository by the path in the metadata
+
+
+def _load_beir(task: Any, folder: Path) -> None:
+    from datasets import Dataset
+
+    task.dataset = {"default": {}}
+    for split in task.eval_splits:
+        data = read_beir(folder, split)
+        task.dataset["default"][split] = {
+            "corpus": Dataset.from_dict({"id": data.document_ids, "text": data.documents}),
+            "queries": Dataset.from_dict({"id": data.query_ids, "text": data.queries}),
+            "relevant_docs": {query: dict(grades) for query, grades in data.qrels.items()},
+            "top_ranked": None,
+        }
+
+
+def _load_jsonl(task: Any, folder: Path, splits: Sequence[str]) -> None:
+    from datasets import Dataset, DatasetDict
+
+    files = {split: [row for _, row in read_jsonl(folder / f"{split}.jsonl")] for split in splits}
+    found = DatasetDict({split: Dataset.from_list(rows) for split, rows in files.items()})
+    if not task.metadata.is_multilingual:
+        task.dataset = found
+    elif len(task.hf_subsets) == 1:
+        task.dataset = {task.hf_subsets[0]: found}
+    else:
+        problem = f"{task.metadata.name} has {len(task.hf_subsets)} languages"
+        raise DataError(folder, f"{problem}; choose one (language=eng), or expected a clone of its repository")
+    task.dataset_transform(num_proc=None)
+    for split in splits:
+        there = found[split].column_names
+        missing = [name for name in _columns(task) if name not in there]
+        if missing:
+            problem = f"no field {missing[0]!r}, which {task.metadata.name} needs; the fields are {fields_of(there)}"
+            raise DataError(folder / f"{split}.jsonl", problem)
+
+
+def _columns(task: Any) -> list[str]:
+    """The columns that mteb reads, as its classes of tasks name them."""
+    named = [
+        getattr(task, attribute, None)
+        for attribute in ("input_column_name", "label_column_name", "input1_column_name", "input2_column_name")
+    ]
+    pair = getattr(task, "column_names", ())
+    return [name for name in [*named, *pair, *(["score"] if pair else [])] if isinstance(name, str)]
+
+
+@contextmanager
+def _data_errors(folder: Path, name: str) -> Iterator[None]:
+    """Turn what MTEB and the datasets package raise about a folder's files into one clear line."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise DataError(folder, f"does not hold the data of {name} as MTEB expects them: {reason}") from error
+
+
+def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
+    """The judgements of a retrieval task by split and subset; a query without any is left out, as mteb does."""
+    task.load_data()
+    task.convert_v1_dataset_format_to_v2(num_proc=None)
+    found = {
+        (split, subset): {query: dict(grades) for query, grades in data["relevant_docs"].items() if grades}
+        for subset, splits in task.dataset.items()
+        for split, data in splits.items()
+    }
+    task.unload_data()
+    return found
+
+
+def check_hub(tasks: Sequence[Any], how: str) -> None:
+    """Make sure that the data of ``tasks`` can be had, before anything is encoded.
+
+    Raises:
+        ServiceError: the hub has or gives nothing of some, and they are not in the machine's cache either; one line
+            that names what to download. ``how`` says where to put it.
+    """
+    from huggingface_hub import HfApi
+
+    missing, reasons = [], []
+    for task in tasks:
+        path, revision = task.metadata.dataset["path"], task.metadata.dataset["revision"]
+        try:
+            HfApi().dataset_info(path, revision=revision, timeout=10)
+        except Exception as error:  # the hub client's own errors and its transport's share no base class
+            if not _is_cached(task):
+                missing.append(f"{task.metadata.name} (https://huggingface.co/datasets/{path})")
+                reasons.append((str(error).strip().splitlines() or [type(error).__name__])[0][:160])
+    if missing:
+        raise ServiceError(f"mteb: the hub gave nothing ({reasons[0]}); download {', '.join(missing)} {how}")
+
+
+def _is_cached(task: Any) -> bool:
+    """Whether the task's data are in the cache of the ``datasets`` package; the task takes them from there then."""
+    own_load = task.load_data
+
+    def load_data(**kwargs: Any) -> None:
+        with _offline():
+            own_load(**kwargs)
+
+    try:
+        load_data()
+    except Exception:  # each task loads its data in its own way; whatever it raises, they are not there
+        return False
+    task.unload_data()
+    task.load_data = load_data
+    return True
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Keep the hub's client from asking for what cannot be had, which it would try again for half a minute."""
+    import datasets
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before

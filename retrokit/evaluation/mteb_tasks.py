@@ -1,0 +1,386 @@
+"""MTEB's tasks and benchmarks, and the papers' sets of them, through mteb itself, under the encoder's own similarity.
+
+``mteb:SciFact``, ``mteb:"MTEB(eng, v2)"``, ``mteb:@crop``. Results are in mteb's own JSON in its own cache folder; the
+model's name and revision there stand for weights, similarity, prompts, precision and local data. Where mteb's headline
+is cosine's, ours is the one under the similarity, and mteb's stands beside it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mteb as library
+import numpy as np
+
+from retrokit.data.files import writing
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.evaluation.encoding import encode_sides
+from retrokit.evaluation.mteb_data import check_hub, folder_digest, judgements, leaves, use_folder
+from retrokit.evaluation.mteb_groups import CLASSIFIERS, GROUPS
+from retrokit.evaluation.mteb_model import Embeddings, MtebModel, Neighbours
+from retrokit.evaluation.result import Result
+from retrokit.metrics.ranking import evaluate_run
+from retrokit.notices import notice, progress
+from retrokit.similarities.base import Similarity
+
+OURS = {
+    "cosine_spearman": "spearman",
+    "cosine_pearson": "pearson",
+    "cosine_ap": "similarity_ap",
+    "max_ap": "similarity_ap",
+}
+"""Of mteb's headlines that ignore the model's similarity, the figure that does not."""
+
+PAIRED = frozenset({"STS", "PairClassification", "Summarization", "BitextMining"})
+SYMMETRIC = PAIRED | {"Classification", "MultilabelClassification", "Clustering", "Regression"}
+MORE = {
+    "STS": tuple(f"{by}_{kind}" for by in ("euclidean", "manhattan") for kind in ("spearman", "pearson")),
+    "Classification": ("f1", "f1_weighted"),
+    "PairClassification": ("similarity_accuracy", "similarity_f1", "cosine_ap"),
+}
+"""What else than the headline mteb measures, by type of task."""
+BATCH = 512  # texts that mteb hands over at a time; the encoder makes batches of its own
+RANKED = ("ndcg", "map", "recall", "precision", "mrr", "hit_rate")
+
+
+class Measured(NamedTuple):
+    """Metrics of one task, and those of its queries where there are any."""
+
+    metrics: dict[str, float]
+    per_query: dict[str, dict[str, float]]
+
+
+class MtebTask:
+    """Tasks of MTEB, each measured by mteb, under one spec.
+
+    One task has mteb's metrics (``ndcg@10`` for its ``ndcg_at_10``), averaged over its splits and languages. Several
+    have the headline of each under the task's name, the mean of each block, ``average`` over the tasks and
+    ``block_average`` over the blocks (CROP, Table 1).
+
+    Args:
+        blocks: mteb's tasks by block.
+        folders: of the tasks whose data are local, the folder by the task's name.
+        cache: mteb's cache folder; default: its own.
+        task_prompts: put mteb's prompt of each task before its texts.
+        by_neighbours: decide tasks of classification by the three nearest texts under the similarity (SFS, C), not by
+            mteb's logistic regression.
+    """
+
+    spec = ""
+
+    def __init__(
+        self,
+        blocks: Mapping[str, Sequence[Any]],
+        folders: Mapping[str, Path],
+        cache: str | None = None,
+        task_prompts: bool = False,
+        by_neighbours: bool = False,
+    ) -> None:
+        self.blocks = blocks
+        self.tasks = [task for tasks in blocks.values() for task in tasks]
+        self.folders = folders
+        self.cache = cache
+        self.task_prompts = task_prompts
+        self.by_neighbours = by_neighbours
+        self.symmetric = all(task.metadata.type in SYMMETRIC for task in self.tasks)
+        self._warned: set[str] = set()
+        if len(self.tasks) == 1:
+            self.main_metric = headline(self.tasks[0])
+            self.shown_metrics = tuple(dict.fromkeys([self.main_metric, *_shown(self.tasks[0])]))
+        else:
+            self.main_metric = "average"
+            self.shown_metrics = ("average", "block_average", *blocks)
+        self.default_metrics = tuple(self._known())
+
+    def digest(self) -> str | None:
+        """Of local data the digest; of the hub's, the revisions that this mteb asks for."""
+        parts = [leaf for task in self.tasks for leaf in leaves(task)]
+        return " ".join([library.__version__, *(f"{part.metadata.name}={part.metadata.revision}" for part in parts)])
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The given ones; of an asymmetric one it says, once, that texts of one kind do not suit it."""
+        for similarity in similarities:
+            self._warn_of(similarity)
+        return list(similarities)
+
+    def describe(self) -> str:
+        """What is evaluated and where its data come from, in a line."""
+        names = [task.metadata.name for task in self.tasks]
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        local = f"; data from {', '.join(sorted({str(folder) for folder in self.folders.values()}))}"
+        return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "")
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that these tasks do not measure."""
+        known = self._known()
+        for name in names:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(known[:40])}")
+
+    def _known(self) -> list[str]:
+        if len(self.tasks) > 1:
+            return [*self.shown_metrics, *(task.metadata.name for task in self.tasks)]
+        (task,) = self.tasks
+        ranked = [f"{metric}@{k}" for metric in RANKED for k in getattr(task, "k_values", ())]
+        return list(dict.fromkeys([*self.shown_metrics, *ranked, *MORE.get(task.metadata.type, ())]))
+
+    def evaluate(
+        self,
+        encoder: Encoder,
+        similarities: list[Similarity],
+        metrics: list[str] | None = None,
+        precision: str = "auto",
+        dims: int | None = None,
+    ) -> list[Result]:
+        """One result per similarity; the texts of a task are encoded once for all of them.
+
+        Raises:
+            UsageError: dims or a similarity does not fit the encoder.
+            DataError: local data that are wrong, or a headline that is undefined.
+        """
+        _, configuration = encode_sides(encoder, similarities, [], precision, dims)
+        configuration.pop("encoding_seconds")
+        similarities = self.scored_with(encoder, similarities)
+        embeddings = Embeddings(encoder, precision, dims)
+        cache = library.ResultCache(self.cache)
+        found: list[dict[str, Measured]] = [{} for _ in similarities]
+        with progress("MTEB", len(self.tasks) * len(similarities), "tasks") as advance, _quiet():
+            for task in self.tasks:
+                for similarity, scores in zip(similarities, found, strict=True):
+                    scores[task.metadata.name] = self._measure(embeddings, similarity, task, cache)
+                    advance(1)
+                embeddings.drop()
+        configuration |= {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
+        return [
+            self._result(encoder, similarity, scores, metrics, {**configuration, **similarity.statistics()})
+            for similarity, scores in zip(similarities, found, strict=True)
+        ]
+
+    def _measure(
+        self, embeddings: Embeddings, similarity: Similarity, task: Any, cache: library.ResultCache
+    ) -> Measured:
+        """What mteb measures of a task; from its cache, where the result of the same model is there."""
+        local = {
+            leaf.metadata.name: folder_digest(leaf, self.folders[leaf.metadata.name])
+            for leaf in leaves(task)
+            if leaf.metadata.name in self.folders
+        }
+        identity = {"local_data": local} if local else {}
+        model = MtebModel(embeddings, similarity, self.task_prompts, self.by_neighbours, identity)
+        if self.by_neighbours and task.metadata.type == "Classification":
+            task.evaluator_model = Neighbours(similarity, embeddings.encoder.device)
+        measured = library.evaluate(
+            model,
+            task,
+            cache=cache,
+            co2_tracker=False,
+            encode_kwargs={"batch_size": BATCH, "show_progress_bar": False},
+            show_progress_bar=False,
+        )
+        metrics = _averaged(measured.task_results[0].scores)
+        # not in mteb's own folders, where every file counts as the result of a task
+        beside = cache.get_task_result_path(task.metadata.name, model.mteb_model_meta).relative_to(cache.cache_path)
+        return Measured(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside))
+
+    def _result(
+        self,
+        encoder: Encoder,
+        similarity: Similarity,
+        found: Mapping[str, Measured],
+        names: Sequence[str] | None,
+        configuration: dict[str, Any],
+    ) -> Result:
+        headlines = {task.metadata.name: self._headline(encoder, similarity, task, found) for task in self.tasks}
+        if len(self.tasks) == 1:
+            metrics, per_query = found[self.tasks[0].metadata.name]
+        else:
+            blocks = {
+                block: float(np.mean([headlines[task.metadata.name] for task in tasks]))
+                for block, tasks in self.blocks.items()
+            }
+            overall = {
+                "average": float(np.mean(list(headlines.values()))),
+                "block_average": float(np.mean(list(blocks.values()))),
+            }
+            metrics = {**overall, **blocks, **headlines}
+            per_query = {"average": headlines}  # a mean over tasks is compared over tasks
+        wanted = list(dict.fromkeys([self.main_metric, *(names or metrics)]))
+        missing = [name for name in wanted if name not in metrics]
+        if missing:
+            notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {similarity.spec}")
+        return Result(
+            encoder=encoder.spec,
+            similarity=similarity.spec,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics={name: metrics[name] for name in wanted if name in metrics},
+            per_query={name: values for name, values in per_query.items() if name in wanted},
+            counts={"tasks": len(self.tasks)},
+            norms={},
+            configuration=configuration,
+        )
+
+    def _headline(self, encoder: Encoder, similarity: Similarity, task: Any, found: Mapping[str, Measured]) -> float:
+        name = task.metadata.name
+        metric = headline(task)
+        if metric not in found[name].metrics:
+            problem = f"mteb's {metric} of {name} under {similarity.spec} is no number"
+            raise DataError(encoder.spec, f"{problem}: do all embeddings score alike?")
+        return found[name].metrics[metric]
+
+    def _warn_of(self, similarity: Similarity) -> None:
+        names = [task.metadata.name for task in self.tasks if task.metadata.type in PAIRED]
+        if similarity.symmetric or not names or similarity.spec in self._warned:
+            return
+        self._warned.add(similarity.spec)
+        notice(
+            f"{self.spec}: {similarity.spec} is asymmetric, the texts of {', '.join(names)} are of one kind; the first "
+            "of a pair counts as the query: expect it to do badly (MAG, 2.1)"
+        )
+
+
+def _per_query(task: Any, model: MtebModel, kept: Path) -> dict[str, dict[str, float]]:
+    """The scores of each query of a retrieval task, by metric, so that differences can be tested.
+
+    mteb's results have means alone. What a search just made is measured and written beside them, at ``kept``; a result
+    from mteb's cache takes what was written with it.
+    """
+    if not model.runs or task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
+        fresh_or_none = model.runs or not kept.is_file()
+        return {} if fresh_or_none else json.loads(kept.read_text(encoding="utf-8"))
+    names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
+    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    for (split, subset), qrels in judgements(task).items():
+        run = model.runs.get((split, subset))
+        if run is None:
+            continue
+        if task.ignore_identical_ids:
+            run = {query: {d: score for d, score in ranked.items() if d != query} for query, ranked in run.items()}
+        prefix = f"{split}/{subset}/" if len(model.runs) > 1 else ""
+        for name, values in evaluate_run(qrels, run, names).items():
+            found[name] |= {f"{prefix}{query}": value for query, value in values.items()}
+    with disk_errors(kept):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    with writing(kept) as stream:
+        json.dump(found, stream, allow_nan=False)
+    return found
+
+
+def headline(task: Any) -> str:
+    """The metric that decides on a task: mteb's main score, or ours in place of one that is always cosine's."""
+    main = task.metadata.main_score
+    return _plain(OURS.get(main, main))
+
+
+def _shown(task: Any) -> list[str]:
+    if task.metadata.type == "Retrieval":
+        return ["ndcg@10", "recall@100", "mrr@10", "map@100"]
+    if task.metadata.type == "STS":
+        return ["spearman", "pearson", "cosine_spearman", "cosine_pearson"]
+    return [_plain(task.metadata.main_score)]
+
+
+def _plain(name: str) -> str:
+    """``ndcg_at_10`` as everywhere else here: ``ndcg@10``."""
+    metric, at, cutoff = name.rpartition("_at_")
+    return f"{metric}@{cutoff}" if at and cutoff.isdigit() else name
+
+
+def _averaged(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """The mean of every figure over splits and languages. Figures that are undefined somewhere are left out, as are
+    those of abstention (nauc)."""
+    entries = [entry for split in scores.values() for entry in split]
+    names = [name for name, value in entries[0].items() if type(value) in (int, float) and "nauc" not in name]
+    found = {}
+    for name in names:
+        # to six digits, as mteb writes them: a result is the same figure fresh and from its cache
+        values = [round(entry.get(name, math.nan), 6) for entry in entries]
+        if all(math.isfinite(value) for value in values):
+            found[_plain(name)] = float(np.mean(values))
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the datasets package from drawing a bar for every column that mteb changes."""
+    from datasets.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def mteb(
+    name: str, data: str | None, language: str | None, cache: str | None, task_prompts: bool, classifier: str | None
+) -> MtebTask:
+    """A task, a benchmark or a set of the papers by name.
+
+    ``data`` is a folder with the data of one task; of several, it holds a folder named for each task, and those that
+    it lacks come from the hub.
+
+    Raises:
+        UsageError: an unknown name, with the nearest ones.
+        DataError: a folder that does not hold a task's data.
+        ServiceError: data that the hub would have to give and does not.
+    """
+    blocks = _blocks(name, language)
+    parts = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
+    folders: dict[str, Path] = {}
+    if data is not None:
+        candidates = {part.metadata.name: Path(data) / part.metadata.name for part in parts}
+        folders = {part: folder for part, folder in candidates.items() if folder.is_dir()}
+        if not folders and len(parts) == 1:
+            folders = {parts[0].metadata.name: Path(data)}
+        elif not folders:
+            raise DataError(data, f"holds no folder of any task's name, such as {next(iter(candidates))}")
+    for part in parts:
+        if part.metadata.name in folders:
+            use_folder(part, folders[part.metadata.name])
+    where = "into FOLDER" if len(parts) == 1 else "each into FOLDER/TASK"
+    remote = [part for part in parts if part.metadata.name not in folders]
+    check_hub(remote, f"{where} and name it: mteb:{name},data=FOLDER")
+    by_neighbours = (classifier or CLASSIFIERS.get(name)) == "knn"
+    return MtebTask(blocks, folders, cache, task_prompts, by_neighbours)
+
+
+def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:
+    if name.startswith("@"):
+        if name not in GROUPS:
+            raise UsageError(f"mteb:{name}: no such set; the sets are {', '.join(GROUPS)}")
+        return {block: [_in_english(part) for part in names] for block, names in GROUPS[name].items()}
+    chosen = {"languages": [language], "exclusive_language_filter": True} if language else {}
+    try:
+        tasks = [library.get_task(name, **chosen)]
+    except KeyError as no_task:
+        try:
+            tasks = library.get_benchmark(name).tasks
+        except KeyError as no_benchmark:
+            problems = "; ".join(str(error.args[0]).removeprefix("KeyError: ") for error in (no_task, no_benchmark))
+            raise UsageError(f"mteb: no task and no benchmark of that name: {problems}") from None
+    blocks: dict[str, list[Any]] = {}
+    for task in tasks:
+        blocks.setdefault(task.metadata.type, []).append(task)
+    return blocks
+
+
+def _in_english(name: str) -> Any:
+    """The task's English test set, as MTEB's own English benchmark takes it."""
+    found = library.get_task(name, languages=["eng"], exclusive_language_filter=True)
+    splits = ["test"] if "test" in found.eval_splits else found.eval_splits
+    subsets = ["en"] if "en" in found.hf_subsets else found.hf_subsets
+    if (splits, subsets) == (found.eval_splits, found.hf_subsets):
+        return found
+    return library.get_task(name, eval_splits=splits, hf_subsets=subsets)

@@ -1,0 +1,336 @@
+"""A folder of results: one strict JSON file each, used again while nothing that matters has changed.
+
+A file is named by its label: encoder, similarity, task, precision, dimensions. It is used again if its key is that of
+the new request (the encoder's fingerprint, what the similarity has learned, the digest of the data, the device, the
+versions of the libraries, retrokit's own source) and if it holds all the metrics asked for; otherwise it is replaced.
+Of a task without a digest of its data nothing is used again. A checksum tells a damaged file. Rankings are not kept:
+they are large, and ``--save-run`` writes them in TREC's format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import retrokit
+from retrokit.data.files import digest, writing
+from retrokit.errors import DataError, disk_errors
+from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.trained import Training
+from retrokit.metrics.bootstrap import Draws
+from retrokit.notices import notice
+
+if TYPE_CHECKING:  # a folder is read and shown without loading a model
+    from retrokit.encoders.encoder import Encoder
+    from retrokit.evaluation.result import Task
+    from retrokit.similarities.base import Similarity
+
+FORMAT = 1
+_LABEL = ("encoder", "similarity", "task", "precision", "dims")
+_LIBRARIES = (
+    *("torch", "transformers", "tokenizers", "sentence-transformers", "numpy", "scipy", "scikit-learn"),
+    "pytrec-eval-terrier",
+)
+_OWN = Path(retrokit.__file__).parent
+_NO_PART_OF_A_RESULT = ("cli", "report")
+_IN_A_FORM_OF_THEIR_OWN = ("run", "resampled")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A result with what it depends on.
+
+    Attributes:
+        key: all that decides the result, as plain values.
+        asked: the metrics that were asked for; the result may have more.
+        shown: the columns that its task shows.
+        training: how the encoder came about.
+        added: when a result of this label first came here, in UTC: the order in which results are shown.
+        made: when it was computed, in UTC.
+    """
+
+    key: dict[str, Any]
+    asked: list[str]
+    shown: list[str]
+    training: Training | None
+    added: str
+    made: str
+    result: Result
+
+    def has(self, metrics: Sequence[str]) -> bool:
+        """Whether all of ``metrics`` were asked for when it was made."""
+        return set(metrics) <= set(self.asked)
+
+    def restricted(self, metrics: Sequence[str]) -> Result:
+        """The result as if no more than ``metrics`` had been asked for."""
+        dropped = set(self.asked) - {*metrics, self.result.main_metric}
+
+        def kept(columns: Mapping[str, Any]) -> dict[str, Any]:
+            return {metric: values for metric, values in columns.items() if metric not in dropped}
+
+        return replace(
+            self.result,
+            metrics=kept(self.result.metrics),
+            per_query=kept(self.result.per_query),
+            resampled=kept(self.result.resampled),
+        )
+
+
+class ResultsFolder:
+    """Where results are kept."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._digests: dict[str, str | None] = {}
+        self._used = self._made = 0
+
+    def evaluate(
+        self,
+        task: Task,
+        encoder: Encoder,
+        similarities: list[Similarity],
+        metrics: list[str],
+        precision: str,
+        dims: int | None,
+        training: Training | None = None,
+        keep_runs: bool = False,
+    ) -> list[Result]:
+        """As ``task.evaluate``; what is here and still holds is not computed again, and the rest is kept here.
+
+        With ``keep_runs`` everything is computed, because rankings are not kept.
+
+        Raises:
+            DataError: the folder cannot be written to, or whatever the task raises.
+        """
+        if self._digest(task) is None:
+            results = task.evaluate(encoder, similarities, metrics, precision, dims)
+            return [self.keep(one, task, metrics, training) for one in results]
+        chosen = list({one.spec: one for one in task.scored_with(encoder, similarities)}.values())
+        keys = {key["similarity"]: key for key in self._keys(task, encoder, chosen, precision, dims)}
+        records = {name: record for name, key in keys.items() if (record := self._valid(key)) is not None}
+        missing = [one for one in chosen if keep_runs or one.spec not in records or not records[one.spec].has(metrics)]
+        if missing:
+            known = [name for one in missing if one.spec in records for name in records[one.spec].asked]
+            asked = list(dict.fromkeys([*metrics, *known]))
+            # A task that scores with others than the given similarities takes them as a whole.
+            as_given = all(any(one is given for given in similarities) for one in chosen)
+            wanted = missing if as_given else similarities
+            results = task.evaluate(encoder, wanted, asked, precision, dims)
+            for one in results:
+                records[one.similarity] = self._keep(keys[one.similarity], one, asked, task, training)
+        self._used += len(chosen) - len(missing)
+        return [records[one.spec].restricted(metrics) for one in chosen]
+
+    def keep(self, result: Result, task: Task, metrics: list[str], training: Training | None = None) -> Result:
+        """Keep a result to be shown, which is never used again; returns it."""
+        return self._keep(_key_of_no_use(result, self._digest(task)), result, metrics, task, training).result
+
+    def report(self) -> None:
+        """Say how many results were used again."""
+        notice(f"{self.path}: {self._used:,} results used again, {self._made:,} computed")
+
+    def read(self) -> list[Record]:
+        """All sound results, in the order in which they were first evaluated. A notice names each damaged file, and
+        each result on data that have changed since: of one task, those on the data seen last count.
+
+        Raises:
+            DataError: there is no such folder, or it holds no sound result.
+        """
+        if not self.path.is_dir():
+            raise DataError(self.path, "is no folder of results; eval ENCODER --on TASK --results writes one")
+        records = []
+        for file in sorted(self.path.glob("*.json")):
+            record = _read(file)
+            if record is None:
+                notice(f"{file} is damaged and left out; evaluate its encoder again")
+            else:
+                records.append(record)
+        if not records:
+            raise DataError(self.path, "holds no results; eval ENCODER --on TASK --results writes them")
+        latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
+        kept = []
+        for record in sorted(records, key=lambda record: record.added):
+            if record.key["data"] == latest[record.key["task"]]:
+                kept.append(record)
+            else:
+                notice(f"{record.result.name} on {record.result.task} is left out: its data have changed since")
+        return kept
+
+    def _keys(
+        self, task: Task, encoder: Encoder, similarities: Sequence[Similarity], precision: str, dims: int | None
+    ) -> list[dict[str, Any]]:
+        """What decides each similarity's result."""
+        from retrokit.encoders.engine import choose_precision
+
+        common = {
+            "encoder": encoder.spec,
+            "task": task.spec,
+            "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
+            "dims": dims or encoder.dimension,
+            "fingerprint": encoder.fingerprint(),
+            "data": self._digest(task),
+            "device": encoder.device.type,
+            "retrokit": retrokit.__version__,
+            "libraries": _versions(),
+        }
+        return [
+            {
+                **common,
+                "similarity": similarity.spec,
+                "learned": _learned(similarity),
+                "source": _source(encoder, task, similarity),
+            }
+            for similarity in similarities
+        ]
+
+    def _digest(self, task: Task) -> str | None:
+        """The digest of the task's data, which is looked at once. The one place that decides for tasks that offer none,
+        or do not say what they score with: their results are kept to be shown, and never used again."""
+        if task.spec not in self._digests:
+            offers = hasattr(task, "digest") and hasattr(task, "scored_with")
+            self._digests[task.spec] = task.digest() if offers else None
+        return self._digests[task.spec]
+
+    def _file(self, key: dict[str, Any]) -> Path:
+        label = [key[name] for name in _LABEL]
+        shown = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
+        return self.path / f"{shown}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
+
+    def _valid(self, key: dict[str, Any]) -> Record | None:
+        """The record here that was made under just this key; a damaged one is named and counts as none."""
+        file = self._file(key)
+        if not file.exists():
+            return None
+        record = _read(file)
+        if record is None:
+            notice(f"{file} is damaged: computed again")
+        return record if record is not None and record.key == key and key["source"] is not None else None
+
+    def _keep(
+        self, key: dict[str, Any], result: Result, asked: list[str], task: Task, training: Training | None
+    ) -> Record:
+        """Write a result that was computed just now; it takes the place of any other of its label."""
+        before = _read(self._file(key))
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        result = replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()})
+        added = before.added if before is not None else now
+        record = Record(key, asked, list(task.shown_metrics), training, added, now, result)
+        self._write(record)
+        self._made += 1
+        return record
+
+    def _write(self, record: Record) -> None:
+        content = {
+            "format": FORMAT,
+            "key": record.key,
+            "asked": record.asked,
+            "shown": record.shown,
+            "training": vars(record.training) if record.training is not None else None,
+            "added": record.added,
+            "made": record.made,
+            "result": _plain(record.result),
+        }
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        with writing(self._file(record.key)) as stream:
+            json.dump({"checksum": _checksum(content), **content}, stream, ensure_ascii=False, allow_nan=False)
+            stream.write("\n")
+
+
+def _read(file: Path) -> Record | None:
+    """The record in ``file``; ``None`` if it is not what was written."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if content.pop("checksum") != _checksum(content) or content["format"] != FORMAT:
+            return None
+        training = Training(**content["training"]) if content["training"] is not None else None
+        result = _result(content["result"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    told = {name: content[name] for name in ("key", "asked", "shown", "added", "made")}
+    return Record(**told, training=training, result=result)
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    """A result as plain values, without its ranking."""
+    plain = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _IN_A_FORM_OF_THEIR_OWN}
+    drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
+    return {
+        **plain,
+        "resampled": {
+            name: {
+                "items": one.items,
+                "value": one.value,
+                "drawn": [value if math.isfinite(value) else None for value in one.drawn.tolist()],
+            }
+            for name, one in drawn.items()
+        },
+    }
+
+
+def _result(plain: dict[str, Any]) -> Result:
+    resampled = {
+        name: Draws(one["items"], one["value"], np.array(one["drawn"], dtype=np.float64))
+        for name, one in plain["resampled"].items()
+    }
+    return Result(**{**plain, "resampled": resampled})
+
+
+def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
+    """The key of a result that is kept to be shown: its label and data, and that no request has this key."""
+    told = {name: result.configuration.get(name) for name in ("precision", "dims", "fingerprint")}
+    label = {"encoder": result.encoder, "similarity": result.similarity, "task": result.task}
+    return {**label, **told, "data": data, "source": None}
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, allow_nan=False).encode()).hexdigest()
+
+
+def _learned(similarity: Similarity) -> str:
+    """A digest of the parameters of a similarity."""
+    whole = hashlib.sha256()
+    for name, tensor in sorted(similarity.state_dict().items()):
+        whole.update(f"{name} {tensor.dtype} {tensor.tolist()}\n".encode())
+    return whole.hexdigest()
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # a build of another name; the source of retrokit still counts
+            found[name] = "unknown"
+    return found
+
+
+def _source(*objects: object) -> str | None:
+    """A digest of retrokit's source, and of the files of the objects' classes where those are a plugin's; ``None`` if a
+    class comes from no file. The version alone would not do: a checkout changes without it."""
+    try:
+        files = {inspect.getfile(type(one)) for one in objects}
+    except (TypeError, OSError):  # made in an interactive session
+        return None
+    others = sorted(file for file in files if not Path(file).is_relative_to(_OWN))
+    return " ".join([_own_source(), *map(digest, others)])
+
+
+@cache
+def _own_source() -> str:
+    """A digest of retrokit's source, but for what only shows results."""
+    names = [path.relative_to(_OWN) for path in _OWN.rglob("*.py")]
+    return digest(_OWN, [name.as_posix() for name in names if name.parts[0] not in _NO_PART_OF_A_RESULT])

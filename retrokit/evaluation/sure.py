@@ -1,0 +1,478 @@
+"""SURE: does a retriever rank a passage's variants as close together, and in the order, as a reference does?
+
+Kong et al., "SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models" (SURE, 3.3, 4.2 and B). The
+variants of each testbed are inserted into the retriever's own list of the best ``depth`` passages, by the retriever's
+own scores; the reference orders that list and the variants, each once. Compared are the ranks of the variants and of
+the original: how far they spread (RDC) and how they are ordered (ROC).
+
+A query whose original is not in the list, or that the reference has no scores for, is dropped from the testbed and
+counted, never imputed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from retrokit.data.beir import corpus_file
+from retrokit.data.corpus import read_corpus
+from retrokit.data.files import digest
+from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.encoding import encode_sides, norm_statistics
+from retrokit.evaluation.result import Draws, Resampled, Result
+from retrokit.evaluation.sts import spearman
+from retrokit.evaluation.sure_reference import Candidates, Reference, make_reference, scores_of_pairs
+from retrokit.evaluation.symmetric import DistinctTexts
+from retrokit.metrics.ranking import mean
+from retrokit.metrics.sure import deviation_consistency, order_consistency, rank_range, ranks_after_insertion
+from retrokit.notices import notice
+from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
+from retrokit.search import top_k
+from retrokit.similarities.base import Role, Similarity
+
+MEASURES = ("rdc", "roc")
+_NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
+
+
+class Found(NamedTuple):
+    """What a retriever says of one query: its list, best first, and its scores of the query's variants.
+
+    Attributes:
+        scores: of the list, ``[n]``.
+        passages: the list: positions in the task's passages, int64 ``[n]``.
+        variant_scores: ``[v]``, on the same scale.
+    """
+
+    scores: np.ndarray
+    passages: np.ndarray
+    variant_scores: np.ndarray
+
+
+@dataclass(frozen=True)
+class RankedTestbed:
+    """Ranks of the passages of one testbed, in the order of :data:`TESTBEDS`, by the retriever and by the reference.
+
+    Attributes:
+        queries: positions of the queries that have both, int64 ``[q]``.
+        ranks: from 1, int64 ``[q, n]``.
+        reference: from 1, int64 ``[q, n]``.
+        dropped: how many queries have not, by reason.
+    """
+
+    queries: np.ndarray
+    ranks: np.ndarray
+    reference: np.ndarray
+    dropped: dict[str, int]
+
+
+class Sure:
+    """RDC and ROC against a reference ranking: by testbed (``precision_rdc``, …) and averaged over testbeds (``rdc``,
+    ``roc``), as in SURE's Table 4; the range of the reference's ranks (``precision_range``, Table 7); the reciprocal
+    rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
+    Table 6), over all judged queries.
+
+    Passages are searched in descending order of their ids, as in :class:`retrokit.evaluation.retrieval.Retrieval`.
+
+    Args:
+        data: the queries, originals and variants.
+        reference: what orders them.
+        corpus: (id, text) of all passages that can be found; default: those of ``data``.
+        depth: passages of the retriever's list.
+    """
+
+    symmetric = False
+    main_metric = "rdc"
+    spec = ""
+
+    def __init__(
+        self,
+        data: SureData,
+        reference: Reference,
+        corpus: Sequence[tuple[str, str]] | None = None,
+        depth: int = 2000,
+        data_digest: str | None = None,
+    ) -> None:
+        self.data = data
+        self.reference = reference
+        self.depth = depth
+        self._data_digest = data_digest
+        passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
+        self._passages = len(passages)
+        self._queries = [query for query in data.queries if query in data.originals]
+        place = {identifier: position for position, (identifier, _) in enumerate(passages)}
+        self._originals = [place.get(data.originals[query], -1) for query in self._queries]
+        if max(self._originals) < 0:
+            first = data.originals[self._queries[0]]
+            raise DataError(data.name, f"none of its passages is in the corpus by its id (the first is {first!r})")
+        self._members = {testbed: set(queries) for testbed, queries in data.testbeds.items()}
+        self._kinds = [self._kinds_of(query) for query in self._queries]
+        entries = list(passages)
+        place_of_variant: dict[tuple[str, str], int] = {}
+        self._variant_entries: list[np.ndarray] = []
+        for query, kinds in zip(self._queries, self._kinds, strict=True):
+            keys = [(data.originals[query], kind) for kind in kinds]
+            for passage, kind in keys:
+                if place_of_variant.setdefault((passage, kind), len(entries)) == len(entries):
+                    entries.append((variant_id(passage, kind), data.variants[kind][passage]))
+            self._variant_entries.append(np.array([place_of_variant[key] for key in keys], dtype=np.int64))
+        distinct = DistinctTexts()
+        text_of = distinct.add(text for _, text in entries)
+        ids = [identifier for identifier, _ in entries]
+        texts = [data.queries[query] for query in self._queries]
+        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of)
+        by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
+        reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
+        self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
+        self.default_metrics: tuple[str, ...] = (
+            *(*MEASURES, *by_testbed, *reciprocal),
+            *(f"{testbed}_range" for testbed in data.testbeds),
+        )
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that this task does not measure."""
+        for name in names:
+            if name not in self.default_metrics:
+                near = difflib.get_close_matches(name, self.default_metrics, n=1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.default_metrics)}")
+
+    def describe(self) -> str:
+        """What is used and what is left out, in a line."""
+        sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
+        line = f"{self.data.name}: {len(self._queries):,} queries ({sizes}), {self._passages:,} passages"
+        line += f", reference {self.reference.spec}"
+        for testbed, reasons in self.data.dropped.items():
+            line += "".join(f"; {testbed}: {n:,} {_in_words(reason)}" for reason, n in reasons.items() if n)
+        if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
+            line += f"; no files for {', '.join(absent)}"
+        if self.data.repeated:
+            line += f"; {self.data.repeated:,} repeated id with another text, of which the last counts"
+        return line
+
+    def digest(self) -> str | None:
+        """A digest of the folder, the corpus and the reference; ``None`` for data that come from no file."""
+        return None if self._data_digest is None else f"{self._data_digest} {self.reference.fingerprint()}"
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The given ones: queries and passages are of two kinds, so any similarity fits."""
+        return list(similarities)
+
+    def evaluate(
+        self,
+        encoder: Encoder,
+        similarities: list[Similarity],
+        metrics: list[str] | None = None,
+        precision: str = "auto",
+        dims: int | None = None,
+    ) -> list[Result]:
+        """One result per similarity; the texts are encoded once.
+
+        Args:
+            encoder: yields raw embeddings.
+            similarities: what to score with.
+            metrics: names such as ``rdc``, ``precision_roc``; default: all.
+            precision: of the encoding; scores are always float32.
+            dims: use the first dims dimensions of the embeddings only.
+
+        Raises:
+            UsageError: dims or a similarity does not fit the encoder.
+            DataError: no query of a testbed has its original in its list, or has the reference's scores.
+        """
+        sides: list[tuple[Sequence[str], Role]] = [
+            (self._candidates.queries, "query"),
+            (self._candidates.texts, "document"),
+        ]
+        (queries, texts), configuration = encode_sides(encoder, similarities, sides, precision, dims)
+        norms = {**norm_statistics(queries, "query"), **norm_statistics(texts, "document")}
+        results = []
+        for similarity in similarities:
+            found = self._search(similarity, queries, texts, encoder)
+            about = {**configuration, **similarity.statistics()}
+            results.append(self._result(encoder.spec, similarity.spec, found, metrics, norms, about))
+        return results
+
+    def evaluate_retriever(self, retriever: Retriever, metrics: list[str] | None = None) -> Result:
+        """The result of a retriever without embeddings, such as BM25, as for :meth:`evaluate`."""
+        everything = self._candidates
+        index = retriever.index([everything.texts[i] for i in everything.text_of[: self._passages]])
+        lists = index.search(everything.queries, self.depth)
+        rows, columns, bounds = self._variant_pairs()
+        asked = [everything.queries[row] for row in rows]
+        scores = index.score_pairs(asked, [everything.texts[column] for column in columns])
+        found = self._combined(lists, np.split(scores, bounds))
+        about = {"fingerprint": retriever.fingerprint()}
+        return self._result(retriever.spec, OWN_SIMILARITY, found, metrics, {}, about)
+
+    def testbed_ranks(self, testbed: str, found: Sequence[Found]) -> RankedTestbed:
+        """The ranks in ``testbed``, given what a retriever says of each judged query (in the folder's order)."""
+        return self._ranks(testbed, found, self._reference_scores(found))
+
+    def _kinds_of(self, query: str) -> list[str]:
+        """The kinds of variants that the query has, in the testbeds that it is in."""
+        kinds = [kind for name, queries in self._members.items() if query in queries for kind in TESTBEDS[name]]
+        return [kind for kind in kinds if kind != ORIGINAL]
+
+    def _variant_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of all variants of all queries: the query, the text, and where each query but the first one starts."""
+        counts = [len(kinds) for kinds in self._kinds]
+        rows = np.repeat(np.arange(len(counts)), counts)
+        entries = np.concatenate(self._variant_entries)
+        return rows, self._candidates.text_of[entries], np.cumsum(counts)[:-1]
+
+    def _search(self, similarity: Similarity, queries: np.ndarray, texts: np.ndarray, encoder: Encoder) -> list[Found]:
+        passages = texts[self._candidates.text_of[: self._passages]]
+        scores, positions = top_k(similarity, queries, passages, self.depth, encoder.device)
+        rows, columns, bounds = self._variant_pairs()
+        variant_scores = scores_of_pairs(similarity, queries, texts, rows, columns)
+        return self._combined(list(zip(scores, positions, strict=True)), np.split(variant_scores, bounds))
+
+    def _combined(
+        self, lists: Sequence[tuple[np.ndarray, np.ndarray]], variant_scores: Sequence[np.ndarray]
+    ) -> list[Found]:
+        text_of = self._candidates.text_of
+        found = []
+        for query, ((scores, passages), own) in enumerate(zip(lists, variant_scores, strict=True)):
+            # a variant with the very text of a listed passage ties with it, however sums were rounded
+            known = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
+            texts = text_of[self._variant_entries[query]].tolist()
+            tied = np.array([known.get(text, score) for text, score in zip(texts, own.tolist(), strict=True)])
+            found.append(Found(scores, passages, tied.astype(own.dtype)))
+        return found
+
+    def _reference_scores(self, found: Sequence[Found]) -> list[np.ndarray]:
+        """For each query, the reference's scores of the list, and after them of the variants; NaN where unknown."""
+        wanted = [np.concatenate([one.passages, self._variant_entries[query]]) for query, one in enumerate(found)]
+        return self.reference.scores(self._candidates, wanted)
+
+    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[np.ndarray]) -> RankedTestbed:
+        kinds = TESTBEDS[testbed]
+        members = self._members[testbed]
+        queries, ranks, referred = [], [], []
+        dropped: Counter[str] = Counter({_NOT_LISTED: 0, _NOT_REFERENCED: 0})
+        for query, one in enumerate(found):
+            if self._queries[query] not in members:
+                continue
+            position = _position(one.passages, self._originals[query])
+            chosen = np.array([self._kinds[query].index(kind) for kind in kinds if kind != ORIGINAL])
+            listed = len(one.passages)
+            there, after = reference[query][:listed], reference[query][listed:][chosen]
+            if position is None:
+                dropped[_NOT_LISTED] += 1
+            elif np.isnan(there).any() or np.isnan(after).any():
+                dropped[_NOT_REFERENCED] += 1
+            else:
+                queries.append(query)
+                ranks.append(_in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
+                referred.append(_in_order(kinds, *ranks_after_insertion(there, position, after)))
+        if not queries:
+            lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
+            raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
+        return RankedTestbed(np.array(queries), np.stack(ranks), np.stack(referred), dict(dropped))
+
+    def _reciprocal_ranks(
+        self, found: Sequence[Found], reference: Sequence[np.ndarray]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Per query, of the original in the list and in the list as the reference orders it; 0 if it is not listed."""
+        before, after = {}, {}
+        nothing = np.empty(0)
+        for query, one in enumerate(found):
+            name = self._queries[query]
+            position = _position(one.passages, self._originals[query])
+            before[name] = 0.0 if position is None else 1 / (position + 1)
+            scores = reference[query][: len(one.passages)]
+            if not np.isnan(scores).any():
+                rank = None if position is None else ranks_after_insertion(scores, position, nothing)[0]
+                after[name] = 0.0 if rank is None else 1 / rank
+        return before, after
+
+    def _result(
+        self,
+        name: str,
+        similarity: str,
+        found: Sequence[Found],
+        metrics: list[str] | None,
+        norms: dict[str, float],
+        configuration: dict[str, Any],
+    ) -> Result:
+        reference = self._reference_scores(found)
+        counts = {"queries": len(self._queries), "documents": self._passages}
+        per_query: dict[str, dict[str, float]] = {}
+        columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
+        for testbed in self.data.testbeds:
+            ranked = self._ranks(testbed, found, reference)
+            ids = [self._queries[query] for query in ranked.queries]
+            values = {
+                "rdc": deviation_consistency(ranked.ranks, ranked.reference),
+                "roc": order_consistency(ranked.ranks, ranked.reference),
+                "range": rank_range(ranked.reference).astype(np.float64),
+            }
+            for measure, scores in values.items():
+                scored = zip(ids, scores.tolist(), strict=True)
+                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if score == score}
+            for measure in MEASURES:
+                column = np.full(len(self._queries), np.nan)
+                column[ranked.queries] = values[measure]
+                columns[measure].append(column)
+            counts[f"{testbed}_queries"] = len(ids)
+            reasons = {**self.data.dropped[testbed], **ranked.dropped}
+            counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
+            self._say_dropped(f"{name} {similarity}", testbed, ranked.dropped)
+        before, after = self._reciprocal_ranks(found, reference)
+        per_query |= {f"mrr@{self.depth}": before, f"reranked_mrr@{self.depth}": after}
+        averaged: dict[str, Resampled | Draws] = {
+            measure: Resampled(len(self._queries), _MeanOfMeans(parts)) for measure, parts in columns.items()
+        }
+        everything = np.arange(len(self._queries))
+        computed = {measure: _MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
+        computed |= {metric: mean(scores) for metric, scores in per_query.items()}
+        names = [self.main_metric, *(metrics or self.default_metrics)]
+        asked = [metric for metric in self.default_metrics if metric in names]
+        return Result(
+            encoder=name,
+            similarity=similarity,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics={metric: computed[metric] for metric in asked},
+            per_query={metric: per_query[metric] for metric in asked if metric in per_query},
+            counts=counts,
+            norms=norms,
+            configuration={**configuration, "reference": self.reference.spec, "depth": self.depth},
+            run=cast("dict[str, dict[str, float]]", _Run(self._candidates, found, self._variant_entries)),
+            resampled={metric: averaged[metric] for metric in asked if metric in averaged},
+        )
+
+    def _say_dropped(self, name: str, testbed: str, dropped: Mapping[str, int]) -> None:
+        lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
+        if lost:
+            notice(f"{name}, {testbed}: of {len(self.data.testbeds[testbed]):,} queries dropped: {lost}")
+
+
+def _position(passages: np.ndarray, passage: int) -> int | None:
+    """Where ``passage`` stands in a list of passages."""
+    found = np.flatnonzero(passages == passage)
+    return int(found[0]) if len(found) else None
+
+
+def _in_order(kinds: Sequence[str], original: int, variants: np.ndarray) -> np.ndarray:
+    """The ranks of the passages ``kinds``, given that of the original and those of the variants in their order."""
+    left = iter(variants.tolist())
+    return np.array([original if kind == ORIGINAL else next(left) for kind in kinds], dtype=np.int64)
+
+
+def _in_words(reason: str) -> str:
+    return {
+        "without_judgement": "queries without a judgement, left out",
+        "without_variants": "queries without all variants, left out",
+        _NOT_LISTED: "without their original in the list",
+        _NOT_REFERENCED: "without scores of the reference for all that they rank",
+    }[reason]
+
+
+class _MeanOfMeans:
+    """The mean over testbeds of the mean over those of the queries at ``rows`` that a testbed has (not NaN); NaN if
+    it has none of them."""
+
+    def __init__(self, columns: Sequence[np.ndarray]) -> None:
+        self._columns = columns
+
+    def __call__(self, rows: np.ndarray) -> float:
+        taken = [column[rows] for column in self._columns]
+        present = [part[~np.isnan(part)] for part in taken]
+        return float(np.mean([part.mean() if len(part) else np.nan for part in present]))
+
+
+class _Run(Mapping[str, dict[str, float]]):
+    """The lists and the variants of all queries as ``{query: {id: score}}``, which is made for one query at a time: two
+    thousand passages for each of thousands of queries would fill the memory."""
+
+    def __init__(self, candidates: Candidates, found: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
+        self._candidates = candidates
+        self._found = found
+        self._variants = variants
+        self._position = {query: position for position, query in enumerate(candidates.query_ids)}
+
+    def __getitem__(self, query: str) -> dict[str, float]:
+        position = self._position[query]
+        one = self._found[position]
+        entries = np.concatenate([one.passages, self._variants[position]]).tolist()
+        scores = np.concatenate([one.scores, one.variant_scores]).tolist()
+        return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._candidates.query_ids)
+
+    def __len__(self) -> int:
+        return len(self._candidates.query_ids)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's rank correlation of two metrics over systems; ``None`` where one of them is the same for all."""
+
+    first: str
+    second: str
+    systems: int
+    spearman: float | None
+
+
+def correlations(results: Sequence[Result], retrieval: Sequence[Result] = ()) -> list[Correlation]:
+    """How alike SURE's metrics rank systems: between testbeds (SURE, Figure 5), and with retrieval (Table 5).
+
+    Args:
+        results: of one SURE task, one a system (encoder and similarity).
+        retrieval: of one retrieval task. The systems that both have are ranked by its main metric, and by ``rdc`` and
+            ``roc``.
+
+    Raises:
+        UsageError: results of several tasks, or fewer than three systems, whose ranks say nothing.
+    """
+    found = _by_system(results)
+    testbeds = [testbed for testbed in TESTBEDS if all(f"{testbed}_rdc" in metrics for metrics in found.values())]
+    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(testbeds, 2)]
+    correlated = [_correlation(a, b, [(found[name][a], found[name][b]) for name in found]) for a, b in pairs]
+    if retrieval:
+        other, metric = _by_system(retrieval), retrieval[0].main_metric
+        both = [name for name in found if name in other]
+        for measure in MEASURES:
+            values = [(found[name][measure], other[name][metric]) for name in both]
+            correlated.append(_correlation(measure, metric, values))
+    return correlated
+
+
+def _by_system(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    tasks = list(dict.fromkeys(result.task for result in results))
+    if len(tasks) > 1:
+        raise UsageError(f"a correlation over systems is of one task, not of {', '.join(tasks)}")
+    return {result.name: result.metrics for result in results}
+
+
+def _correlation(first: str, second: str, values: Sequence[tuple[float, float]]) -> Correlation:
+    if len(values) < 3:
+        raise UsageError(f"{first} and {second}: a correlation needs at least 3 systems, here are {len(values)}")
+    value = spearman(*np.array(values).T)
+    return Correlation(first, second, len(values), value if value == value else None)
+
+
+def sure(path: str, reference: str, testbed: str | None, corpus: str | None, depth: int) -> Sure:
+    """The task of a SURE folder.
+
+    Raises:
+        UsageError: an unknown reference.
+        DataError: a folder of another layout (what is missing is named), or a corpus that has none of its passages.
+    """
+    data = read_sure(path, testbed)
+    passages, digests = None, [digest_sure(path, testbed)]
+    if corpus is not None:
+        file = corpus_file(corpus) if Path(corpus).is_dir() else Path(corpus)
+        passages = [(document.id, document.full_text) for document in read_corpus(file)]
+        digests.append(digest(file))
+    return Sure(data, make_reference(reference), passages, depth, " ".join(digests))

@@ -1,0 +1,186 @@
+"""Reference rankings for SURE: scores of passages and variants by a reranker, by an encoder, or from a file.
+
+SURE (3.3, B) takes a strong reranker's. Any other way to score a query with a text will do, and a TREC run lets numbers
+of others be checked: it holds passages by their ids, and variants by ``PASSAGE#KIND`` (:func:`variant_id`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from retrokit import encoders, reranking
+from retrokit.data.files import digest
+from retrokit.data.trec import read_run
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import UsageError
+from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
+from retrokit.similarities.base import Similarity
+
+PAIRS_AT_ONCE = 65_536
+RUN = "run"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """All queries, and all that can be ranked for them: passages and variants ("entries").
+
+    Attributes:
+        query_ids: of the queries.
+        queries: their texts.
+        ids: of the entries.
+        texts: the distinct texts of the entries.
+        text_of: where each entry's text stands in ``texts``, int64 ``[entries]``.
+    """
+
+    query_ids: list[str]
+    queries: list[str]
+    ids: list[str]
+    texts: list[str]
+    text_of: np.ndarray
+
+
+class Reference(Protocol):
+    """Scores queries with entries."""
+
+    spec: str
+
+    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each query, its scores ``[n]`` with the entries ``wanted`` of it; NaN where there is none."""
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+
+
+class Scorer(Protocol):
+    """A reranker."""
+
+    spec: str
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i; higher is better."""
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+
+
+class ScorerReference:
+    """Scores by a reranker. A pair of texts is scored once, however many entries, encoders and similarities ask."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.spec = scorer.spec
+        self._scorer = scorer
+        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # query → sorted texts, their scores
+
+    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each query, float32 ``[n]``; of one :class:`Candidates` for the life of this object."""
+        new = [
+            np.setdiff1d(candidates.text_of[entries], self._texts_known(query)) for query, entries in enumerate(wanted)
+        ]
+        queries = [candidates.queries[query] for query, texts in enumerate(new) for _ in texts]
+        found = self._scorer.score_pairs(queries, [candidates.texts[text] for texts in new for text in texts])
+        parts = np.split(found, np.cumsum([len(texts) for texts in new])[:-1])
+        for query, (texts, scores) in enumerate(zip(new, parts, strict=True)):
+            before = self._known.get(query, (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)))
+            texts, scores = np.concatenate([before[0], texts]), np.concatenate([before[1], scores])
+            order = np.argsort(texts)
+            self._known[query] = texts[order], scores[order]
+        return [self._lookup(query, candidates.text_of[entries]) for query, entries in enumerate(wanted)]
+
+    def fingerprint(self) -> str:
+        """The reranker's."""
+        return self._scorer.fingerprint()
+
+    def _texts_known(self, query: int) -> np.ndarray:
+        return self._known[query][0] if query in self._known else np.empty(0, dtype=np.int64)
+
+    def _lookup(self, query: int, texts: np.ndarray) -> np.ndarray:
+        known, scores = self._known[query]
+        return scores[np.searchsorted(known, texts)]
+
+
+class RunReference:
+    """Scores from a TREC run."""
+
+    def __init__(self, path: str) -> None:
+        self.spec = f"{RUN}:{path}"
+        self._path = path
+        self._run = read_run(path)
+
+    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each query, float64 ``[n]``; NaN where the run lacks the query or the entry."""
+        found = []
+        for query, entries in zip(candidates.query_ids, wanted, strict=True):
+            scores = self._run.get(query, {})
+            found.append(np.array([scores.get(candidates.ids[entry], np.nan) for entry in entries], dtype=np.float64))
+        return found
+
+    def fingerprint(self) -> str:
+        """The digest of the file."""
+        return digest(self._path)
+
+
+class EncoderScorer:
+    """Scores by an encoder under a similarity, as a reranker does."""
+
+    def __init__(self, encoder: Encoder, similarity: Similarity, precision: str = "auto") -> None:
+        self.spec = encoder.spec
+        self.encoder = encoder
+        self.similarity = similarity
+        self.precision = precision
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i; every distinct text is encoded once.
+
+        Raises:
+            DataError: an embedding is not finite.
+        """
+        asked, found = DistinctTexts(), DistinctTexts()
+        rows, columns = asked.add(queries), found.add(documents)
+        left = self.encoder.embed(asked.texts, "query", self.precision)
+        right = self.encoder.embed(found.texts, "document", self.precision)
+        return scores_of_pairs(self.similarity, left, right, rows, columns)
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+        return f"{self.encoder.fingerprint()} {self.similarity.spec} {self.precision}"
+
+
+def scores_of_pairs(
+    similarity: Similarity, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, so many at a time."""
+    parts = [np.empty(0, dtype=np.float32)]
+    for start in range(0, len(rows), PAIRS_AT_ONCE):
+        part = slice(start, start + PAIRS_AT_ONCE)
+        parts.append(pair_scores(similarity, queries[rows[part]], documents[columns[part]]))
+    return np.concatenate(parts)
+
+
+def make_reference(spec: str) -> Reference:
+    """The reference that ``spec`` names: ``run:FILE``, a reranker, or an encoder (with its own similarity).
+
+    Raises:
+        UsageError: an unknown name, or wrong parameters.
+        DataError: a run that cannot be read, or a folder that holds no model.
+        ServiceError: a hub id that cannot be had.
+    """
+    name, _, path = spec.partition(":")
+    if name == RUN:
+        if not path:
+            raise UsageError(f"reference={spec}: expected {RUN}:FILE, a TREC run")
+        return RunReference(path)
+    rerankers = reranking.registry.names()
+    if name in rerankers:
+        return ScorerReference(reranking.registry.create(spec))
+    is_encoder = name in encoders.registry.names() or os.path.exists(spec)
+    if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
+        raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
+    encoder = encoders.registry.create(spec)
+    encoder.use_with(encoder.similarity)
+    return ScorerReference(EncoderScorer(encoder, encoder.similarity))

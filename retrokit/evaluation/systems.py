@@ -1,0 +1,146 @@
+"""What is compared on a task: a result, or the mean of the results of encoders that differ in their seeds alone.
+
+MAG averages over seeds before it tests anything (Q.1): otherwise luck of one seed would count as a difference.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.trained import Training
+from retrokit.metrics.bootstrap import Draws, alike, mean_of
+
+_TELLING = ("dims", "precision", "device")
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of a comparison on one task.
+
+    Attributes:
+        results: one; or one for each of ``seeds``, of one task and one similarity.
+        trained_with: the similarity of the training, where that is known.
+        distinction: what tells it from another system of the same name, such as its number of dimensions.
+    """
+
+    results: tuple[Result, ...]
+    seeds: tuple[str, ...] = ()
+    trained_with: str | None = None
+    distinction: str = ""
+
+    @property
+    def first(self) -> Result:
+        """The result of the first seed, for what all have in common."""
+        return self.results[0]
+
+    @property
+    def task(self) -> str:
+        """Spec of the task."""
+        return self.first.task
+
+    @property
+    def similarity(self) -> str:
+        """Spec of the similarity that scored."""
+        return self.first.similarity
+
+    @property
+    def encoder(self) -> str:
+        """The encoder; of several seeds, what their specs have in common, and how many there are."""
+        specs = [result.encoder for result in self.results]
+        name = specs[0] if len(specs) == 1 else f"{_in_common(specs)} ({len(specs)} seeds)"
+        return f"{name}, {self.distinction}" if self.distinction else name
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of a table."""
+        return f"{self.encoder} {self.similarity}"
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Each metric; of several seeds, its mean."""
+        names = [name for name in self.first.metrics if all(name in result.metrics for result in self.results)]
+        return {name: statistics.fmean(result.metrics[name] for result in self.results) for name in names}
+
+    def deviation(self, metric: str) -> float | None:
+        """The sample standard deviation (n − 1) of a metric over the seeds; ``None`` for a single result."""
+        if len(self.results) < 2:
+            return None
+        return statistics.stdev(result.metrics[metric] for result in self.results)
+
+    def per_item(self, metric: str) -> dict[str, float] | None:
+        """The value of each query (text, pair) that all results have, mean over seeds; ``None`` if it is no mean."""
+        if not all(metric in result.per_query for result in self.results):
+            return None
+        columns = [result.per_query[metric] for result in self.results]
+        shared = [item for item in columns[0] if all(item in column for column in columns[1:])]
+        return {item: statistics.fmean(column[item] for column in columns) for item in shared}
+
+    def draws(self, metric: str) -> Draws | None:
+        """A metric that is no mean on items drawn anew, mean over seeds; ``None`` if it cannot be."""
+        if metric not in self._drawn:
+            found = [draws_of(result.resampled[metric]) for result in self.results if metric in result.resampled]
+            complete = len(found) == len(self.results) and alike(found)
+            self._drawn[metric] = mean_of(found) if complete else None
+        return self._drawn[metric]
+
+    @cached_property
+    def _drawn(self) -> dict[str, Draws | None]:
+        return {}
+
+
+def _in_common(specs: Sequence[str]) -> str:
+    """What specs have in common, a star for the rest: ``runs/q-0`` and ``runs/q-1`` are ``runs/q-*``."""
+    start = _common_start(specs)
+    end = _common_start([spec[len(start) :][::-1] for spec in specs])[::-1]
+    return f"{start}*{end}"
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in alike)
+
+
+def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | None]) -> list[System]:
+    """The systems behind ``results``, in the order of their first results.
+
+    ``trainings`` says of each encoder's spec how it came about. Results of one task, similarity and configuration
+    become one system if their encoders differ in nothing but their seeds; the same seed a second time stays by itself.
+    """
+    groups: dict[tuple[Any, ...], list[Result]] = {}
+    for position, result in enumerate(results):
+        training = trainings.get(result.encoder)
+        told = tuple(result.configuration.get(key) for key in _TELLING)
+        if training is None or not training.seed:
+            groups[position,] = [result]
+            continue
+        key: tuple[Any, ...] = (result.task, result.similarity, told, training.group)
+        if any(trainings[other.encoder].seed == training.seed for other in groups.get(key, [])):  # type: ignore[union-attr] # has one
+            key = (position,)
+        groups.setdefault(key, []).append(result)
+    systems = [_system(members, trainings) for members in groups.values()]
+    return [_distinguished(system, systems) for system in systems]
+
+
+def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> System:
+    found = [trainings.get(result.encoder) for result in members]
+    seeds = tuple(training.seed for training in found if training) if len(members) > 1 else ()
+    return System(tuple(members), seeds, found[0].similarity if found[0] else None)
+
+
+def _distinguished(system: System, systems: Sequence[System]) -> System:
+    """The system with whatever of its configuration differs from one of the same name on the same task."""
+    rivals = [other for other in systems if (other.task, other.name) == (system.task, system.name)]
+    told = [
+        f"{key} {system.first.configuration[key]}"
+        for key in _TELLING
+        if key in system.first.configuration and len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1
+    ]
+    if not told:
+        return system
+    return System(system.results, system.seeds, system.trained_with, ", ".join(told))

@@ -1,0 +1,225 @@
+"""An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from retrokit.errors import UsageError
+from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
+from retrokit.evaluation.cross import Cross, cross_of
+from retrokit.evaluation.systems import System
+from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
+from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
+from retrokit.report.tables import to_json
+
+Form = Callable[[Evaluation, bool], list[Any]]
+
+
+def form(name: str) -> Form:
+    """How to write an evaluation in the format ``name``: a function of it, and of whether the values of every query
+    belong to it (JSON alone), that returns what to print, part by part.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    if name not in FORMATS:
+        near = difflib.get_close_matches(name, FORMATS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageError(f"unknown format {name!r}{hint}; known: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
+    """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
+    task of training against evaluation similarity."""
+    if evaluation.is_cross:
+        return [_cross_sheet(cross) for cross in cross_of(evaluation)]
+    sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
+    if evaluation.over_tasks:
+        sheets.append(_over_tasks_sheet(evaluation))
+    tested = _main_comparisons(evaluation)
+    if tested:
+        sheets.append(_tests_sheet(evaluation, tested))
+    return sheets
+
+
+def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[str, Any]:
+    """All of it as plain values."""
+    return {
+        "results": [result.to_json(with_queries) for result in evaluation.results],
+        "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
+        "comparisons": [comparison.to_json() for comparison in evaluation.comparisons],
+        "over_tasks": [one.to_json() for one in evaluation.over_tasks],
+        "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
+    }
+
+
+def evaluation_csv(evaluation: Evaluation) -> str:
+    """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*_CSV_SYSTEM, *_CSV_COMPARISON])
+    writer.writerows(_csv_rows(evaluation))
+    return text.getvalue().rstrip("\n")
+
+
+_CSV_SYSTEM = ("task", "encoder", "similarity", "trained_with", "seeds", "metric", "value", "deviation")
+_CSV_COMPARISON = (*("baseline", "difference", "low", "high", "items", "test", "p", "randomisation_p", "corrected_p"),)
+
+
+def _csv_rows(evaluation: Evaluation) -> Iterator[list[Any]]:
+    tests = {(c.task, c.result, c.metric): c for c in evaluation.comparisons}
+    by_name = {system.name: system for system in evaluation.systems}
+    for system in evaluation.systems:
+        for metric, value in system.metrics.items():
+            row = [*_csv_system(system), metric, value, system.deviation(metric)]
+            yield [system.task, *row, *_csv_comparison(tests.get((system.task, system.name, metric)))]
+    for one in evaluation.over_tasks:
+        row = [*_csv_system(by_name[one.system]), one.metric, one.mean, one.deviation]
+        yield [f"mean of {len(one.tasks)} tasks", *row, *_csv_comparison(one.comparison)]
+
+
+def _csv_system(system: System) -> list[Any]:
+    return [system.encoder, system.similarity, system.trained_with, len(system.results)]
+
+
+def _csv_comparison(comparison: Comparison | None) -> list[Any]:
+    if comparison is None:
+        return [None] * len(_CSV_COMPARISON)
+    test = comparison.test
+    tested = [test.difference, test.low, test.high, test.queries, comparison.method, test.p]
+    return [comparison.baseline, *tested, comparison.randomisation_p, comparison.corrected_p]
+
+
+FORMATS: dict[str, Form] = {
+    "table": lambda evaluation, _: [to_rich(sheet) for sheet in evaluation_sheets(evaluation)],
+    "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
+    "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
+    "markdown": lambda evaluation, _: [to_markdown(sheet) for sheet in evaluation_sheets(evaluation)],
+    "latex": lambda evaluation, _: [to_latex(sheet) for sheet in evaluation_sheets(evaluation)],
+}
+
+
+def _seeds_json(system: System) -> dict[str, Any]:
+    return {
+        "task": system.task,
+        "name": system.name,
+        "encoders": [result.encoder for result in system.results],
+        "similarity": system.similarity,
+        "seeds": list(system.seeds),
+        "metrics": {
+            metric: {"mean": value, "deviation": system.deviation(metric)} for metric, value in system.metrics.items()
+        },
+    }
+
+
+def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
+    first, *others = systems = evaluation.systems_on(task)
+    metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
+    tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
+    rows: list[list[Cell]] = [[(first.encoder,), (first.similarity,), *((_value(first, name),) for name in metrics)]]
+    for other in others:
+        cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
+        rows.append([(other.encoder,), (other.similarity,), *cells])
+    methods = sorted({comparison.method for key, comparison in tests.items() if key[1] in metrics}, reverse=True)
+    caption = [_sizes(first), *([_how_compared(methods)] if others else []), *_about_seeds(systems)]
+    return Sheet(task, ["encoder", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
+
+
+def _value(system: System, metric: str) -> str:
+    if metric not in system.metrics:
+        return "–"
+    deviation = system.deviation(metric)
+    return f"{system.metrics[metric]:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+
+
+def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
+    value = _value(system, metric)
+    if comparison is not None:
+        return value, _difference(comparison), f"p={comparison.corrected_p:.2g}"
+    if metric in system.metrics and metric in first.metrics:
+        return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
+    return (value,)
+
+
+def _difference(comparison: Comparison) -> str:
+    return f"{comparison.test.difference:+.4f}{'*' if comparison.significant else ' '}"
+
+
+_SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
+_P_OF = {T_TEST: "the larger of paired t-test and randomisation test", BOOTSTRAP: "paired bootstrap"}
+
+
+def _sizes(system: System) -> str:
+    counts = system.first.counts
+    return ", ".join(f"{counts[key]:,} {key.replace('_', ' ')}" for key in _SIZES if key in counts)
+
+
+def _how_compared(methods: Sequence[str]) -> str:
+    if not methods:
+        return "difference from the first row"
+    tests = " or ".join(_P_OF[method] for method in methods)
+    return f"difference from the first row, * where p < {SIGNIFICANCE} ({tests}; Holm's correction)"
+
+
+def _about_seeds(systems: Sequence[System]) -> list[str]:
+    if not any(len(system.results) > 1 for system in systems):
+        return []
+    return ["± standard deviation over seeds, which are averaged before testing"]
+
+
+def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
+    by_name = {system.name: system for system in evaluation.systems}
+    rows: list[list[Cell]] = []
+    for one in evaluation.over_tasks:
+        system = by_name[one.system]
+        value = f"{one.mean:.4f} ± {one.deviation:.4f}"
+        c = one.comparison
+        cell = (value, _difference(c), f"p={c.corrected_p:.2g}") if c is not None else (value,)
+        rows.append([(system.encoder,), (system.similarity,), (one.metric,), (str(len(one.tasks)),), cell])
+    caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
+    return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
+
+
+def _main_comparisons(evaluation: Evaluation) -> list[Comparison]:
+    """The comparisons in each task's main metric, then those over tasks."""
+    on_tasks = [c for c in evaluation.comparisons if c.metric == evaluation.main_metric(c.task)]
+    return [*on_tasks, *(one.comparison for one in evaluation.over_tasks if one.comparison is not None)]
+
+
+def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
+    rows: list[list[Cell]] = []
+    for c in tested:
+        randomised = f"{c.randomisation_p:.2g}" if c.randomisation_p is not None else "–"
+        words = [c.task, c.result, c.metric, c.method]
+        interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
+        numbers = [_difference(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
+        rows.append([(text,) for text in (*words, *numbers)])
+    columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
+    families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
+    corrected = ", ".join(f"{count} in {metric}" for metric, count in families.items())
+    caption = (
+        "difference from the first row of the task; randomisation: signs of the differences flipped, all ways where "
+        f"at most {EXACT_UP_TO} items differ, else {DRAWS:,} draws (seed 0); Holm: the larger p, corrected over all "
+        f"comparisons in the metric ({corrected}), over tasks by themselves; * where it is below {SIGNIFICANCE}"
+    )
+    return Sheet("tests", columns, 4, rows, caption)
+
+
+def _cross_sheet(cross: Cross) -> Sheet:
+    rows: list[list[Cell]] = []
+    for row, trained in zip(cross.rows, cross.trained_with, strict=True):
+        cells: list[Cell] = []
+        for column in cross.columns:
+            system = cross.cells.get((row, column))
+            own = " <" if column == trained else ""
+            cells.append((f"{_value(system, cross.metric)}{own}",) if system is not None else ("–",))
+        rows.append([(row,), (trained or "–",), *cells])
+    caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
+    systems = list(cross.cells.values())
+    caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems)])
+    return Sheet(cross.task, ["encoder", "trained with", *cross.columns], 2, rows, caption)

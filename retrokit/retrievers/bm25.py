@@ -1,0 +1,116 @@
+"""The retriever ``bm25``: Lucene's BM25 through the package bm25s, with stop words and Snowball stemming.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; Lù, "BM25S: Orders of magnitude
+faster lexical search via eager sparse scoring", 2024. A text that is no document of the index is scored as if it were
+one, with the documents' frequencies and mean length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import bm25s
+import numpy as np
+import Stemmer
+
+from retrokit.errors import UsageError
+from retrokit.notices import progress
+
+
+class BM25Index:
+    """Documents and their statistics: ``Σ over the query of idf · tf / (tf + k1 · (1 − b + b · length / mean))``."""
+
+    def __init__(self, documents: Sequence[str], k1: float, b: float, language: str) -> None:
+        self._k1, self._b = k1, b
+        self._stop_words = None if language == "none" else language
+        self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
+        words = self._words(documents)
+        self._count = len(documents)
+        self._mean_length = float(np.mean([len(found) for found in words])) if words else 0.0
+        self._frequency = Counter(word for found in words for word in set(found))
+        self._engine: Any = None
+        if self._frequency:  # the package cannot index documents without any word
+            self._engine = bm25s.BM25(k1=k1, b=b, method="lucene")
+            self._engine.index(words, show_progress=False)
+
+    def search(self, queries: Sequence[str], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """At most ``k`` documents that share a word with each query: scores float32, best first, and positions int64.
+
+        Raises:
+            UsageError: k below 1.
+        """
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}")
+        found = []
+        with progress("searching", len(queries), "queries") as advance:
+            for words in self._words(queries):
+                scores = self._scores(words)
+                order = np.argsort(-scores, kind="stable")[:k]
+                order = order[scores[order] > 0]
+                found.append((scores[order], order.astype(np.int64)))
+                advance(1)
+        return found
+
+    def score_pairs(self, queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with text i, which need not be a document.
+
+        Raises:
+            UsageError: different counts.
+        """
+        if len(queries) != len(texts):
+            raise UsageError(f"pairs need as many queries as texts: {len(queries)} and {len(texts)}")
+        pairs = zip(self._words(queries), self._words(texts), strict=True)
+        return np.array([self._score(query, text) for query, text in pairs], dtype=np.float32)
+
+    def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        if not texts:
+            return []
+        words: list[list[str]] = bm25s.tokenize(
+            list(texts), stopwords=self._stop_words, stemmer=self._stemmer, return_ids=False, show_progress=False
+        )
+        return words
+
+    def _scores(self, query: list[str]) -> np.ndarray:
+        known = [word for word in query if word in self._frequency]
+        if not known:
+            return np.zeros(self._count, dtype=np.float32)
+        scores: np.ndarray = self._engine.get_scores(known)
+        return scores
+
+    def _score(self, query: list[str], text: list[str]) -> float:
+        counts = Counter(text)
+        norm = self._k1 * (1 - self._b + self._b * len(text) / self._mean_length) if self._mean_length else 0.0
+        score = 0.0
+        for word in query:
+            if counts[word] and self._frequency[word]:
+                rarity = np.log(1 + (self._count - self._frequency[word] + 0.5) / (self._frequency[word] + 0.5))
+                score += rarity * counts[word] / (counts[word] + norm)
+        return score
+
+
+class BM25:
+    """Ranks documents by the words that they share with the query.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+    """
+
+    def __init__(self, k1: float, b: float, language: str) -> None:
+        self.spec = "bm25"
+        self._settings = (k1, b, language)
+
+    def index(self, documents: Sequence[str]) -> BM25Index:
+        """Make documents searchable."""
+        return BM25Index(documents, *self._settings)
+
+    def fingerprint(self) -> str:
+        """A digest of the settings and of the version of the package that computes."""
+        return hashlib.sha256(f"bm25 {self._settings} bm25s {bm25s.__version__}".encode()).hexdigest()
+
+
+def bm25(k1: float, b: float, language: str) -> BM25:
+    """The retriever of that spec."""
+    return BM25(k1, b, language)

@@ -1,0 +1,230 @@
+"""BRIGHT's layout: which files are read, what is counted, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
+from retrokit.errors import DataError, ServiceError, UsageError
+
+DOCUMENTS = [
+    {"id": "a", "content": "first"},
+    {"id": "b", "content": "second"},
+    {"id": "c", "content": ""},
+]
+EXAMPLES = [
+    {"id": "0", "query": "one?", "excluded_ids": ["N/A"], "gold_ids": ["a"], "gold_ids_long": ["A"]},
+    {"id": "1", "query": "two?", "excluded_ids": ["c", "c", "zz"], "gold_ids": ["b", "a", "b"], "gold_ids_long": ["B"]},
+]
+LONG = [{"id": "A", "content": "all of it"}, {"id": "B", "content": "and this"}]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One domain, one file a part."""
+    for part, rows in (("documents", DOCUMENTS), ("long_documents", LONG), ("examples", EXAMPLES)):
+        write(tmp_path / "biology" / f"{part}.jsonl", rows)
+    return tmp_path / "biology"
+
+
+def test_one_domain(folder: Path) -> None:
+    data = read_bright(folder)
+    found = data.retrieval
+    assert (found.name, found.split) == ("biology", "short")
+    assert dict(zip(found.document_ids, found.documents, strict=True)) == {"a": "first", "b": "second", "c": ""}
+    assert dict(zip(found.query_ids, found.queries, strict=True)) == {"0": "one?", "1": "two?"}
+    assert found.qrels == {"0": {"a": 1}, "1": {"b": 1, "a": 1}}
+    assert data.excluded == {"0": frozenset(), "1": frozenset({"c", "zz"})}
+    assert found.counts == {
+        "documents": 3,
+        "documents_without_text": 1,
+        "queries": 2,
+        "queries_without_judgements": 0,
+        "judgements": 3,
+        "queries_without_relevant": 0,
+        "repeated_documents": 0,
+        "repeated_gold_ids": 1,
+        "exclusions": 2,
+        "unknown_exclusions": 1,
+        "gold_not_in_documents": 0,
+        "gold_excluded": 0,
+        "queries_with_all_gold_excluded": 0,
+    }
+
+
+def test_long_documents(folder: Path) -> None:
+    found = read_bright(folder, long=True).retrieval
+    assert (found.split, found.document_ids, found.qrels) == ("long", ["A", "B"], {"0": {"A": 1}, "1": {"B": 1}})
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_the_hubs_layout_has_a_file_per_domain(tmp_path: Path, folder: Path, ending: str) -> None:
+    hub = tmp_path / "hub"
+    for part, rows in (("documents", DOCUMENTS), ("long_documents", LONG), ("examples", EXAMPLES)):
+        write(hub / part / f"biology-00000-of-00001.{ending}", rows)
+        write(hub / part / f"pony-00000-of-00001.{ending}", [{**row, "id": f"{row['id']}!"} for row in rows])
+    for long in (False, True):
+        assert read_bright(hub, "biology", long) == read_bright(folder, long=long)
+    assert read_bright(hub, "pony").retrieval.document_ids == ["a!", "b!", "c!"]
+    with pytest.raises(UsageError, match=r"several domains; add domain=.*'biology', 'pony'"):
+        read_bright(hub)
+    with pytest.raises(UsageError, match=r"no domain 'aops'.*'biology', 'pony'"):
+        read_bright(hub, "aops")
+
+
+def test_several_files_of_one_domain(tmp_path: Path, folder: Path) -> None:
+    hub = tmp_path / "hub"
+    for i, rows in enumerate((DOCUMENTS[:2], DOCUMENTS[2:])):
+        write(hub / "documents" / f"biology-{i:05}-of-00002.parquet", rows)
+    write(hub / "examples" / "biology.jsonl", EXAMPLES)
+    assert read_bright(hub) == read_bright(folder)
+    assert read_bright(hub, "biology") == read_bright(folder)
+
+
+def test_a_folder_per_domain(tmp_path: Path, folder: Path) -> None:
+    assert read_bright(tmp_path) == read_bright(folder)
+    # files that name no domain are of the one that is asked for
+    assert read_bright(folder, "pony").retrieval.name == "pony"
+
+
+def test_what_cannot_count_is_counted(tmp_path: Path) -> None:
+    write(tmp_path / "documents.jsonl", [*DOCUMENTS, {"id": "a", "content": "again"}])
+    examples = [
+        {"id": "kept", "query": "x", "excluded_ids": ["a"], "gold_ids": ["a", "b", "nowhere"]},
+        {"id": "lost", "query": "x", "excluded_ids": ["a"], "gold_ids": ["a"]},
+        {"id": "graded", "query": "x", "gold_ids": {"a": 2, "b": 0}},
+        {"id": "zero", "query": "x", "gold_ids": {"a": 0}, "excluded_ids": None},
+        {"id": "none", "query": "x", "excluded_ids": [], "gold_ids": ["N/A"]},
+    ]
+    write(tmp_path / "examples.jsonl", examples)
+    data = read_bright(tmp_path)
+    assert data.retrieval.documents[0] == "again"
+    assert data.retrieval.qrels["graded"] == {"a": 2, "b": 0}
+    counts = data.retrieval.counts
+    assert {key: counts[key] for key in counts if key not in ("documents", "documents_without_text")} == {
+        "queries": 4,
+        "queries_without_judgements": 1,
+        "judgements": 7,
+        "queries_without_relevant": 1,
+        "repeated_documents": 1,
+        "repeated_gold_ids": 0,
+        "exclusions": 2,
+        "unknown_exclusions": 0,
+        "gold_not_in_documents": 1,
+        "gold_excluded": 2,
+        "queries_with_all_gold_excluded": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"gold_ids": None, "id": "9"}, None),
+        ({"gold_ids": "a"}, r"examples.jsonl:3: field 'gold_ids' should be a list of ids, found a string"),
+        ({"gold_ids": [1.5]}, r"examples.jsonl:3: field 'gold_ids' should hold ids alone, found a number"),
+        ({"gold_ids": {"a": 0.5}}, r"examples.jsonl:3: a grade in 'gold_ids' should be a whole number, found 0.5"),
+        ({"excluded_ids": "N/A"}, r"examples.jsonl:3: field 'excluded_ids' should be a list of ids"),
+        ({"query": 3}, r"examples.jsonl:3: field 'query' should be a string"),
+        ({"id": "0"}, r"examples.jsonl:3: the id '0' is already that of an earlier example"),
+    ],
+)
+def test_wrong_examples(folder: Path, change: dict[str, Any], problem: str | None) -> None:
+    row = {"id": "9", "query": "three?", "excluded_ids": [], "gold_ids": ["a"], **change}
+    with open(folder / "examples.jsonl", "a") as stream:
+        stream.write(json.dumps(row) + "\n")
+    if problem is None:
+        assert read_bright(folder).retrieval.counts["queries_without_judgements"] == 1
+        return
+    with pytest.raises(DataError, match=problem):
+        read_bright(folder)
+
+
+def test_wrong_layouts(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: does not exist; expected a folder with documents and examples"):
+        read_bright(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"examples.jsonl: is a file"):
+        read_bright(folder / "examples.jsonl")
+    (folder / "documents.jsonl").unlink()
+    with pytest.raises(DataError, match=r"holds no documents; .*it holds 'examples.jsonl', 'long_documents.jsonl'"):
+        read_bright(folder)
+    write(folder / "documents.jsonl", [{"id": "a", "text": "x"}])
+    with pytest.raises(DataError, match=r"documents.jsonl:1: no field 'content'; the fields are 'id', 'text'"):
+        read_bright(folder)
+    (folder / "documents.parquet").write_bytes(b"PAR0")
+    (folder / "documents.jsonl").unlink()
+    with pytest.raises(DataError, match=r"documents.parquet: is no parquet file that can be read"):
+        read_bright(folder)
+
+
+def test_examples_without_any_gold_id(folder: Path) -> None:
+    write(folder / "examples.jsonl", [{**row, "gold_ids_long": ["N/A"]} for row in EXAMPLES])
+    assert len(read_bright(folder).retrieval.queries) == 2
+    with pytest.raises(DataError, match=r"examples.jsonl: no example has a gold id in 'gold_ids_long'"):
+        read_bright(folder, long=True)
+
+
+def test_the_digest_covers_what_is_read(folder: Path) -> None:
+    short, long = digest_bright(folder), digest_bright(folder, long=True)
+    write(folder / "long_documents.jsonl", LONG[:1])
+    assert digest_bright(folder) == short
+    assert digest_bright(folder, long=True) != long
+    write(folder / "documents.jsonl", DOCUMENTS[:1])
+    assert digest_bright(folder) != short
+
+
+def test_instructions() -> None:
+    assert len(DOMAINS) == 12
+    assert instruction("pony", long=True) == (
+        "Instruct: Given a pony question, retrieve relevant documents that help answer the question\nQuery: "
+    )
+    assert instruction("theoremqa_theorems") == (
+        "Instruct: Given a Math problem, retrieve relevant theorems that help answer the problem\nQuery: "
+    )
+    with pytest.raises(UsageError, match="'chess' has no instruction of BRIGHT's"):
+        instruction("chess")
+
+
+def test_names(folder: Path) -> None:
+    assert bright_folder(str(folder)) == (str(folder), None)
+    with pytest.raises(UsageError, match=r"no domain of BRIGHT \(did you mean biology\?\)"):
+        bright_folder("biologi")
+    with pytest.raises(DataError, match=r"\./biology: does not exist"):
+        bright_folder("./biology")
+
+
+def test_a_domain_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = {}
+
+    def fail(name: str, **options: Any) -> str:
+        asked.update(options, name=name)
+        raise ConnectionError("no network\nand more")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(ServiceError) as failure:
+        bright_folder("aops", long=True)
+    assert failure.value.exit_code == 4
+    assert str(failure.value) == (
+        "bright:aops: there is no folder 'aops' here, and the hub gave nothing (no network); download "
+        "long_documents/aops-*.parquet and examples/aops-*.parquet of https://huggingface.co/datasets/xlangai/BRIGHT "
+        "into a folder and name it: bright:FOLDER,domain=aops"
+    )
+    assert asked["name"] == "xlangai/BRIGHT"
+    assert asked["allow_patterns"] == ["long_documents/aops-*.parquet", "examples/aops-*.parquet"]
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: "there")
+    assert bright_folder("aops") == ("there", "aops")

@@ -1,0 +1,399 @@
+"""Tasks of MTEB on local data: the same figures as ours, results in mteb's files, and never another model's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit.data.beir import write_beir
+from retrokit.data.corpus import Document
+from retrokit.encoders.engine import choose_precision
+from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.result import Result
+from retrokit.notices import listening
+from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_lines
+from tests.models import sentences
+
+mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
+
+from retrokit.evaluation.mteb_data import check_hub, leaves  # noqa: E402 - they import mteb
+from retrokit.evaluation.mteb_groups import CLASSIFIERS, GROUPS  # noqa: E402
+from retrokit.evaluation.mteb_model import Embeddings, MtebModel, Neighbours  # noqa: E402
+from retrokit.evaluation.mteb_tasks import _averaged, _blocks, headline  # noqa: E402
+
+TEXTS = sentences(60, seed=7)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A BEIR folder: titles, graded and zero judgements, a query without a relevant document."""
+    documents = [Document(f"d{i}", "title" if i % 3 else "", text) for i, text in enumerate(TEXTS[:40])]
+    queries = [(f"q{i}", text) for i, text in enumerate(TEXTS[40:50])]
+    random = np.random.default_rng(0)
+    qrels = {
+        query: {f"d{i}": int(random.integers(0, 3)) for i in random.choice(40, size=4, replace=False)}
+        for query, _ in queries
+    }
+    qrels["q3"] = {"d1": 0, "d2": 0}
+    write_beir(tmp_path / "made", documents, queries, {"test": qrels})
+    return tmp_path / "made"
+
+
+def evaluate(spec: str, encoder: Any, similarities: Sequence[str] = ("cosine",), **options: Any) -> list[Result]:
+    return tasks.create(spec).evaluate(encoder, [retrokit.similarity(s) for s in similarities], **options)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "qnorm", "sfs:4,base=l2"])
+def test_retrieval_as_with_beir(folder: Path, tmp_path: Path, similarity: str) -> None:
+    encoder = hashed(1)
+    names = ["ndcg@10", "recall@100", "map@100", "mrr@10"]
+    (ours,) = evaluate(f"beir:{folder}", encoder, [similarity], metrics=names)
+    (theirs,) = evaluate(f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}", encoder, [similarity], metrics=names)
+    assert theirs.main_metric == "ndcg@10"
+    assert theirs.metrics == pytest.approx(ours.metrics, abs=1e-5)
+    assert 0.05 < theirs.metrics["ndcg@10"] < 0.9
+    for name in names:
+        assert theirs.per_query[name] == pytest.approx(ours.per_query[name], abs=1e-9)
+
+
+def test_a_real_model(folder: Path, tmp_path: Path, tiny_bert: Path) -> None:
+    encoder = retrokit.encoder(str(tiny_bert))
+    (ours,) = evaluate(f"beir:{folder}", encoder, precision="fp32")
+    (theirs,) = evaluate(f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}", encoder, precision="fp32")
+    assert theirs.metrics["ndcg@10"] == pytest.approx(ours.metrics["ndcg@10"], abs=1e-4)
+
+
+def test_texts_are_encoded_once_for_all_similarities(folder: Path, tmp_path: Path) -> None:
+    encoder = hashed(1)
+    spec = f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}"
+    results = evaluate(spec, encoder, ["cosine", "dot", "l2"])
+    assert [(role, len(texts)) for role, texts, _ in encoder.embedded] == [("query", 10), ("document", 40)]
+    assert len({result.metrics["ndcg@10"] for result in results}) == 3
+    # in mteb's cache, of the same models: nothing is encoded again, and the queries' scores are there as well
+    again = evaluate(spec, encoder, ["cosine", "dot", "l2"])
+    assert len(encoder.embedded) == 2
+    assert [result.metrics for result in again] == [result.metrics for result in results]
+    assert [result.per_query for result in again] == [result.per_query for result in results]
+    assert len(again[0].per_query["ndcg@10"]) == 10
+
+
+def test_results_are_mtebs_own(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    results = evaluate(f"mteb:SciFact,data={folder},cache={cache}", hashed(1), ["cosine", "sfs:4"])
+    files = sorted((cache / "results").rglob("SciFact.json"))
+    assert [path.parts[-3] for path in files] == ["retrokit__given--cosine", "retrokit__given--sfs_4"]
+    for path, result in zip(files, results, strict=True):
+        written = json.loads(path.read_text())
+        assert written["task_name"] == "SciFact"
+        assert written["dataset_revision"].startswith("sha256:")
+        assert written["scores"]["test"][0]["ndcg_at_10"] == result.metrics["ndcg@10"]
+
+
+def test_nothing_that_matters_shares_a_result(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    spec = f"mteb:SciFact,data={folder},cache={cache}"
+
+    def results() -> int:
+        return len(list((cache / "results").rglob("SciFact.json")))
+
+    class Other(GivenEncoder):
+        def fingerprint(self) -> str:
+            return "other weights"
+
+    auto = str(choose_precision("auto", torch.device("cpu"))).replace("torch.float32", "fp32")
+    (first,) = evaluate(spec, hashed(1))
+    evaluate(spec, Other(hashed(2).vectors))
+    evaluate(spec, hashed(1), ["learn:document=0.25"])
+    evaluate(spec, hashed(1), ["learn:document=0.75"])
+    evaluate(spec, hashed(1), dims=4)
+    evaluate(spec, hashed(1), precision="fp32" if auto != "fp32" else "bf16")
+    evaluate(f"{spec},task_prompts=true", hashed(1))
+    assert results() == 7
+    learned = retrokit.similarity("learn:document=0.25")
+    with torch.no_grad():
+        next(iter(learned.parameters())).add_(0.5)  # as training would
+    tasks.create(spec).evaluate(hashed(1), [learned])
+    assert results() == 8
+    evaluate(spec, hashed(1))
+    assert results() == 8
+    # other data under the same name
+    qrels = folder / "qrels" / "test.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\nq1\td5\t1\n")
+    (changed,) = evaluate(spec, hashed(1))
+    assert results() == 9
+    assert changed.metrics != first.metrics
+    assert list(changed.per_query["ndcg@10"]) == ["q1"]
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "qnorm"])
+def test_sts_under_the_similarity_beside_cosine(tmp_path: Path, similarity: str) -> None:
+    rows = [
+        {"sentence1": TEXTS[i], "sentence2": TEXTS[i + 30], "score": float(np.sin(i) * 2.5 + 2.5)} for i in range(30)
+    ]
+    (tmp_path / "data").mkdir()
+    path = write_lines(tmp_path / "data" / "test.jsonl", rows)
+    with listening(heard := Notices()):
+        (theirs,) = evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", hashed(1), [similarity])
+    (ours,) = evaluate(f"sts:{path}", hashed(1), [similarity])
+    assert theirs.main_metric == "spearman"
+    shared = ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
+    assert {name: theirs.metrics[name] for name in shared} == pytest.approx(ours.metrics, abs=1e-5)
+    assert "euclidean_spearman" in theirs.metrics
+    assert (theirs.metrics["spearman"] == pytest.approx(theirs.metrics["cosine_spearman"])) == (similarity == "cosine")
+    said = [message for message in heard.messages if "is asymmetric" in message]
+    assert len(said) == (similarity == "qnorm")
+    assert tasks.create(f"mteb:STSBenchmark,data={tmp_path / 'data'}").symmetric
+
+
+def test_classification_gets_prepared_embeddings(tmp_path: Path) -> None:
+    # the label is the direction; lengths are noise a thousand times as large
+    random = np.random.default_rng(0)
+    vectors = {}
+    rows = []
+    for i, text in enumerate(TEXTS):
+        angle = random.normal(scale=0.3) + (i % 2) * np.pi / 2
+        vectors[text] = (10.0 ** random.uniform(-3, 0) * np.array([np.cos(angle), np.sin(angle)])).tolist()
+        rows.append({"text": text, "label": i % 2})
+    (tmp_path / "data").mkdir()
+    write_lines(tmp_path / "data" / "train.jsonl", rows[:30])
+    with pytest.raises(DataError, match=r"ImdbClassification needs test.jsonl too"):
+        tasks.create(f"mteb:ImdbClassification,data={tmp_path / 'data'}")
+    write_lines(tmp_path / "data" / "test.jsonl", rows[30:])
+    spec = f"mteb:ImdbClassification,data={tmp_path / 'data'},cache={tmp_path}"
+    cosine, dot = evaluate(spec, GivenEncoder(vectors), ["cosine", "dot"])
+    assert cosine.main_metric == "accuracy"
+    assert cosine.metrics["accuracy"] > 0.95 > dot.metrics["accuracy"]
+    # by neighbours the similarity is asked itself, with raw embeddings
+    knn, by_length = evaluate(f"{spec},classifier=knn", GivenEncoder(vectors), ["cosine", "dot"])
+    assert knn.metrics["accuracy"] > 0.95 > by_length.metrics["accuracy"]
+    assert len(list(tmp_path.rglob("ImdbClassification.json"))) == 4
+
+
+def test_neighbours_vote() -> None:
+    rows = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0.2, 1]], dtype=np.float32)
+    made = Neighbours(retrokit.similarity("cosine"), torch.device("cpu")).fit(rows, ["x", "x", "y", "y", "z"])
+    assert made.predict(np.array([[5, 0], [0, 0.1]], dtype=np.float32)).tolist() == ["x", "y"]
+    assert CLASSIFIERS == {"@sfs": "knn"}
+
+
+class Metadata:
+    """What the model is told of a task."""
+
+    def __init__(self, kind: str, prompt: Any = None) -> None:
+        self.type, self.prompt, self.modalities = kind, prompt, ["text"]
+
+    def get_modalities(self, prompt_type: Any = None) -> list[str]:
+        return self.modalities
+
+
+def model(encoder: GivenEncoder, similarity: str = "cosine", task_prompts: bool = False) -> MtebModel:
+    return MtebModel(Embeddings(encoder, "fp32", None), retrokit.similarity(similarity), task_prompts, False, {})
+
+
+def test_the_protocols() -> None:
+    from mteb.models import CrossEncoderProtocol, EncoderProtocol, SearchProtocol
+
+    made = model(hashed(1))
+    assert isinstance(made, EncoderProtocol)
+    assert isinstance(made, SearchProtocol)
+    assert not isinstance(made, CrossEncoderProtocol)
+
+
+def test_roles_and_prompts() -> None:
+    from mteb.types import PromptType
+
+    encoder = hashed(1)
+
+    def encoded(prompt: Any, prompt_type: Any, task_prompts: bool = True) -> tuple[str, str]:
+        made = model(encoder, task_prompts=task_prompts)
+        made.encode(
+            [{"text": ["x"]}],
+            task_metadata=Metadata("Retrieval", prompt),
+            hf_split="",
+            hf_subset="",
+            prompt_type=prompt_type,
+        )
+        role, texts, _ = encoder.embedded[-1]
+        return role, texts[0]
+
+    query, document = PromptType.query, PromptType.document
+    assert encoded({"query": "Find"}, query) == ("query", "Instruct: Find\nQuery: x")
+    assert encoded({"query": "Find"}, document) == ("document", "x")
+    assert encoded("Find", document) == ("document", "x")
+    assert encoded("Compare", None) == ("document", "Instruct: Compare\nQuery: x")
+    assert encoded(None, query) == ("query", "x")
+    assert encoded({"query": "Find"}, query, task_prompts=False) == ("query", "x")
+
+
+def test_candidates_of_reranking_are_scored_alone() -> None:
+    from datasets import Dataset
+
+    vectors = {"Q": [1.0, 0.0], "R": [0.0, 1.0], "A": [1, 0], "B": [2, 2], "C": [0, 3], "D": [5, 5]}
+    encoder = GivenEncoder(vectors)
+    made = model(encoder, "dot")
+    about = {"task_metadata": Metadata("Reranking"), "hf_split": "test", "hf_subset": "default"}
+    corpus = Dataset.from_dict({"id": ["a", "b", "c", "d"], "text": ["A", "B", "C", "D"]})
+    made.index(corpus, encode_kwargs={}, num_proc=None, **about)
+    queries = Dataset.from_dict({"id": ["q", "r", "none"], "text": ["Q", "R", "Q"]})
+    candidates = {"q": ["a", "b", "c"], "r": ["c", "a", "unknown"]}
+    found = made.search(queries, top_k=2, encode_kwargs={}, num_proc=None, top_ranked=candidates, **about)
+    assert {query: list(ranked.items()) for query, ranked in found.items()} == {
+        "q": [("b", 2.0), ("a", 1.0)],
+        "r": [("c", 3.0), ("a", 0.0)],
+        "none": [],
+    }
+    assert sorted(encoder.embedded[-1][1]) == ["A", "B", "C"]  # nobody's candidate is not encoded
+    whole = made.search(queries, top_k=1, encode_kwargs={}, num_proc=None, **about)
+    assert whole == {"q": {"d": 5.0}, "r": {"d": 5.0}, "none": {"d": 5.0}}
+
+
+def test_undefined_figures_are_left_out() -> None:
+    scores = {"test": [{"a": 1.0, "b": float("nan"), "ndcg_at_3": 0.5, "nauc_x": 1.0, "hf_subset": "x"}]}
+    assert _averaged(scores) == {"a": 1.0, "ndcg@3": 0.5}
+    scores["dev"] = [{"a": 2.0, "b": 1.0, "ndcg_at_3": float("inf"), "hf_subset": "x"}]
+    assert _averaged(scores) == {"a": 1.5}
+
+
+def test_an_undefined_headline_is_said(tmp_path: Path) -> None:
+    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 9], "score": i} for i in range(5)]
+    (tmp_path / "data").mkdir()
+    write_lines(tmp_path / "data" / "test.jsonl", rows)
+    encoder = GivenEncoder({text: [1.0, 1.0] for text in TEXTS})
+    with pytest.raises(DataError, match="mteb's spearman of STSBenchmark under cosine is no number"):
+        evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", encoder)
+
+
+def test_several_tasks(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUPS, "@two", {"Retrieval": ("SciFact", "NFCorpus"), "STS": ("STSBenchmark",)})
+    data = tmp_path / "data"
+    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 9], "score": i % 7} for i in range(25)]
+    (data / "STSBenchmark").mkdir(parents=True)
+    write_lines(data / "STSBenchmark" / "test.jsonl", rows)
+    for name in ("SciFact", "NFCorpus"):
+        (data / name).symlink_to(folder)
+    task = tasks.create(f"mteb:@two,data={data},cache={tmp_path}")
+    assert (task.main_metric, task.shown_metrics) == ("average", ("average", "block_average", "Retrieval", "STS"))
+    (result,) = task.evaluate(hashed(1), [retrokit.similarity("dot")])
+    retrieval, sts = result.metrics["SciFact"], result.metrics["STSBenchmark"]
+    assert result.metrics["NFCorpus"] == retrieval
+    assert result.metrics["average"] == pytest.approx((2 * retrieval + sts) / 3)
+    assert result.metrics["block_average"] == pytest.approx((retrieval + sts) / 2)
+    assert result.metrics["Retrieval"] == pytest.approx(retrieval)
+    assert result.per_query == {"average": {"SciFact": retrieval, "NFCorpus": retrieval, "STSBenchmark": sts}}
+    task.check_metrics(["average", "SciFact"])
+    with pytest.raises(UsageError, match=r"unknown metric 'Scifact' \(did you mean SciFact\?\)"):
+        task.check_metrics(["Scifact"])
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_name_of_the_papers_sets_is_mtebs(group: str) -> None:
+    blocks = _blocks(group, None)
+    assert {block: [task.metadata.name for task in found] for block, found in blocks.items()} == {
+        block: list(names) for block, names in GROUPS[group].items()
+    }
+    for leaf in (leaf for found in blocks.values() for task in found for leaf in leaves(task)):
+        assert len(leaf.hf_subsets) == 1, leaf.metadata.name  # English alone
+        assert len(leaf.eval_splits) == 1, leaf.metadata.name
+    sizes = {"@sfs": [12, 4, 7, 8], "@crop": [5, 2, 2, 3, 7], "@mag": [2, 14, 12]}
+    assert [len(found) for found in blocks.values()] == sizes[group]
+
+
+def test_headlines() -> None:
+    assert [headline(mteb.get_task(name)) for name in ("STS12", "SciFact", "ImdbClassification", "NevIR")] == [
+        "spearman",
+        "ndcg@10",
+        "accuracy",
+        "paired_accuracy",
+    ]
+
+
+def test_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Two:
+        tasks = (mteb.get_task("STS12"), mteb.get_task("SciFact"), mteb.get_task("STS13"))
+
+    monkeypatch.setattr("mteb.get_benchmark", lambda name: {"MTEB(two)": Two}[name])
+    found = {kind: [task.metadata.name for task in part] for kind, part in _blocks("MTEB(two)", None).items()}
+    assert found == {"STS": ["STS12", "STS13"], "Retrieval": ["SciFact"]}
+    with pytest.raises(UsageError, match=r"'SciFakt' not found. Did you mean: 'SciFact'\?; SciFakt"):
+        tasks.create("mteb:SciFakt")
+
+
+def test_the_digest_follows_the_data(folder: Path) -> None:
+    task = tasks.create(f"mteb:SciFact,data={folder}")
+    before = task.digest()
+    (folder / "qrels" / "test.tsv").write_text("q1\td5\t1\n")
+    assert tasks.create(f"mteb:SciFact,data={folder}").digest() != before
+    assert "SciFact=sha256:" in before
+
+
+def test_unknown_names(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"mteb:@sf: no such set; the sets are @sfs, @crop, @mag"):
+        tasks.create("mteb:@sf")
+    with pytest.raises(DataError, match=r"nowhere: does not exist; expected the data of SciFact"):
+        tasks.create(f"mteb:SciFact,data={tmp_path / 'nowhere'}")
+    with pytest.raises(DataError, match=r"holds no folder of any task's name, such as BIOSSES|such as NanoArguAna"):
+        tasks.create(f"mteb:@sfs,data={tmp_path}")
+
+
+def test_wrong_local_data(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is a BEIR folder, but STS12 is a task of type STS"):
+        tasks.create(f"mteb:STS12,data={folder}")
+    (tmp_path / "data").mkdir()
+    write_lines(tmp_path / "data" / "test.jsonl", [{"text": "x"}])
+    encoder = hashed(1)
+    problem = r"test.jsonl: no field 'sentence1', which STSBenchmark needs; the fields are 'text'"
+    with pytest.raises(DataError, match=problem):
+        evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", encoder)
+    assert encoder.embedded == []
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
+    with pytest.raises(DataError, match=r"has no split 'test'; its splits are 'dev'"):
+        tasks.create(f"mteb:SciFact,data={folder}")
+
+
+def test_a_hub_that_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ConnectionError("no network\nand more")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", fail)
+    chosen = [mteb.get_task(name) for name in ("SciFact", "STS12")]
+    for task in chosen:
+        task.load_data = fail
+    with pytest.raises(ServiceError) as failure:
+        check_hub(chosen, "each into FOLDER/TASK")
+    assert failure.value.exit_code == 4
+    assert str(failure.value) == (
+        "mteb: the hub gave nothing (no network); download SciFact (https://huggingface.co/datasets/mteb/scifact), "
+        "STS12 (https://huggingface.co/datasets/mteb/sts12-sts) each into FOLDER/TASK"
+    )
+    seen = []
+    chosen[0].load_data = lambda **_: seen.append("from the cache")
+    chosen[0].data_loaded = True
+    check_hub(chosen[:1], "")
+    assert seen == ["from the cache"]
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("retrokit.evaluation.mteb")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'retrokit\[mteb\]'"):
+        tasks.create("mteb:SciFact")
+
+
+@pytest.mark.shared_data
+@pytest.mark.slow
+def test_scifact_through_both(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "scifact"
+    encoder = retrokit.encoder("static:dim=64")
+    (ours,) = evaluate(f"beir:{folder}", encoder)
+    (theirs,) = evaluate(f"mteb:SciFact,data={folder},cache={tmp_path}", encoder)
+    assert theirs.metrics["ndcg@10"] == pytest.approx(ours.metrics["ndcg@10"], abs=1e-4)

@@ -1,0 +1,448 @@
+"""A results folder: what is used again, what never is, and what a damaged or stale file does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit import encoders
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation import results_folder
+from retrokit.evaluation.comparison import Evaluation, evaluate, evaluated_before
+from retrokit.metrics import bootstrap
+from retrokit.notices import listening
+from retrokit.registry import Entry, Param
+from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_folder, write_lines
+from tests.models import sentences
+
+Run = Callable[..., Evaluation]
+
+
+class Counted:
+    """Makes encoders, and counts the models made and the texts embedded."""
+
+    def __init__(self) -> None:
+        self.models: list[GivenEncoder] = []
+        self.fingerprint = "print"
+
+    def __call__(self, number: int, device: str | None = None) -> GivenEncoder:
+        made = hashed(number)
+        made.fingerprint = lambda: self.fingerprint  # type: ignore[method-assign]
+        self.models.append(made)
+        return made
+
+    @property
+    def texts(self) -> int:
+        return sum(len(texts) for model in self.models for _, texts, _ in model.embedded)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    made = Counted()
+    monkeypatch.setitem(globals(), "COUNTED", made)
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
+    entry = Entry("counted", "", f"{__name__}:counted_encoder", (Param("number", int, required=True),), "number")
+    monkeypatch.setitem(encoders.registry._entries, "counted", entry)
+    return made
+
+
+COUNTED = Counted()
+
+
+def counted_encoder(number: int, device: str | None = None) -> GivenEncoder:
+    return COUNTED(number, device)
+
+
+TEXTS = sentences(50, seed=5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = {f"d{i}": text for i, text in enumerate(TEXTS[:30])}
+    queries = {f"q{i}": text for i, text in enumerate(TEXTS[30:])}
+    return write_folder(tmp_path / "data", documents, queries, {q: {f"d{i}": 1} for i, q in enumerate(queries)})
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "labels.jsonl", [{"text": t, "label": i % 2} for i, t in enumerate(TEXTS)])
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 1], "score": i % 5} for i in range(40)]
+    return write_lines(tmp_path / "pairs.jsonl", rows)
+
+
+@pytest.fixture
+def run(counted: Counted, folder: Path, tmp_path: Path) -> Run:
+    def evaluated(
+        *similarities: str, encoder: str = "counted:1", task: str | None = None, **options: Any
+    ) -> Evaluation:
+        specs = [task or f"beir:{folder}"]
+        return evaluate([encoder], specs, similarities, results_folder=str(tmp_path / "results"), **options)
+
+    return evaluated
+
+
+def plain(evaluation: Evaluation) -> list[dict[str, Any]]:
+    return [result.to_json(with_queries=True) for result in evaluation.results]
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "results").iterdir())
+
+
+def test_the_same_again_embeds_nothing_and_loads_the_model_once(run: Run, counted: Counted, tmp_path: Path) -> None:
+    first = run("cosine", "dot")
+    assert counted.texts == 50
+    assert len(files(tmp_path)) == 2
+    with listening(heard := Notices()):
+        again = run("cosine", "dot")
+    assert counted.texts == 50
+    assert len(counted.models) == 2  # one a command
+    assert plain(again) == plain(first)
+    assert again.comparisons == first.comparisons
+    assert heard.messages[-1] == f"{tmp_path / 'results'}: 2 results used again, 0 computed"
+
+
+def test_a_new_similarity_alone_is_computed(run: Run, counted: Counted) -> None:
+    run("cosine")
+    with listening(heard := Notices()):
+        found = run("cosine", "dot", "cosine")
+    assert heard.messages[-1].endswith(": 1 results used again, 1 computed")
+    assert [result.similarity for result in found.results] == ["cosine", "dot"]
+    assert plain(found) == plain(evaluate_anew(found, "cosine", "dot"))
+
+
+def evaluate_anew(like: Evaluation, *similarities: str) -> Evaluation:
+    found = evaluate(["counted:1"], like.tasks, similarities)
+    for result, other in zip(found.results, like.results, strict=True):
+        result.configuration["encoding_seconds"] = other.configuration["encoding_seconds"]
+    return found
+
+
+def changed(run: Run, counted: Counted, **second: Any) -> bool:
+    """Whether the second request embeds anything after the first."""
+    run()
+    before = counted.texts
+    run(**second)
+    return counted.texts > before
+
+
+def test_another_encoder_or_precision_or_number_of_dimensions(run: Run, counted: Counted, tmp_path: Path) -> None:
+    run()
+    for number, options in enumerate(
+        [{"encoder": "counted:2"}, {"dims": 4}, {"precision": "fp16"}, {"encoder": "counted:2", "dims": 4}], start=2
+    ):
+        before = counted.texts
+        run(**options)
+        assert counted.texts == before + 50
+        assert len(files(tmp_path)) == number  # beside the others
+        run(**options)
+        assert counted.texts == before + 50
+    run(dims=8)  # all there are
+    assert counted.texts == before + 50
+
+
+def test_other_weights_under_the_same_name(run: Run, counted: Counted, tmp_path: Path) -> None:
+    run()
+    counted.fingerprint = "trained a little more"
+    run()
+    assert counted.texts == 100
+    assert len(files(tmp_path)) == 1  # the old result is of no use to anybody
+
+
+@pytest.mark.parametrize("part", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_other_data_under_the_same_name(run: Run, counted: Counted, folder: Path, part: str) -> None:
+    run()
+    file = folder / part
+    file.write_text(file.read_text().replace("the", "a") if part != "qrels/test.tsv" else "q0\td5\t1\n")
+    before = counted.texts
+    run()
+    assert counted.texts > before
+
+
+def test_another_option_of_the_task(run: Run, counted: Counted, folder: Path, labels: Path) -> None:
+    assert changed(run, counted, task=f"beir:{folder},ignore_identical_ids=true")
+    run(task=f"knn:{labels},k=3")
+    before = counted.texts
+    run(task=f"knn:{labels},k=5")
+    assert counted.texts > before
+
+
+def test_both_files_of_a_task_count(run: Run, counted: Counted, labels: Path, tmp_path: Path) -> None:
+    test = write_lines(tmp_path / "test.jsonl", [{"text": t, "label": i % 2} for i, t in enumerate(sentences(9, 9))])
+    for file in (labels, test):
+        run(task=f"knn:{labels},k=3,test={test}")
+        before = counted.texts
+        run(task=f"knn:{labels},k=3,test={test}")
+        assert counted.texts == before
+        file.write_text(file.read_text().replace('"label": 1', '"label": 0', 1))
+        run(task=f"knn:{labels},k=3,test={test}")
+        assert counted.texts > before
+
+
+def test_another_version_of_retrokit_or_of_its_source(
+    run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    monkeypatch.setattr(retrokit, "__version__", "99")
+    run()
+    assert counted.texts == 100
+    monkeypatch.setattr(results_folder, "_own_source", lambda: "changed")
+    run()
+    assert counted.texts == 150
+
+
+def test_what_a_similarity_has_learned_counts(run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = retrokit.similarity("learn")
+    make = COUNTED.__class__.__call__
+
+    def with_own(self: Counted, number: int, device: str | None = None) -> GivenEncoder:
+        made = make(self, number)
+        made.similarity = own
+        return made
+
+    monkeypatch.setattr(Counted, "__call__", with_own)
+    first = run()
+    assert counted.texts == 50
+    run()
+    assert counted.texts == 50
+    with torch.no_grad():
+        for parameter in own.parameters():
+            parameter += 1.5
+    second = run()
+    assert counted.texts == 100
+    assert first.results[0].configuration != second.results[0].configuration
+
+
+def test_fewer_metrics_are_there_already_and_more_are_added(run: Run, counted: Counted) -> None:
+    run(metrics=["mrr@10", "recall@5"])
+    fewer = run(metrics=["recall@5"])
+    assert counted.texts == 50
+    assert list(fewer.results[0].metrics) == list(fewer.results[0].per_query) == ["ndcg@10", "recall@5"]
+    more = run(metrics=["map@7"])
+    assert counted.texts == 100
+    assert list(more.results[0].metrics) == ["ndcg@10", "map@7"]
+    both = run(metrics=["mrr@10", "map@7"], also=["recall@5"])
+    assert counted.texts == 100
+    assert set(both.results[0].metrics) == {"ndcg@10", "mrr@10", "map@7", "recall@5"}
+
+
+def test_rankings_are_not_kept(run: Run, counted: Counted) -> None:
+    run()
+    assert run().results[0].run == {}
+    found = run(keep_runs=True)
+    assert counted.texts == 100
+    assert len(found.results[0].run) == 20
+
+
+def test_a_metric_that_is_no_mean_is_compared_as_before(run: Run, counted: Counted, pairs: Path) -> None:
+    first = run("cosine", "dot", task=f"sts:{pairs}")
+    embedded = counted.texts
+    again = run("cosine", "dot", task=f"sts:{pairs}")
+    assert counted.texts == embedded
+    assert again.comparisons == first.comparisons
+    assert first.comparisons == evaluate(["counted:1"], first.tasks, ["cosine", "dot"]).comparisons
+    assert first.comparisons[0].test.low < first.comparisons[0].test.high
+
+
+def test_a_task_that_scores_with_its_own_similarity(run: Run, counted: Counted, labels: Path) -> None:
+    with listening(heard := Notices()):
+        first = run("cosine", "dot", task=f"knn:{labels},k=3")
+        again = run("cosine", "dot", task=f"knn:{labels},k=3")
+    assert counted.texts == 50
+    assert [result.similarity for result in first.results] == ["l2"]
+    assert plain(again) == plain(first)
+    assert sum("neighbours by euclidean distance" in message for message in heard.messages) == 2  # once a command
+
+
+def test_a_result_used_again_still_says_why_it_is_bad(run: Run, pairs: Path) -> None:
+    said = []
+    for _ in range(2):
+        with listening(heard := Notices()):
+            run("qnorm", task=f"sts:{pairs}")
+        said.append([message for message in heard.messages if "qnorm is asymmetric" in message])
+    assert said[0] == said[1]
+    assert len(said[0]) == 1
+
+
+def test_without_a_digest_of_the_data_nothing_is_used_again(
+    run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = tasks.create
+
+    def without_digest(spec: str) -> Any:
+        task = made(spec)
+        task.digest_files = None
+        return task
+
+    monkeypatch.setattr(tasks, "create", without_digest)
+    run()
+    run()
+    assert counted.texts == 100
+    assert len(files(tmp_path)) == 1  # kept, to be shown
+    assert evaluated_before(str(tmp_path / "results")).results[0].encoder == "counted:1"
+
+
+def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -> None:
+    """As a plugin may that was written for an earlier version."""
+
+    class Plain:
+        spec = "plain"
+        main_metric = "score"
+        shown_metrics = default_metrics = ("score",)
+
+        def __init__(self, task: Any) -> None:
+            self.task = task
+
+        def evaluate(self, encoder: Any, *arguments: Any) -> Any:
+            return self.task.evaluate(encoder, *arguments)
+
+    rows = [{"text": t, "label": i % 2} for i, t in enumerate(TEXTS)]
+    inner = tasks.create(f"cluster:{write_lines(tmp_path / 'x.jsonl', rows)},seeds=1")
+    kept = results_folder.ResultsFolder(str(tmp_path / "results"))
+    for number in (1, 2):
+        encoder = counted(1)
+        (result,) = kept.evaluate(Plain(inner), encoder, [encoder.similarity], ["v_measure"], "auto", None)  # type: ignore[arg-type]
+        assert len(kept.read()) == 1
+        assert counted.texts == 50 * number
+        assert result.metrics == kept.read()[0].result.metrics
+
+
+def test_files_of_a_pipe_have_no_digest(pairs: Path) -> None:
+    task = tasks.create(f"sts:{pairs}")
+    assert task.digest().startswith("sha256:")
+    task.files = ("-",)
+    assert task.digest() is None
+
+
+def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path) -> None:
+    run()
+    (file,) = files(tmp_path)
+    content = json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert set(content) == {"checksum", "format", "key", "asked", "shown", "training", "added", "made", "result"}
+    assert set(content["key"]) == {
+        *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
+        *("retrokit", "libraries", "source"),
+    }
+    assert content["result"]["metrics"]["ndcg@10"] == run().results[0].metrics["ndcg@10"]
+    assert file.name.startswith("counted_1-cosine-beir_")
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "digit", "other", "list"])
+def test_a_damaged_file_is_noticed_and_computed_again(run: Run, counted: Counted, tmp_path: Path, damage: str) -> None:
+    first = run()
+    (file,) = files(tmp_path)
+    text = file.read_text()
+    value = json.loads(text)["result"]["metrics"]["ndcg@10"]
+    file.write_text(
+        {
+            "cut": text[: len(text) // 2],
+            "empty": "",
+            "digit": text.replace(str(value), str(value + 0.1), 1),
+            "other": json.dumps({"checksum": "x", "key": 1}),
+            "list": "[1, 2]",
+        }[damage]
+    )
+    with pytest.raises(DataError, match="holds no results"), listening(shown := Notices()):
+        evaluated_before(str(tmp_path / "results"))
+    assert shown.messages == [f"{file} is damaged and left out; evaluate its encoder again"]
+    with listening(heard := Notices()):
+        again = run()
+    assert counted.texts == 100
+    assert f"{file} is damaged: computed again" in heard.messages
+    assert again.results[0].metrics == first.results[0].metrics
+    assert run().results[0].metrics == first.results[0].metrics
+    assert counted.texts == 100
+
+
+def test_a_write_that_fails_leaves_what_was_there(
+    run: Run, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    (file,) = files(tmp_path)
+    before = file.read_bytes()
+    counted.fingerprint = "other"
+
+    def broken(*arguments: Any, **options: Any) -> None:
+        arguments[1].write("{")
+        raise RuntimeError("the machine stops")
+
+    monkeypatch.setattr(results_folder.json, "dump", broken)
+    with pytest.raises(RuntimeError):
+        run()
+    assert files(tmp_path) == [file]
+    assert file.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_made(counted: Counted, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="could not be written"):
+        evaluate(["counted:1"], [f"beir:{folder}"], results_folder=str(tmp_path / "file" / "results"))
+
+
+# --- showing what is there
+
+
+def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    specs = [f"sts:{pairs}", f"beir:{folder}"]
+    kept = str(tmp_path / "results")
+    first = evaluate(["counted:2", "counted:1"], specs, results_folder=kept)
+    models = len(counted.models)
+    shown = evaluated_before(kept)
+    assert len(counted.models) == models
+    assert plain(shown) == plain(first)
+    assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
+
+
+def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
+    run("cosine", "dot")
+    run("cosine", task=f"sts:{pairs}")
+    kept = str(tmp_path / "results")
+    assert evaluated_before(kept, [f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
+    assert [r.similarity for r in evaluated_before(kept, similarity_specs=["dot"]).results] == ["dot"]
+    found = evaluated_before(kept, metrics=["mrr@10"], also=["spearman"])
+    assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
+    with pytest.raises(UsageError, match=r"holds no mrr@17; evaluate"):
+        evaluated_before(kept, metrics=["mrr@17"])
+    with pytest.raises(UsageError, match="holds no result of l2"):
+        evaluated_before(kept, similarity_specs=["l2"])
+
+
+def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:
+    kept = str(tmp_path / "results")
+    evaluate(["counted:1", "counted:2"], [f"beir:{folder}"], results_folder=kept)
+    qrels = folder / "qrels" / "test.tsv"
+    qrels.write_text(qrels.read_text() + "q0\td9\t1\n")
+    evaluate(["counted:2"], [f"beir:{folder}"], results_folder=kept)
+    with listening(heard := Notices()):
+        shown = evaluated_before(kept)
+    assert [result.encoder for result in shown.results] == ["counted:2"]
+    assert heard.messages == [f"counted:1 cosine on beir:{folder} is left out: its data have changed since"]
+
+
+def test_there_is_nothing_to_show(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere: is no folder of results"):
+        evaluated_before(str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="holds no results"):
+        evaluated_before(str(tmp_path))
+
+
+def test_draws_that_are_undefined_survive(run: Run, tmp_path: Path) -> None:
+    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 1], "score": i} for i in range(2)]
+    pairs = write_lines(tmp_path / "two.jsonl", rows)  # half of all draws are one pair twice
+    first = run("cosine", task=f"sts:{pairs}")
+    again = run("cosine", task=f"sts:{pairs}")
+    one, other = (found.results[0].resampled["spearman"].drawn for found in (first, again))  # type: ignore[union-attr]
+    assert 0.4 < np.isnan(one).mean() < 0.6
+    np.testing.assert_array_equal(one, other)

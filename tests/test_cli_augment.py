@@ -1,0 +1,590 @@
+"""``retrokit augment`` as typed: pipes, files that come whole or not at all, exit codes and messages."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrokit import cli
+from retrokit.augmentation import mining
+from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.masking import Masker, masked_rows
+from retrokit.augmentation.negatives import sentence
+from retrokit.augmentation.negatives.generator import load_families
+from retrokit.augmentation.texts import Rows, Texts
+from retrokit.encoders.encoder import Encoder
+
+Command = Callable[..., tuple[int, str, str]]
+
+NAMES = ("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jacob")
+THINGS = ("apple", "basket", "candle", "drum", "engine")
+REST = "and the small dog of her old father sleeps near the river until the long and quiet day is over"
+TEXTS = [
+    " ".join(f"{name} puts the red {thing} of the king under the green table {REST}." for thing in THINGS)
+    for name in NAMES
+]
+PAIRS = [
+    {"anchor": f"the {thing} of {name}", "positive": f"{name} has the {thing}"} for thing in THINGS for name in NAMES
+]
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def lines_of(*rows: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+CORPUS = lines_of(*({"id": f"t{i}", "text": text} for i, text in enumerate(TEXTS)))
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Run ``retrokit augment …`` in the test's folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
+    (tmp_path / "pairs.jsonl").write_bytes(lines_of(*PAIRS))
+
+    def run(*words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["retrokit", "augment", *map(str, words)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = cli.run()
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def commands(tiny_bert: Path) -> dict[str, list[str]]:
+    """Every command on the test's own files, without its output."""
+    return {
+        "crops": ["crops", "corpus.jsonl"],
+        "dropout": ["dropout", "corpus.jsonl"],
+        "mask": ["mask", "corpus.jsonl", "--encoder", str(tiny_bert), "--fraction", "0.3"],
+        "negatives": ["negatives", "corpus.jsonl"],
+        "mine": ["mine", "pairs.jsonl", "--encoder", str(tiny_bert), "--margin", "none", "--sampling", "random"],
+        "mix": ["mix", "pairs.jsonl,count=30"],
+    }
+
+
+ALL = ("crops", "dropout", "mask", "negatives", "mine", "mix")
+OF_TEXTS = ("crops", "dropout", "mask", "negatives")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+# --- what comes out
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_standard_output_and_gzip_hold_the_same(typed, commands, tmp_path, name):
+    code, out, err = typed(*commands[name], "-o", "a.jsonl")
+    assert (code, out) == (0, "")
+    written = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    assert len(written.splitlines()) >= 10
+    assert typed(*commands[name]) == (0, written, err)
+    assert typed(*commands[name], "-o", "b.jsonl.gz")[0] == 0
+    assert gzip.decompress((tmp_path / "b.jsonl.gz").read_bytes()).decode() == written
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "a.jsonl", "b.jsonl.gz"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_seed_decides(typed, commands, name):
+    outputs = [typed(*commands[name], "--seed", seed)[1] for seed in (7, 7, 8)]
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_standard_input_is_a_file(typed, commands, tmp_path, name):
+    expected = typed(*commands[name])[1]
+    _, path, *options = commands[name]
+    file, _, how_much = path.partition(",")
+    given = f"jsonl:-,{how_much}" if how_much else "-"  # a word that starts with "-," would be an option
+    code, out, _ = typed(name, given, *options, stdin=(tmp_path / file).read_bytes())
+    assert code == 0
+    assert out.replace('"source": "stdin"', '"source": "pairs"') == expected
+
+
+def test_what_becomes_of_the_texts_is_said(typed, tiny_bert):
+    texts = ["", "short. text", "no period here " * 30, TEXTS[0], ". ".join(TEXTS[1].split(". ")[:2])]
+    given = lines_of(*({"text": text} for text in texts))
+    assert typed("crops", "-", stdin=given)[2] == (
+        "5 texts: 1 gave pairs; 4 gave none (1: empty text; 1: every sentence over 250 characters; "
+        "1: every sentence under 100 characters; 1: only one chunk (2 sentences of 100 to 250 characters))\n"
+    )
+    assert typed("dropout", "-", stdin=given)[2].startswith("5 texts: 2 gave pairs; 3 gave none (1: empty text; ")
+    assert typed("crops", "-", "--per-text", 3, "--epochs", 2, stdin=given)[2].startswith("5 texts: 1 gave 6 pairs; ")
+    assert typed("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == (
+        "5 texts: 4 gave pairs; 1 gave none (1: empty text)\n"
+    )
+
+
+def test_negatives_say_what_was_dropped(typed):
+    texts = ["", "Hi. The lamp is not above the table. See https://x.org for the whole of the text."]
+    code, out, err = typed("negatives", "-", stdin=lines_of(*({"text": text} for text in texts)))
+    assert code == 0
+    anchors = {json.loads(line)["anchor"] for line in out.splitlines()}
+    assert anchors == {"The lamp is not above the table."}
+    families = {json.loads(line)["family"] for line in out.splitlines()}
+    made = "; ".join(f"{family}/train: 1" for family in sorted(families))
+    assert err.splitlines() == [
+        f"3 sentences: {len(families)} near-misses ({made})",
+        "3 sentences gave none (1: under 20 characters; 1: a web or mail address; "
+        "1: no text at all, or a pair without a paraphrase)",
+    ]
+
+
+# --- every option reaches the library
+
+
+CUT = ("--sentences", 1, "--min-chars", 5, "--max-chars", 60, "--splitter", "multilingual:en", "--field", "body")
+TWICE = ("--per-text", 2, "--epochs", 2, "--seed", 5)
+
+
+@pytest.mark.parametrize(("name", "make"), [("crops", crop_pairs), ("dropout", dropout_pairs)])
+def test_options_of_crops_and_dropout(typed, tmp_path, name, make):
+    rows = [{"body": f"{who} went by Mr. Smith. It rained! {who} slept. Was it late?"} for who in NAMES]
+    (tmp_path / "bodies.jsonl").write_bytes(lines_of(*rows))
+    code, out, _ = typed(name, "bodies.jsonl", *CUT, *TWICE)
+    settings = CropSettings(1, 5, 60, "multilingual:en")
+    assert code == 0
+    found = [json.loads(line) for line in out.splitlines()]
+    assert found == list(make(Texts("bodies.jsonl", "body"), settings, per_text=2, epochs=2, seed=5))
+    assert len(found) == 40
+    assert any("Mr. Smith." in row["anchor"] for row in found)
+
+
+def test_options_of_mask(typed, tiny_bert, tmp_path):
+    from retrokit import encoder
+
+    (tmp_path / "bodies.jsonl").write_bytes(lines_of(*({"body": text} for text in TEXTS)))
+    words = ("--encoder", tiny_bert, "--fraction", 0.4, "--field", "body", "--epochs", 2, "--seed", 3)
+    code, out, _ = typed("mask", "bodies.jsonl", *words)
+    masker = Masker(encoder(str(tiny_bert)).model.tokenizer, 0.4)
+    assert code == 0
+    found = [json.loads(line) for line in out.splitlines()]
+    assert found == list(masked_rows(Rows("bodies.jsonl"), masker, "body", epochs=2, seed=3))
+    assert len(found) == 20
+
+
+def test_a_split_makes_two_files_that_share_no_sentence(typed, tmp_path):
+    code, out, err = typed("negatives", "corpus.jsonl", "--per-family", 10, "--split", 0.8, "-o", "near.jsonl")
+    assert (code, out) == (0, "")
+    parts = {part: read(tmp_path / f"near.{part}.jsonl") for part in ("train", "test")}
+    for part, size in (("train", 8), ("test", 2)):
+        families = [row["family"] for row in parts[part]]
+        assert {name: families.count(name) for name in families} == {"negation": size, "binding": size, "spatial": size}
+    texts = [{text for row in rows for text in (row["anchor"], *row["negatives"])} for rows in parts.values()]
+    assert texts[0].isdisjoint(texts[1])
+    assert "30 near-misses (binding/test: 2; binding/train: 8; " in err
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "near.train.jsonl", "near.test.jsonl"}
+
+
+def test_families_and_paraphrases(typed):
+    pair = {"anchor": "Anna does not see the lamp above the table.", "positive": "Anna overlooks the lamp."}
+    code, out, err = typed(
+        "negatives", "-", "--families", "negation, spatial", "--positive", "paraphrase", stdin=lines_of(pair)
+    )
+    assert code == 0, err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["family"] for row in rows] == ["negation", "spatial"]
+    assert {row["positive"] for row in rows} == {"Anna overlooks the lamp."}
+
+
+def test_quotas_that_the_texts_do_not_fill_are_said(typed):
+    given = lines_of({"text": "The lamp is not above the table."})
+    code, out, err = typed("negatives", "-", "--per-family", 5, "--families", "negation", stdin=given)
+    assert (code, out.count("\n")) == (0, 1)
+    assert err.splitlines()[-1] == "the texts did not fill every quota: 4 of negation/train are missing"
+
+
+def test_options_of_mine(typed, monkeypatch):
+    asked: dict[str, Any] = {}
+
+    class Found:
+        def summary(self) -> str:
+            return "mined"
+
+    def record(*arguments: object, **options: object) -> Found:
+        asked.update(options, arguments=arguments)
+        return Found()
+
+    monkeypatch.setattr(mining, "mine", record)
+    words = "a.jsonl b.jsonl --encoder minilm -o o.jsonl --sim sfs:16 --corpus c.jsonl --judge cross-encoder:x"
+    numbers = "--negatives 3 --sampling random --first-rank 2 --last-rank 9 --margin 0.5 --relative-margin 0.1"
+    bounds = "--max-score 0.9 --min-score 0.2 --replace --drop-rows-without --scores --seed 4"
+    code, _, err = typed(
+        "mine", *words.split(), *numbers.split(), *bounds.split(), "--precision", "fp32", "--device", "cpu"
+    )
+    assert (code, err) == (0, "mined\n")
+    assert asked == {
+        "arguments": ("minilm", ["a.jsonl", "b.jsonl"], "o.jsonl"),
+        "sim": "sfs:16",
+        "corpus": "c.jsonl",
+        "judge": "cross-encoder:x",
+        "precision": "fp32",
+        "device": "cpu",
+        "settings": mining.MiningSettings(
+            negatives=3,
+            sampling="random",
+            first_rank=2,
+            last_rank=9,
+            absolute_margin=0.5,
+            relative_margin=0.1,
+            max_score=0.9,
+            min_score=0.2,
+            keep_negatives=False,
+            drop_rows_without=True,
+            scores=True,
+            seed=4,
+        ),
+    }
+    assert typed("mine", "a.jsonl", "--encoder", "minilm")[0] == 0
+    assert asked["settings"] == mining.MiningSettings()  # the defaults are SFS's recipe
+    assert typed("mine", "a.jsonl", "--encoder", "minilm", "--margin", "none")[0] == 0
+    assert asked["settings"] == mining.MiningSettings(absolute_margin=None)
+
+
+def test_a_mixture_names_its_parts(typed, tmp_path):
+    (tmp_path / "near.jsonl").write_bytes(lines_of({"anchor": "a", "positive": "a", "negatives": ["b"]}))
+    parts = ("pairs.jsonl,count=9", "near.jsonl,weight=3,name=structure")
+    code, out, err = typed("mix", *parts)
+    assert code == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert sorted(row["source"] for row in rows) == ["pairs"] * 9 + ["structure"] * 3
+    assert err.splitlines() == [
+        "pairs: 9 of 50 rows, 75.00% of the mixture",
+        "structure: 3 of 1 rows, 25.00% of the mixture",
+        "12 rows of pairs",
+    ]
+    named = typed("mix", *parts, "--field", "from")[1]
+    assert [json.loads(line)["from"] for line in named.splitlines()] == [row["source"] for row in rows]
+    assert '"source"' not in typed("mix", *parts, "--field", "")[1]
+
+
+def test_the_near_misses_that_the_page_shows_are_made():
+    page = (ROOT / "docs" / "augment.md").read_text(encoding="utf-8")
+    shown = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
+    makers = load_families()
+    assert [row["family"] for row in shown] == list(makers)
+    for row in shown:
+        assert row["positive"] == row["anchor"]
+        made = {(edit.name, edit.text) for edit in makers[row["family"]](sentence.tag(row["anchor"]))}
+        assert (row["edit"], *row["negatives"]) in made
+
+
+# --- pipes
+
+
+def test_crops_masked_and_trained_on_through_pipes(tiny_bert, tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
+    train = ["--steps", "2", "--batch-size", "4", "--precision", "fp32", "--device", "cpu", "-o", "run", "--json"]
+    chain = [
+        ["augment", "crops", "corpus.jsonl", "-o", "-"],
+        ["augment", "mask", "-", "--encoder", str(tiny_bert), "--fraction", "0.2"],
+        ["finetune", str(tiny_bert), "--data", "-", *train],
+    ]
+    processes: list[subprocess.Popen[bytes]] = []
+    for words in chain:
+        before = processes[-1].stdout if processes else None
+        command = [sys.executable, "-m", "retrokit", *words]
+        processes.append(
+            subprocess.Popen(command, stdin=before, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+        )
+        if before is not None:
+            before.close()
+    out, err = processes[-1].communicate(timeout=300)
+    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0], err.decode()
+    assert json.loads(out)["steps"] == 2
+    assert processes[0].stderr is not None
+    assert processes[0].stderr.read() == b"10 texts: 10 gave pairs\n"
+    about = json.loads((tmp_path / "run" / "retrokit.json").read_text())
+    assert about["data"][0]["records"] == 10
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_reader_that_leaves_early_is_no_error(typed, commands, monkeypatch, name):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="utf-8"))
+        code, _, err = typed(*commands[name])
+        sys.stdout.flush()  # nothing is left that could fail at the interpreter's end
+    assert code == 0
+    assert "Broken pipe" not in err
+
+
+def test_head_sees_no_traceback(tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
+    command = [sys.executable, "-m", "retrokit", "augment", "crops", "corpus.jsonl", "--per-text", "500"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith(b'{"anchor": ')
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0
+
+
+# --- bad input
+
+
+BROKEN = {
+    "malformed": (b'{"text": "abc\n', "malformed JSON: "),
+    "missing field": (b'{"body": "abc"}\n', "no field 'text'; the fields are 'body'"),
+    "no string": (b'{"text": 5}\n', "field 'text' should be a string, found a number"),
+    "no object": (b'["abc"]\n', "expected a JSON object, found a list"),
+    "mixed encodings": ('{"text": "café"}\n'.encode("latin-1"), "is not UTF-8 text (byte 0xe9 at position 14"),
+    "half a character": (b'{"text": "\\ud800"}\n', "malformed JSON: \\ud800 is half of a surrogate pair"),
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_a_bad_line_in_the_middle_is_named_and_nothing_is_left(typed, commands, tmp_path, name, damage):
+    line, problem = BROKEN[damage]
+    whole = CORPUS.splitlines(keepends=True)
+    (tmp_path / "corpus.jsonl").write_bytes(b"".join([*whole[:6], line, *whole[6:]]))
+    (tmp_path / "old.jsonl").write_text("what was there before")
+    before = names(tmp_path)
+    for output in ("new.jsonl", "old.jsonl", "new.jsonl.gz"):
+        code, out, err = typed(*commands[name], "-o", output)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"retrokit: corpus.jsonl:7: {problem}")
+        assert err.count("\n") == 1
+    assert names(tmp_path) == before
+    assert (tmp_path / "old.jsonl").read_text() == "what was there before"
+
+
+@pytest.mark.parametrize(("name", "line"), [("mine", b'{"anchor": "a"}\n'), ("mix", b'{"anchor": "a"}\n')])
+def test_a_bad_pair_is_named_and_nothing_is_left(typed, commands, tmp_path, name, line):
+    whole = lines_of(*PAIRS).splitlines(keepends=True)
+    (tmp_path / "pairs.jsonl").write_bytes(b"".join([*whole[:40], line, *whole[40:]]))
+    code, out, err = typed(*commands[name], "-o", "new.jsonl")
+    assert (code, out) == (2, "")
+    assert err.startswith("retrokit: pairs.jsonl:41: no field 'positive'")
+    assert err.count("\n") == 1
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
+
+
+def test_both_files_of_a_split_are_left_out(typed, tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS + b"{\n")
+    code, _, err = typed("negatives", "corpus.jsonl", "--split", 0.5, "-o", "near.jsonl")
+    assert code == 2
+    assert err.startswith("retrokit: corpus.jsonl:11: malformed JSON: ")
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
+
+
+NOTHING = {
+    "crops": "no text gives a pair: 2 texts (1: empty text; 1: every sentence over 250 characters); "
+    "other sentence counts, lengths or another splitter may keep more",
+    "dropout": "no text gives a pair: 2 texts (1: empty text; 1: every sentence over 250 characters); "
+    "other sentence counts, lengths or another splitter may keep more",
+    "mask": "no text gives a pair: 2 texts (1: empty text; 1: too few tokens for two maskings); "
+    "a larger fraction may mask more",
+    "negatives": "gives no near-miss: 2 sentences gave none (1: over 60 words or 400 characters; "
+    "1: no text at all, or a pair without a paraphrase)",
+}
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_nothing_usable_says_which_rule_dropped_what(typed, commands, tmp_path, name):
+    text = "cat" if name == "mask" else "no period " * 50
+    (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": " "}, {"text": text}))
+    code, out, err = typed(*commands[name], "-o", "new.jsonl")
+    assert (code, out, err) == (2, "", f"retrokit: corpus.jsonl: {NOTHING[name]}\n")
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_an_empty_file_and_an_enormous_line(typed, commands, tmp_path, name):
+    (tmp_path / "corpus.jsonl").write_bytes(b"\n \n")
+    code, _, err = typed(*commands[name])
+    assert (code, err) == (2, 'retrokit: corpus.jsonl: is empty; expected texts, one {"text": …} a line\n')
+    (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": " ".join(TEXTS * 40)}))
+    code, out, _ = typed(*commands[name])
+    assert code == 0
+    assert out
+
+
+WRONG = {
+    "crops nowhere.jsonl": "nowhere.jsonl: does not exist",
+    "crops .": ".: is a folder; expected a file",
+    "crops corpus.jsonl --field body": "corpus.jsonl:1: no field 'body'; the fields are 'id', 'text'",
+    "crops corpus.jsonl -o nowhere/x.jsonl": "nowhere/x.jsonl: could not be written: No such file or directory",
+    "crops corpus.jsonl -o .": ".: could not be written: it is a folder",
+    "crops corpus.jsonl --splitter periods": (
+        "unknown splitter 'periods' (did you mean period?); known: period, multilingual"
+    ),
+    "crops corpus.jsonl --splitter multilingual:German": (
+        "multilingual:German: language=German is not a language code such as en, de or zh"
+    ),
+    "crops corpus.jsonl --sentences 0": "a chunk of 0 sentences is none; expected at least 1",
+    "crops corpus.jsonl --min-chars 9 --max-chars 8": "no sentence has 9 or more and 8 or fewer characters",
+    "crops corpus.jsonl --per-text 0": "pairs per text: expected at least 1, found 0",
+    "dropout corpus.jsonl --epochs 0": "epochs: expected at least 1, found 0",
+    "mask corpus.jsonl --encoder BERT --epochs 0": "epochs: expected at least 1, found 0",
+    "mask corpus.jsonl --encoder BERT --fraction 1.5": (
+        "a fraction of 1.5 of the tokens: expected more than 0 and less than 1"
+    ),
+    "negatives corpus.jsonl --families negation,bindings": (
+        "unknown families: bindings; there are negation, binding, spatial"
+    ),
+    "negatives corpus.jsonl --families spatial,spatial": "a family is named twice: spatial, spatial",
+    "negatives corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
+    "negatives corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
+    "negatives corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
+    "negatives corpus.jsonl --split 0.8 -o -": "--split writes two files: give --output NAME.jsonl",
+    "negatives corpus.jsonl --split 1.8 -o x.jsonl": (
+        "the share of the training split must lie between 0 and 1, not 1.8"
+    ),
+    "negatives corpus.jsonl --per-family 0": "near-misses per family must be at least 1, not 0",
+    "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
+    "mine pairs.jsonl --encoder BERT --margin -1": "absolute_margin must be 0 or more, not -1.0",
+    "mine pairs.jsonl --encoder BERT --sampling worst": "sampling 'worst' is none of top, random",
+    "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
+    "mine pairs.jsonl --encoder BERT --corpus nowhere.jsonl": "nowhere.jsonl: does not exist",
+    "mine - --encoder BERT --corpus -": "standard input can be read once only",
+    "mix pairs.jsonl nowhere.jsonl": "nowhere.jsonl: does not exist",
+    "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",
+    "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl holds pairs, corpus.jsonl holds texts",
+    "mix pairs.jsonl pairs.jsonl -o pairs.jsonl": "pairs.jsonl: is an input too; write the mixture to another file",
+    "mix - -": "standard input can be read once only",
+    "mix pairs.jsonl,weight=2,count=9": "pairs.jsonl: weight=2 and count=9 are two ways to say how much; give one",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_use_is_one_line(typed, tiny_bert, tmp_path, words):
+    before = (tmp_path / "pairs.jsonl").read_bytes()
+    code, out, err = typed(*words.replace("BERT", str(tiny_bert)).split(), stdin=b"")
+    assert (code, out, err) == (2, "", f"retrokit: {WRONG[words]}\n")
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
+    assert (tmp_path / "pairs.jsonl").read_bytes() == before
+
+
+def test_all_wrong_names_at_once(typed):
+    words = ("beir:x,splt=train", "--encoder", "mnilm", "--sim", "cosin", "--judge", "cross-encode:x")
+    code, out, err = typed("mine", *words)
+    assert (code, out) == (2, "")
+    lines = err.splitlines()
+    assert len(lines) == 4
+    for line, near in zip(lines, ("minilm", "split", "cosine", "cross-encoder"), strict=True):
+        assert line.startswith("retrokit: ")
+        assert f"did you mean {near}?" in line
+
+
+# --- a missing package
+
+
+@pytest.fixture
+def no_tagger_yet() -> Iterator[None]:
+    """What earlier tests have loaded is forgotten, and what this one could not load as well."""
+    loaders = (sentence._tagger, sentence._inflections, sentence._articles, sentence.lemma)
+    for loader in loaders:
+        loader.cache_clear()
+    yield
+    for loader in loaders:
+        loader.cache_clear()
+
+
+@pytest.mark.usefixtures("no_tagger_yet")
+@pytest.mark.parametrize("package", ["HanTa.HanoverTagger", "lemminflect"])
+def test_a_missing_package_is_named_with_its_extra(typed, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
+    code, out, err = typed("negatives", "corpus.jsonl", "-o", "near.jsonl")
+    message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit[negatives]'\n"
+    assert (code, out, err) == (3, "", message)
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
+
+
+# --- interruption
+
+
+# a shell starts what runs in the background deaf to Ctrl-C
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("retrokit", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_ctrl_c_leaves_no_half_file(tmp_path):
+    command = [sys.executable, "-c", INTERRUPTIBLE, "augment", "crops", "-", "-o", "pairs.jsonl"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdin is not None
+    process.stdin.write(CORPUS)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not names(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(names(tmp_path)) == 1  # the hidden file beside the output
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert b"Traceback" not in process.stderr.read()
+    assert process.wait(timeout=60) == 130
+    process.stdin.close()
+    assert names(tmp_path) == set()
+
+
+def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path, monkeypatch):
+    words = [*commands["mine"], "--scores", "--precision", "fp32"]
+    assert typed(*words, "-o", "whole.jsonl")[0] == 0
+    embed, roles = Encoder.embed, []
+
+    def embed_or_stop(self: Encoder, texts: Any, role: Any, precision: str = "auto") -> Any:
+        roles.append(role)
+        if roles == ["document", "query"]:
+            raise KeyboardInterrupt
+        return embed(self, texts, role, precision)
+
+    monkeypatch.setattr(Encoder, "embed", embed_or_stop)
+    code, out, err = typed(*words, "-o", "hard.jsonl")
+    assert (code, out) == (130, "")
+    assert err.splitlines() == [
+        "retrokit: mining stopped; what is done is kept in hard.jsonl.work",
+        f"retrokit: go on with: retrokit augment {' '.join(words)} -o hard.jsonl",
+    ]
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl.work"}
+    code, _, err = typed(*words, "-o", "hard.jsonl")
+    assert code == 0
+    assert err.startswith("going on with what is kept in hard.jsonl.work\n")
+    assert roles == ["document", "query", "query"]
+    assert (tmp_path / "hard.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl"}
+
+
+@pytest.mark.slow
+def test_the_tour(tmp_path):
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
+    script = Path(sys.executable).parent  # where this environment's commands are
+    environment = {**os.environ, "PATH": f"{script}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
+    command = ["bash", str(ROOT / "examples" / "augment.sh"), "corpus.jsonl", "tour"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    left = {"crops.jsonl", "hard.jsonl", "near.train.jsonl", "near.test.jsonl", "run"}
+    assert names(tmp_path / "tour") == left
+    assert "near_miss/binding" in done.stdout
