@@ -226,11 +226,14 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
 def test_the_conclusion_says_what_to_do(large, monkeypatch, factor, told):
     data = task(large)
     vectors = {text: np.array(hashed(3).vectors[text]) for text in (*data.data.queries, *data.data.documents)}
-    usual = float(np.mean([np.linalg.norm(vectors[text]) for text in data.data.documents]))
+    relevant = [f"document {i + offset}" for i in range(12) for offset in (0, 40)]
+    lengths = {text: float(np.linalg.norm(vectors[text])) for text in data.data.documents}
+    usual = np.mean([length for text, length in lengths.items() if text not in relevant])
+    scale = factor * usual / np.mean([lengths[text] for text in relevant])  # at 1 as long as the others on average
     for i, query in enumerate(data.data.queries):
-        for relevant in (f"document {i}", f"document {i + 40}"):  # half towards its query, and of the usual length
-            turned = vectors[relevant] + vectors[query]
-            vectors[relevant] = factor * usual * turned / np.linalg.norm(turned)
+        for text in (f"document {i}", f"document {i + 40}"):  # half towards its query
+            turned = vectors[text] + vectors[query]
+            vectors[text] = scale * lengths[text] * turned / np.linalg.norm(turned)
     monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(vectors))
     probe = probe_magnitude(["static:8"], [f"beir:{large}"])
     assert told in probe.conclusion
