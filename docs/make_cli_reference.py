@@ -29,6 +29,8 @@ REGISTRIES = {
     "Training data": "retrokit.data.pairs:registry",
     "Augmentations": "retrokit.augmentation:registry",
     "Tasks": "retrokit.evaluation:registry",
+    "Contrasting pairs": "retrokit.probing.sources:contrasts",
+    "Corpora": "retrokit.probing.sources:corpora",
     "Splitters": "retrokit.augmentation.splitters:registry",
     "Parts of a mixture": "retrokit.augmentation.mixing:registry",
     "Rerankers": "retrokit.reranking:registry",

@@ -18,7 +18,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 
 LOW = {"errors", "notices", "registry"}
 MIDDLE = {"similarities", "encoders", "retrievers", "data", "search", "metrics"}
-HIGH = {"augmentation", "training", "evaluation", "reranking"}
+HIGH = {"augmentation", "training", "evaluation", "probing", "reranking"}
 TOP = {"cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     **dict.fromkeys(MIDDLE, LOW | MIDDLE),
     "evaluation": LOW | MIDDLE | {"evaluation", "reranking", ""},  # "": the version
     "reranking": LOW | MIDDLE | {"reranking", ""},
+    "probing": LOW | MIDDLE | {"evaluation", "probing"},
     "augmentation": LOW | MIDDLE | {"augmentation", "reranking", ""},
     "training": LOW | MIDDLE | HIGH | {""},
     "report": LOW | MIDDLE | HIGH | {"report"},
@@ -204,6 +205,9 @@ def test_importing_is_light(module):
         (["--version"], retrokit.__version__),
         (["eval", "--help"], "qnorm"),
         (["finetune", "--help"], "sfs"),
+        (["probe", "contrast", "--help"], "a=TEXT"),
+        (["probe", "geometry", "--help"], "sample=10000"),
+        (["probe", "near-miss", "--help"], "split=train"),
         (["augment", "--help"], "negatives"),
         (["augment", "crops", "--help"], "language=en"),
         (["augment", "dropout", "--help"], "language=en"),

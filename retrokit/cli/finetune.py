@@ -43,7 +43,10 @@ def finetune(
         typer.Option(help="Make pairs of the data's texts, fresh ones every epoch: crops, dropout, mask. Repeatable."),
     ] = None,
     output: Annotated[str | None, _run_option("--output", "-o", help="Run folder to write.")] = None,
-    sim: Annotated[str, _loss_option(help="Similarity to train with.")] = "cosine",
+    sim: Annotated[
+        str,
+        _loss_option(help="Similarity to train with; auto: qnorm or dnorm as a probe predicts (MAG 4.5), else learn."),
+    ] = "cosine",
     loss: Annotated[str, _loss_option(help="infonce, or mse on scored pairs.")] = "infonce",
     scale: Annotated[
         str | None,

@@ -190,6 +190,42 @@ def is_beir(folder: str | Path) -> bool:
     return _plain_or_packed(Path(folder) / "corpus.jsonl") is not None
 
 
+def has_judgements(folder: str | Path) -> bool:
+    """Whether ``folder`` holds judgements as a BEIR folder does."""
+    return (Path(folder) / "qrels").is_dir()
+
+
+def read_unjudged(folder: str | Path) -> RetrievalData:
+    """Read the corpus and all queries of a folder that need not hold judgements: ``qrels`` is empty.
+
+    Raises:
+        DataError: no corpus, no queries, or a line of either that is wrong.
+    """
+    queries_file = _plain_or_packed(Path(folder) / "queries.jsonl")
+    if queries_file is None:
+        raise DataError(folder, f"holds no queries.jsonl; expected {_LAYOUT}")
+    corpus = list(read_corpus(corpus_file(folder)))
+    queries = list(read_queries(queries_file))
+    counts = {
+        "documents": len(corpus),
+        "documents_without_text": sum(not document.full_text for document in corpus),
+        "queries": len(queries),
+        "queries_without_judgements": 0,
+        "judgements": 0,
+        "queries_without_relevant": 0,
+    }
+    return RetrievalData(
+        name=Path(folder).resolve().name,
+        split="without judgements",
+        document_ids=[document.id for document in corpus],
+        documents=[document.full_text for document in corpus],
+        query_ids=[identifier for identifier, _ in queries],
+        queries=[text for _, text in queries],
+        qrels={},
+        counts=counts,
+    )
+
+
 def corpus_file(folder: str | Path) -> Path:
     """The corpus of a BEIR folder, which needs no queries for this.
 

@@ -26,6 +26,7 @@ class Magnitude(Similarity):
     def __init__(self, query_gamma: int, document_gamma: int) -> None:
         super().__init__()
         self._normalised = {"query": query_gamma == 1, "document": document_gamma == 1}
+        self.gammas = (float(query_gamma), float(document_gamma))
         self.symmetric = query_gamma == document_gamma
         self.uses_magnitude = not (query_gamma and document_gamma)
         self.export = "raw" if self.uses_magnitude else "normalize"
@@ -58,11 +59,13 @@ class LearnedMagnitude(Similarity):
         logit = self.query_gamma_logit if role == "query" else self.document_gamma_logit
         return embeddings / length(embeddings) ** torch.sigmoid(logit.to(embeddings.device))
 
+    @property
+    def gammas(self) -> tuple[float, float]:
+        """γ of the query and of the document side, as learned so far."""
+        return torch.sigmoid(self.query_gamma_logit).item(), torch.sigmoid(self.document_gamma_logit).item()
+
     def statistics(self) -> dict[str, float]:
-        return {
-            "gamma_query": torch.sigmoid(self.query_gamma_logit).item(),
-            "gamma_document": torch.sigmoid(self.document_gamma_logit).item(),
-        }
+        return dict(zip(("gamma_query", "gamma_document"), self.gammas, strict=True))
 
 
 def _logit(probability: float) -> float:

@@ -18,6 +18,8 @@ DIRECTIONS = ("query-to-document", "document-to-query", "both")
 LOSSES = ("infonce", "mse")
 SCHEDULES = ("linear", "cosine", "constant")
 DEFAULT_SCALE = {"infonce": 20.0, "mse": 1.0}
+AUTO = "auto"
+"""In place of a similarity: the one that a probe of the encoder chooses."""
 
 _NOT_PART_OF_THE_RESULT = ("output", "overwrite", "resume", "device", "log_every", "keep_checkpoints")
 
@@ -71,7 +73,7 @@ class FinetuneConfig:
             [
                 (encoders.registry, self.encoder),
                 *((sources, spec) for spec in self.data),
-                (similarities.registry, self.sim),
+                *([(similarities.registry, self.sim)] if self.sim != AUTO else []),
                 *((augmentation.registry, spec) for spec in self.augment),
                 *([(evaluation.registry, self.eval)] if self.eval else []),
             ]
@@ -96,6 +98,9 @@ class FinetuneConfig:
             if isinstance(self.scale, str) and self.scale != "auto"
             else None,
             "--scale auto is for --loss infonce" if self.scale == "auto" and self.loss == "mse" else None,
+            "--sim auto is for --loss infonce: scored pairs have no roles to tell apart"
+            if self.sim == AUTO and self.loss == "mse"
+            else None,
             "--augment is for --loss infonce" if self.augment and self.loss != "infonce" else None,
             "--temperature is for --loss infonce" if self.temperature is not None and self.loss == "mse" else None,
             "--max-score is for --loss mse" if self.max_score is not None and self.loss != "mse" else None,

@@ -25,7 +25,7 @@ from retrokit.notices import notice, progress
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, TrainingSet
 from retrokit.training.card import model_card
-from retrokit.training.config import FinetuneConfig
+from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.interruption import interruptible
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
 from retrokit.training.model import build, describe_parameters, export, freeze_unused, has_dropout, load_trainable_state
@@ -40,12 +40,14 @@ from retrokit.training.preflight import (
 )
 from retrokit.training.provenance import git_state, versions
 from retrokit.training.run_folder import RunFolder, saving, step_of
+from retrokit.training.similarity_choice import choose_similarity
 from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run needs, made before anything is written."""
+    """All that a run needs, made before anything is written; ``chosen_by`` is what ``--sim auto`` found, if it was
+    asked for."""
 
     config: FinetuneConfig
     encoder: Encoder
@@ -58,6 +60,7 @@ class Plan:
     metric: str
     preflight: Preflight
     identity: dict[str, Any]
+    chosen_by: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def plan(config: FinetuneConfig) -> Plan:
     if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
         raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
     fingerprint = encoder.fingerprint()
+    config, chosen_by = _resolved(config, encoder, data)
     model, similarity = build(
         encoder,
         config.sim,
@@ -130,7 +134,26 @@ def plan(config: FinetuneConfig) -> Plan:
         "encoder_fingerprint": fingerprint,
         "processes": world,
     }
-    return Plan(config, encoder, model, similarity, data, batches, masking, task, metric, preflight, identity)
+    return Plan(
+        config, encoder, model, similarity, data, batches, masking, task, metric, preflight, identity, chosen_by
+    )
+
+
+def _resolved(
+    config: FinetuneConfig, encoder: Encoder, data: TrainingSet
+) -> tuple[FinetuneConfig, dict[str, Any] | None]:
+    """The configuration with the similarity that ``auto`` stands for, and the findings that chose it.
+
+    A run that goes on keeps what it has chosen.
+    """
+    if config.sim != AUTO:
+        return config, None
+    folder = RunFolder(config.output) if config.output is not None else None
+    if config.resume and folder is not None and (folder.path / RUN_FILE).is_file():
+        described = folder.read_description()
+        return replace(config, sim=described["identity"]["sim"]), described.get("similarity_chosen_by")
+    chosen, findings = choose_similarity(encoder, data, config.seed)
+    return replace(config, sim=chosen), findings
 
 
 def run(plan: Plan) -> Outcome:
@@ -150,6 +173,8 @@ def run(plan: Plan) -> Outcome:
     trainer = _trainer(plan, folder, history, description)
     # The first process alone looks into the folder and changes it; the others go by what it found.
     start = broadcast_object_list([_open(plan, folder, description) if first else None])[0]
+    if start.sim != config.sim:
+        raise UsageError(f"--sim auto: this process chose {config.sim}, the first one {start.sim}; name one of them")
     history.rows = list(start.rows)
     steps = start.steps or _steps(plan, trainer)
     description["steps"] = steps
@@ -185,6 +210,7 @@ def run(plan: Plan) -> Outcome:
 class _Start:
     """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written then."""
 
+    sim: str
     resumed: bool
     checkpoint: Path | None = None
     steps: int | None = None
@@ -195,11 +221,11 @@ def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
     """Make the folder new, or find where to go on in it."""
     if not (plan.config.resume and (folder.path / RUN_FILE).is_file()):
         folder.begin(description)
-        return _Start(resumed=False)
+        return _Start(plan.config.sim, resumed=False)
     described = folder.check_same(plan.identity)
     checkpoint = folder.last_checkpoint()
     rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(True, checkpoint, described.get("steps"), tuple(rows))
+    return _Start(plan.config.sim, True, checkpoint, described.get("steps"), tuple(rows))
 
 
 def finetune(config: FinetuneConfig) -> Outcome:
@@ -296,6 +322,7 @@ def _description(plan: Plan) -> dict[str, Any]:
         "retrokit": retrokit.__version__,
         "status": "training",
         "similarity": plan.similarity.spec,
+        **({"similarity_chosen_by": plan.chosen_by} if plan.chosen_by else {}),
         "encoder": plan.config.encoder,
         "configuration": plan.preflight.configuration,
         "scale": plan.preflight.scale,

@@ -1,0 +1,205 @@
+"""``retrokit probe fragments``, ``contrast``, ``near-miss``, ``layers``, ``geometry`` and ``map``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrokit.cli.common import DATA, ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, with_names
+from retrokit.cli.probe import EncodersArgument, PlotOption, PrecisionOption, SeedOption, probe, render
+
+CONTRASTS = "retrokit.probing.sources:contrasts"
+CORPORA = "retrokit.probing.sources:corpora"
+
+MetricOption = Annotated[str | None, typer.Option(help="Metric to measure by; default: the task's main one.")]
+
+
+@probe.command(cls=with_names(ENCODERS, TASKS))
+def fragments(
+    encoders: EncodersArgument,
+    on: Annotated[
+        str,
+        typer.Option("--on", help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity."),
+    ],
+    size: Annotated[list[int], typer.Option(help="Dimensions of a fragment. Repeatable.")],
+    prefix: Annotated[
+        list[int] | None,
+        typer.Option(help="First dimensions to measure alone. Repeatable. Default: up to eight, evenly spaced."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Metric to measure by; default: knn_accuracy where there is one, else the task's main one."),
+    ] = None,
+    plot: PlotOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What each fragment holds by itself, and how few are enough (SFS 6).
+
+    retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
+    """
+    from retrokit.probing.fragments import probe_fragments
+
+    found = probe_fragments(encoders, on, size, prefix or (), metric, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import fragment_plots
+
+        fragment_plots(found, folder)
+
+    render(found, tables.fragment_tables(found), pictures, plot, as_json)
+
+
+@probe.command(cls=with_names(ENCODERS, CONTRASTS))
+def contrast(
+    encoders: EncodersArgument,
+    on: Annotated[
+        str, typer.Option("--on", help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.")
+    ],
+    size: Annotated[int, typer.Option(help="Dimensions of a fragment.")],
+    plot: PlotOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Which fragments and dimensions respond to what the texts of a pair differ in (SFS Figure 3).
+
+    retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
+    """
+    from retrokit.probing.contrast import probe_contrast
+
+    found = probe_contrast(encoders, on, size, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import contrast_plots
+
+        contrast_plots(found, folder)
+
+    render(found, tables.contrast_tables(found), pictures, plot, as_json)
+
+
+@probe.command("near-miss", cls=with_names(ENCODERS, SIMILARITIES, DATA))
+def near_miss(
+    encoders: EncodersArgument,
+    on: Annotated[
+        str, typer.Option("--on", help="pairs:FILE of near-misses: from augment negatives, or text, near_miss, family.")
+    ],
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."
+        ),
+    ] = None,
+    reference_pairs: Annotated[int, typer.Option(min=2, help="At most so many of them, at random.")] = 10_000,
+    sim: Annotated[str, typer.Option(help="Similarity that scores.")] = "cosine",
+    plot: PlotOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
+
+    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --reference beir:data/scifact,split=train
+    """
+    from retrokit.probing.near_miss import probe_near_misses
+
+    found = probe_near_misses(encoders, on, sim, reference, reference_pairs, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import near_miss_plots
+
+        near_miss_plots(found, folder)
+
+    render(found, tables.near_miss_tables(found), pictures, plot, as_json)
+
+
+@probe.command(cls=with_names(ENCODERS, SIMILARITIES, TASKS))
+def layers(
+    encoders: EncodersArgument,
+    on: Annotated[str, typer.Option("--on", help="Task, e.g. knn:FILE or beir:PATH.")],
+    metric: MetricOption = None,
+    sim: Annotated[str | None, typer.Option(help="Similarity to score with; default: the encoder's own.")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Encoder that training started from, to compare weights with. Default: what a run says."),
+    ] = None,
+    plot: PlotOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How good is an encoder after each layer, and how far did training move it? (CROP 4)
+
+    retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
+    """
+    from retrokit.probing.layers import probe_layers
+
+    found = probe_layers(encoders, on, metric, sim, start, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import layer_plots
+
+        layer_plots(found, folder)
+
+    render(found, tables.layer_tables(found), pictures, plot, as_json)
+
+
+@probe.command(cls=with_names(ENCODERS, CORPORA))
+def geometry(
+    encoders: EncodersArgument,
+    on: Annotated[str, typer.Option("--on", help="Texts: beir:PATH, or JSON lines with a field text.")],
+    size: Annotated[int | None, typer.Option(help="Dimensions of a fragment; default: the whole alone.")] = None,
+    neighbours: Annotated[int, typer.Option(min=1, help="Neighbours that count for hubness.")] = 10,
+    plot: PlotOption = None,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
+
+    retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
+    """
+    from retrokit.probing.geometry import probe_geometry
+
+    found = probe_geometry(encoders, on, size, neighbours, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import geometry_plots
+
+        geometry_plots(found, folder)
+
+    render(found, tables.geometry_tables(found), pictures, plot, as_json)
+
+
+@probe.command("map", cls=with_names(ENCODERS, TASKS))
+def text_map(
+    encoders: EncodersArgument,
+    on: Annotated[str, typer.Option("--on", help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")],
+    plot: Annotated[str, typer.Option(help="Folder for the picture as PNG and SVG and its data as CSV.")],
+    seed: SeedOption = 42,
+    precision: PrecisionOption = "auto",
+    device: DeviceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A picture of labelled texts in two dimensions (CROP Figure 2).
+
+    retrokit probe map minilm runs/crops --on knn:labelled.jsonl,sample=5000 --plot pictures
+    """
+    from retrokit.probing.map import probe_map
+
+    found = probe_map(encoders, on, seed, precision, device)
+    from retrokit.report import probe_embedding_tables as tables
+
+    def pictures(folder: str) -> None:
+        from retrokit.report.probe_embedding_plots import map_plots
+
+        map_plots(found, folder)
+
+    render(found, tables.map_tables(found), pictures, plot, as_json)

@@ -1,0 +1,120 @@
+"""How far apart do two groups lie in one number? Cohen's d with the pooled deviation, and its bootstrap interval.
+
+MAG 4.3 and Figure 4; Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988. Values come in clusters
+(the documents of a query), and it is clusters that the bootstrap draws: values of one cluster are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrokit.metrics.bootstrap import RESAMPLES
+
+SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
+"""The least ``|d|`` of each size, as in MAG, Figure 4."""
+
+
+@dataclass(frozen=True)
+class EffectSize:
+    """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def size(self) -> str:
+        """large, medium, small or negligible, by ``|d|``."""
+        return next((name for least, name in SIZES if abs(self.value) >= least), "negligible")
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """All that d needs of a group: how many values each cluster holds, their sum, and the sum of their squares.
+
+    Attributes:
+        table: float64 ``[clusters, 3]``: count, sum, sum of squares, of the values minus ``origin``.
+        origin: a number near the values' mean: without it, squares of large close values would cancel.
+    """
+
+    table: np.ndarray
+    origin: float
+
+    @classmethod
+    def of(cls, clusters: Iterable[np.ndarray], origin: float = 0.0) -> Moments:
+        """The moments of clusters of values, each ``[m]``; a cluster may be empty."""
+        shifted = (np.asarray(cluster, dtype=np.float64) - origin for cluster in clusters)
+        rows = [(len(values), values.sum(), (values**2).sum()) for values in shifted]
+        return cls(np.array(rows, dtype=np.float64).reshape(len(rows), 3), origin)
+
+    @property
+    def count(self) -> int:
+        """How many values there are."""
+        return int(self.table[:, 0].sum())
+
+    @property
+    def mean(self) -> float:
+        """Mean of all values; NaN for none."""
+        count, total, _ = self.table.sum(axis=0)
+        return float(self.origin + total / count) if count else float("nan")
+
+    @property
+    def deviation(self) -> float:
+        """Population standard deviation of all values; NaN for none."""
+        count, total, squares = self.table.sum(axis=0)
+        return float(np.sqrt(max(0.0, squares / count - (total / count) ** 2))) if count else float("nan")
+
+
+def cohens_d(first: np.ndarray, second: np.ndarray) -> float:
+    """``(mean of first − mean of second) / pooled deviation`` of values ``[n]`` and ``[m]``.
+
+    NaN if a group is empty, if there are fewer than three values, or if no value differs from its group's mean.
+
+    >>> round(cohens_d(np.array([3.0, 5.0]), np.array([1.0, 3.0])), 4)  # (4 − 2) / √2
+    1.4142
+    """
+    origin = float(first[0]) if len(first) else 0.0
+    tables = [Moments.of([group], origin).table for group in (first, second)]
+    return float(_cohens_d(*tables)[0])
+
+
+def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize:
+    """Cohen's d of two groups whose clusters belong together row by row, with the interval over clusters drawn anew.
+
+    A draw that leaves d undefined is left out of the interval.
+
+    Raises:
+        ValueError: different numbers of clusters, or different origins.
+    """
+    if len(first.table) != len(second.table) or first.origin != second.origin:
+        raise ValueError("the two groups need the same clusters and the same origin")
+    clusters = len(first.table)
+    value = float(_cohens_d(first.table.sum(axis=0)[None], second.table.sum(axis=0)[None])[0])
+    rng = np.random.default_rng(seed)
+    both = np.hstack([first.table, second.table])
+    draws = (np.bincount(rng.integers(0, clusters, clusters), minlength=clusters) for _ in range(RESAMPLES))
+    drawn = np.array([counts @ both for counts in draws])
+    values = _cohens_d(drawn[:, :3], drawn[:, 3:])
+    values = values[np.isfinite(values)]
+    low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (value, value)
+    return EffectSize(value, float(low), float(high))
+
+
+def _cohens_d(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """d of each row of moments ``[n, 3]``; NaN where it is undefined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = [table[:, 1] / table[:, 0] for table in (first, second)]
+        # the sum of squares around each group's own mean; below 0 by rounding alone
+        around = [table[:, 2] - table[:, 1] ** 2 / table[:, 0] for table in (first, second)]
+        freedom = first[:, 0] + second[:, 0] - 2
+        pooled = np.sqrt(np.maximum(around[0] + around[1], 0.0) / freedom)
+        defined = (first[:, 0] > 0) & (second[:, 0] > 0) & (freedom > 0) & (pooled > 0)
+        return np.where(defined, (means[0] - means[1]) / pooled, np.nan)

@@ -1,0 +1,214 @@
+"""Where in an embedding does one attribute of a text show? Pairs of texts that differ in it (SFS, 6.1.2, Figure 3).
+
+Per dimension, the standard deviation over pairs of the difference of the two embeddings, grouped by fragment: a few
+dimensions that stand out hold the attribute. Per fragment, the mean cosine between the two texts. A mean difference
+is measured beside them: a deviation alone does not tell a dimension that moves to and fro from one that moves one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from retrokit import encoders as encoder_names
+from retrokit import similarities
+from retrokit.data.files import named
+from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.data.labelled import short_name
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.symmetric import DistinctTexts
+from retrokit.notices import notice
+from retrokit.probing.sources import contrasts
+from retrokit.registry import parse_all
+
+OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
+
+
+@dataclass(frozen=True)
+class ContrastPairs:
+    """Texts two by two: row i of ``first`` has what the field ``a`` says, row i of ``second`` what ``b`` says."""
+
+    name: str
+    a: str
+    b: str
+    first: list[str]
+    second: list[str]
+
+
+def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
+    """Read the two fields of every line.
+
+    Raises:
+        UsageError: the two fields are one.
+        DataError: a line without one of them, or fewer than two pairs that differ.
+    """
+    if a == b:
+        raise UsageError(f"{named(path)}: a and b are the same field, {a!r}")
+    rows = [
+        (text_of(row, a, path, line), text_of(row, b, path, line))
+        for line, row in read_jsonl(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
+    ]
+    differing = [(first, second) for first, second in rows if first != second]
+    if len(differing) < 2:
+        raise DataError(named(path), f"{len(differing)} pairs whose texts differ; expected two or more")
+    same = len(rows) - len(differing)
+    notice(
+        f"{short_name(path)}: {len(differing):,} pairs of {a} and {b}"
+        + (f"; {same:,} pairs of one and the same text, left out" if same else "")
+    )
+    return ContrastPairs(short_name(path), a, b, *(list(side) for side in zip(*differing, strict=True)))
+
+
+@dataclass(frozen=True)
+class FragmentContrast:
+    """How one fragment (from 1; dimensions ``first`` to ``last``, from 1) responds to the attribute.
+
+    Attributes:
+        mean_cosine: of the two texts' fragments, over pairs; NaN-free: a zero fragment has cosine 0.
+        deviation: median over the fragment's dimensions of the standard deviation of the difference.
+        largest_deviation: the highest of them.
+        outliers: how many dimensions stand out, by Tukey's rule over all dimensions of the embedding.
+        shift: norm of the mean difference over the root mean square norm of the differences: 1 where every pair moves
+            alike, about 1/√pairs where they move at random.
+    """
+
+    encoder: str
+    fragment: int
+    first: int
+    last: int
+    mean_cosine: float
+    deviation: float
+    largest_deviation: float
+    outliers: int
+    shift: float
+
+
+@dataclass(frozen=True)
+class DimensionContrast:
+    """The difference ``a − b`` in one dimension (from 1), over pairs: its mean and its population deviation."""
+
+    encoder: str
+    dimension: int
+    fragment: int
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class ContrastProbe:
+    """What ``probe contrast`` measured over ``pairs`` pairs."""
+
+    data: str
+    a: str
+    b: str
+    pairs: int
+    size: int
+    fragments: list[FragmentContrast]
+    dimensions: list[DimensionContrast]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {**asdict(self), "conclusion": self.conclusion}
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The data as tables, by name."""
+        parts: dict[str, list[Any]] = {"fragments": self.fragments, "dimensions": self.dimensions}
+        return {name: [asdict(row) for row in rows] for name, rows in parts.items()}
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence on what the numbers mean, about the first encoder."""
+        encoder = self.fragments[0].encoder
+        own = [row for row in self.fragments if row.encoder == encoder]
+        apart = min(own, key=lambda row: row.mean_cosine)
+        shifted = max(own, key=lambda row: row.shift)
+        outliers = sum(row.outliers for row in own)
+        spread = max(row.mean_cosine for row in own) - apart.mean_cosine
+        return (
+            f"{encoder}: {self.a} and {self.b} are furthest apart in fragment {apart.fragment} of {len(own)} "
+            f"(mean cosine {apart.mean_cosine:.3f}; all lie within {spread:.3f}), move most alike in fragment "
+            f"{shifted.fragment} (shift {shifted.shift:.2f} of 1; {self.pairs**-0.5:.2f} is chance), and "
+            f"{outliers:,} of {own[-1].last:,} dimensions stand out."
+        )
+
+
+def probe_contrast(
+    encoder_specs: Sequence[str], on: str, size: int, precision: str = "auto", device: str | None = None
+) -> ContrastProbe:
+    """Measure how each fragment of ``size`` dimensions responds to what the pairs of ``on`` differ in.
+
+    Raises:
+        UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
+        DataError: the file.
+    """
+    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (contrasts, on)])
+    data: ContrastPairs = contrasts.create(on)
+    found = ContrastProbe(data.name, data.a, data.b, len(data.first), size, [], [])
+    for spec in encoder_specs:
+        encoder: Encoder = encoder_names.registry.create(spec, device=device)
+        encoder.use_with(similarities.registry.create(f"sfs:{size}"))
+        texts = DistinctTexts()
+        first, second = texts.add(data.first), texts.add(data.second)
+        embeddings = encoder.embed(texts.texts, "document", precision)
+        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], size)
+        found.dimensions.extend(dimensions)
+        found.fragments.extend(
+            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], size, dimensions)
+        )
+    return found
+
+
+def dimension_contrasts(encoder: str, first: np.ndarray, second: np.ndarray, size: int) -> list[DimensionContrast]:
+    """Mean and deviation, over pairs, of each dimension of ``first − second``, both ``[n, d]``."""
+    difference = first.astype(np.float64) - second.astype(np.float64)
+    measured = zip(difference.mean(axis=0).tolist(), difference.std(axis=0).tolist(), strict=True)
+    return [
+        DimensionContrast(encoder, i + 1, i // size + 1, mean, deviation)
+        for i, (mean, deviation) in enumerate(measured)
+    ]
+
+
+def fragment_contrasts(
+    encoder: str, first: np.ndarray, second: np.ndarray, size: int, dimensions: Sequence[DimensionContrast]
+) -> list[FragmentContrast]:
+    """The fragments of ``size`` of pairs ``[n, d]``, given what each dimension does."""
+    deviations = np.array([row.deviation for row in dimensions])
+    lower, upper = np.quantile(deviations, [0.25, 0.75])
+    limit = upper + OUTLIER * (upper - lower)
+    found = []
+    for start in range(0, first.shape[1], size):
+        a, b = (side[:, start : start + size].astype(np.float64) for side in (first, second))
+        own = deviations[start : start + size]
+        found.append(
+            FragmentContrast(
+                encoder=encoder,
+                fragment=start // size + 1,
+                first=start + 1,
+                last=start + size,
+                mean_cosine=float(_cosines(a, b).mean()),
+                deviation=float(np.median(own)),
+                largest_deviation=float(own.max()),
+                outliers=int((own > limit).sum()),
+                shift=shift(a - b),
+            )
+        )
+    return found
+
+
+def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return np.divide((a * b).sum(axis=1), lengths, out=np.zeros(len(a)), where=lengths > 0)
+
+
+def shift(difference: np.ndarray) -> float:
+    """Norm of the mean of ``[n, d]`` over the root mean square norm of its rows; 0 where all rows are 0.
+
+    >>> shift(np.array([[1.0, 1.0], [1.0, 1.0]])), round(shift(np.array([[1.0, 0.0], [0.0, 1.0]])), 4)
+    (1.0, 0.7071)
+    """
+    spread = np.sqrt((difference**2).sum(axis=1).mean())
+    return float(np.linalg.norm(difference.mean(axis=0)) / spread) if spread > 0 else 0.0

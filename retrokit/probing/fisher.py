@@ -1,0 +1,380 @@
+"""What can training move? Fisher information of lengths and angle, and which side to normalise (MAG 4.1, 4.5, M).
+
+E[(∂s/∂·)²] over pairs for the document's length, the query's length and the angle between them says what a similarity
+lets training change (Table 2). The condition number κ of the second-moment matrix of ∂s/∂(q, d), smaller being more
+balanced, predicts whether ``qnorm`` or ``dnorm`` trains better (Table 3, Eq. 26).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from retrokit import encoders, evaluation, similarities
+from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import registry as sources
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.retrieval import Retrieval
+from retrokit.notices import notice, progress
+from retrokit.probing.embeddings import Remembering
+from retrokit.registry import parse_all
+from retrokit.similarities.base import TINY
+from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
+
+FAMILY = ("cosine", "dot", "qnorm", "dnorm", "learn")
+CANDIDATES = ("qnorm", "dnorm")
+UNDECIDED = "learn"
+"""What to train with where the candidates lie within the sampling error: MAG's safe default (5.1)."""
+PAIRS = 1000
+DRAWS = 100
+_LEAST_EIGENVALUE = 1e-10  # of the largest; smaller ones are rounding
+_LEAST_PAIRS = 10
+_NORMAL = 1.96  # deviations to each side of the mean that hold 95%
+
+TextPairs = Sequence[tuple[str, str]]
+Family = Magnitude | LearnedMagnitude
+
+
+# --- the closed forms
+
+
+def partial_derivatives(
+    gammas: tuple[float, float], queries: np.ndarray, documents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """∂s/∂‖d‖, ∂s/∂‖q‖ and ∂s/∂θ, float64 ``[n]``, of ``s = ‖q‖^(1−γq) ‖d‖^(1−γd) cos θ`` (MAG, Eq. 11 to 25).
+
+    Args:
+        gammas: γq and γd; 1 and 1 is cosine, whose first two derivatives are exactly 0.
+        queries: raw embeddings ``[n, d]``.
+        documents: raw embeddings ``[n, d]``, row by row the queries' partners.
+
+    >>> q, d = np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]])  # lengths 5 and 2, cos θ = 0.8
+    >>> [round(float(part[0]), 6) for part in partial_derivatives((1.0, 0.0), q, d)]  # qnorm: cos θ, 0, −‖d‖ sin θ
+    [0.8, 0.0, -1.2]
+    """
+    query_gamma, document_gamma = gammas
+    q, d, cosine = _polar(queries, documents)
+    sine = np.sqrt(np.maximum(0.0, (1 - cosine) * (1 + cosine)))
+    by_document = (1 - document_gamma) * q ** (1 - query_gamma) * d**-document_gamma * cosine
+    by_query = (1 - query_gamma) * q**-query_gamma * d ** (1 - document_gamma) * cosine
+    by_angle = -(q ** (1 - query_gamma)) * d ** (1 - document_gamma) * sine
+    return by_document, by_query, by_angle
+
+
+def gradients(gammas: tuple[float, float], queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
+    """∂s/∂(q, d), float64 ``[n, 2d]``, of the same similarity: q's part first (MAG, M.4.1).
+
+    >>> gradients((1.0, 0.0), np.array([[0.0, 2.0]]), np.array([[3.0, 1.0]])).round(6).tolist()  # ((d − s q̂)/‖q‖, q̂)
+    [[1.5, 0.0, 0.0, 1.0]]
+    """
+    query_gamma, document_gamma = gammas
+    q, d, cosine = (side[:, None] for side in _polar(queries, documents))
+    queries, documents = queries.astype(np.float64), documents.astype(np.float64)
+    divisor = q**query_gamma * d**document_gamma
+    score = q * d * cosine / divisor
+    by_query = documents / divisor - query_gamma * score * queries / q**2
+    by_document = queries / divisor - document_gamma * score * documents / d**2
+    return np.hstack([by_query, by_document])
+
+
+def _polar(queries: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both lengths (at least ``TINY``, as in the similarities) and cos θ, float64 ``[n]``."""
+    queries, documents = queries.astype(np.float64), documents.astype(np.float64)
+    q, d = (np.maximum(np.linalg.norm(side, axis=1), TINY) for side in (queries, documents))
+    return q, d, np.clip((queries * documents).sum(axis=1) / (q * d), -1.0, 1.0)
+
+
+# --- the condition number
+
+
+def condition_number(gradients: np.ndarray) -> tuple[float, int]:
+    """κ = λmax / λmin of the second-moment matrix ``GᵀG / n`` of gradients ``[n, m]``, over its eigenvalues above
+    1e-10 of the largest, and how many those are. The gradients are not centred. 1 and 0 if all gradients are 0.
+
+    >>> condition_number(np.array([[3.0, 0.0], [0.0, 1.0]]))
+    (9.0, 2)
+    """
+    n, m = gradients.shape
+    # the nonzero eigenvalues of GᵀG and of GGᵀ are the same: take the smaller matrix
+    values = np.linalg.eigvalsh(gradients.T @ gradients if m <= n else gradients @ gradients.T)
+    kept = values[values > _LEAST_EIGENVALUE * values[-1]] if values[-1] > 0 else values[:0]
+    return (float(kept[-1] / kept[0]), len(kept)) if len(kept) else (1.0, 0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """log₁₀ κ of both candidates and what follows from them (MAG, Eq. 26).
+
+    Attributes:
+        log_kappa: log₁₀ κ by candidate.
+        eigenvalues: how many eigenvalues κ is taken over, by candidate.
+        difference: log₁₀ κ(qnorm) − log₁₀ κ(dnorm).
+        low, high: its 95% interval, ± 1.96 bootstrap deviations, over pairs drawn anew.
+        lower: the candidate of the smaller κ, which Eq. 26 predicts.
+        choice: the same where the interval leaves 0 out; ``learn`` where it does not.
+    """
+
+    log_kappa: dict[str, float]
+    eigenvalues: dict[str, int]
+    difference: float
+    low: float
+    high: float
+    lower: str
+    choice: str
+
+
+def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Prediction:
+    """κ of each candidate on pairs of raw embeddings ``[n, d]``, and the choice."""
+    sides = {name: gradients(similarities.registry.create(name).gammas, queries, documents) for name in CANDIDATES}
+    found = {name: condition_number(side) for name, side in sides.items()}
+    logs = {name: math.log10(kappa) for name, (kappa, _) in found.items()}
+    first, second = CANDIDATES
+    difference = logs[first] - logs[second]
+    margin = _NORMAL * _sampling_deviation(list(sides.values()), seed)
+    low, high = difference - margin, difference + margin
+    lower = min(CANDIDATES, key=lambda name: logs[name])
+    return Prediction(
+        log_kappa=logs,
+        eigenvalues={name: count for name, (_, count) in found.items()},
+        difference=difference,
+        low=low,
+        high=high,
+        lower=lower,
+        choice=lower if low > 0 or high < 0 else UNDECIDED,
+    )
+
+
+def _sampling_deviation(both: Sequence[np.ndarray], seed: int) -> float:
+    """Bootstrap deviation of the difference of log₁₀ κ of two sets of gradients ``[n, m]``, over pairs drawn anew.
+
+    Not percentiles: a draw repeats pairs and spans fewer directions, so its κ lies beside that of the whole sample,
+    and the same way for both.
+    """
+    pairs = len(both[0])
+    rng = np.random.default_rng(seed)
+    differences = np.empty(DRAWS)
+    with progress("bootstrap of κ", DRAWS, "draws") as advance:
+        for i in range(DRAWS):
+            rows, counts = np.unique(rng.integers(0, pairs, pairs), return_counts=True)
+            weights = np.sqrt(counts)[:, None]  # a pair drawn w times stands for w equal rows
+            first, second = (condition_number(side[rows] * weights)[0] for side in both)
+            differences[i] = math.log10(first) - math.log10(second)
+            advance(1)
+    return float(differences.std(ddof=1))
+
+
+# --- the probe
+
+
+@dataclass(frozen=True)
+class Information:
+    """E[(∂s/∂·)²] of one similarity: of document length, query length and angle; exactly 0 where nothing can move."""
+
+    similarity: str
+    document: float
+    query: float
+    angle: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ``log10`` of 0 is null."""
+        parts = {name: getattr(self, name) for name in ("document", "query", "angle")}
+        return {"similarity": self.similarity, **parts, "log10": {name: log10(value) for name, value in parts.items()}}
+
+
+def log10(value: float) -> float | None:
+    """log₁₀; ``None`` of 0."""
+    return math.log10(value) if value > 0 else None
+
+
+@dataclass(frozen=True)
+class Fisher:
+    """The findings for one encoder: information by similarity, and the prediction; ``dimension`` is the encoder's."""
+
+    encoder: str
+    data: str
+    pairs: int
+    dimension: int
+    information: list[Information]
+    prediction: Prediction
+
+    @property
+    def method(self) -> str:
+        """How κ was computed: to be said beside every figure of it."""
+        counts = self.prediction.eigenvalues
+        kept = " and ".join(f"{counts[name]:,} ({name})" for name in CANDIDATES)
+        told = (
+            f"κ: second-moment matrix of ∂s/∂(q, d) over {self.pairs:,} pairs, {2 * self.dimension:,} dimensions; "
+            f"eigenvalues above {_LEAST_EIGENVALUE:g} of the largest: {kept}; interval: {DRAWS} draws of pairs"
+        )
+        if self.pairs < 2 * self.dimension:
+            told += (
+                f"; fewer pairs than dimensions: the matrix has at most rank {self.pairs:,}, and κ is over the "
+                "directions that the pairs span"
+            )
+        return told
+
+    @property
+    def verdict(self) -> str:
+        """What κ says, in a few words."""
+        found = self.prediction
+        kappas = ", ".join(f"log₁₀ κ({name}) = {found.log_kappa[name]:.2f}" for name in CANDIDATES)
+        if found.choice == UNDECIDED:
+            return (
+                f"{kappas}: they differ by less than the sampling error "
+                f"(95%: {found.low:+.2f} to {found.high:+.2f}), so neither is predicted; {UNDECIDED} is the safe choice"
+            )
+        return f"{kappas}: {found.choice} is predicted to train better (MAG, Eq. 26)"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        information = [found.to_json() for found in self.information]
+        return {
+            **vars(self),
+            "information": information,
+            "prediction": dict(vars(self.prediction)),
+            "kappa": self.method,
+        }
+
+
+@dataclass(frozen=True)
+class FisherProbe:
+    """The findings for several encoders on the same pairs."""
+
+    results: list[Fisher]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside the figures: the same for all encoders of one dimension, said once."""
+        return list(dict.fromkeys(result.method for result in self.results))
+
+    @property
+    def conclusion(self) -> str:
+        """One plain sentence: what the numbers mean for the user."""
+        told = "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results)
+        return f"{told}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {"results": [result.to_json() for result in self.results], "conclusion": self.conclusion}
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables to keep, each a list of flat rows, by name."""
+        information = [
+            {"encoder": result.encoder, "similarity": found.similarity, "component": name, "information": value}
+            | {"log10": log10(value)}
+            for result in self.results
+            for found in result.information
+            for name, value in (("document", found.document), ("query", found.query), ("angle", found.angle))
+        ]
+        kappas = [
+            {"encoder": result.encoder, "similarity": name, "log10_kappa": result.prediction.log_kappa[name]}
+            | {"eigenvalues": result.prediction.eigenvalues[name], "pairs": result.pairs}
+            | {"dimensions": 2 * result.dimension, "predicted": result.prediction.choice}
+            for result in self.results
+            for name in CANDIDATES
+        ]
+        return {"fisher": information, "kappa": kappas}
+
+
+def probe_fisher(
+    encoder_specs: Sequence[str],
+    task_specs: Sequence[str] = (),
+    data_specs: Sequence[str] = (),
+    pairs: int = PAIRS,
+    precision: str = "fp32",
+    device: str | None = None,
+    seed: int = 0,
+) -> FisherProbe:
+    """Probe every encoder on up to ``pairs`` queries with relevant documents, drawn from all data together.
+
+    Args:
+        encoder_specs: encoders to probe, before training.
+        task_specs: retrieval tasks: their queries with each document judged relevant.
+        data_specs: training data: anchors with positives.
+        pairs: how many to draw; all where there are fewer.
+        precision: of encoding; rounding would show in the smallest eigenvalues, so float32 by default.
+        device: where to encode.
+        seed: of the sample and of the bootstrap.
+
+    Raises:
+        UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
+        DataError: too few pairs.
+    """
+    requests = [(encoders.registry, spec) for spec in encoder_specs]
+    requests += [(evaluation.registry, spec) for spec in task_specs]
+    parse_all([*requests, *((sources, spec) for spec in data_specs)])
+    found = [pair for spec in task_specs for pair in _judged_pairs(spec)]
+    found += [pair for spec in data_specs for pair in _training_pairs(spec)]
+    named = ", ".join([*task_specs, *data_specs])
+    if not named:
+        raise UsageError("no pairs: give --on TASK or --data SOURCE")
+    sample = np.random.default_rng(seed).permutation(len(found))[:pairs]
+    drawn = [found[i] for i in sample]
+    if len(drawn) < pairs:
+        notice(f"{named}: {len(drawn):,} pairs, not {pairs:,}: all are used")
+    results = []
+    for spec in encoder_specs:
+        encoder = encoders.registry.create(spec, device=device)
+        results.append(measure(encoder, drawn, named, precision, seed))
+    return FisherProbe(results)
+
+
+def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp32", seed: int = 0) -> Fisher:
+    """Encode (query, document) pairs of texts and compute all; ``data`` names where they are from.
+
+    Raises:
+        DataError: too few pairs, or a pair whose texts have embeddings of length 0.
+    """
+    if len(pairs) < _LEAST_PAIRS:
+        raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
+    remembering = Remembering(encoder)  # a text may stand in several pairs
+    queries = remembering.embed([query for query, _ in pairs], "query", precision)
+    documents = remembering.embed([document for _, document in pairs], "document", precision)
+    empty = np.flatnonzero((np.linalg.norm(queries, axis=1) == 0) | (np.linalg.norm(documents, axis=1) == 0))
+    if len(empty):
+        raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")
+    return Fisher(
+        encoder=encoder.spec,
+        data=data,
+        pairs=len(pairs),
+        dimension=queries.shape[1],
+        information=[_information(_own(encoder, name), queries, documents) for name in FAMILY],
+        prediction=predict(queries, documents, seed),
+    )
+
+
+def _own(encoder: Encoder, spec: str) -> Family:
+    """The similarity of that spec; the encoder's own where it is the same, for that one has learned its γ."""
+    own = encoder.similarity if encoder.similarity.spec == spec else similarities.registry.create(spec)
+    return cast(Family, own)
+
+
+def _information(similarity: Family, queries: np.ndarray, documents: np.ndarray) -> Information:
+    parts = partial_derivatives(similarity.gammas, queries, documents)
+    return Information(similarity.spec, *(float((part**2).mean()) for part in parts))
+
+
+def _judged_pairs(spec: str) -> list[tuple[str, str]]:
+    task = evaluation.registry.create(spec)
+    if not isinstance(task, Retrieval):
+        raise UsageError(f"--on {spec}: this probe needs queries and documents, as in beir:PATH")
+    documents = dict(zip(task.data.document_ids, task.data.documents, strict=True))
+    queries = dict(zip(task.data.query_ids, task.data.queries, strict=True))
+    pairs = [
+        (queries[query], documents[document])
+        for query, grades in task.data.qrels.items()
+        for document, grade in grades.items()
+        if grade > 0 and document in documents
+    ]
+    return list(dict.fromkeys(pairs))
+
+
+def _training_pairs(spec: str) -> list[tuple[str, str]]:
+    records = read_source(spec, "pairs").records
+    pairs = [(record.anchor, record.positive) for record in records if isinstance(record, Pair)]
+    return list(dict.fromkeys(pairs))

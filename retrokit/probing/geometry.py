@@ -1,0 +1,238 @@
+"""How do embeddings lie in their space? Anisotropy, effective rank, hubness; whole and per fragment (SFS, 5.4 and 7).
+
+All three are taken of the embeddings at unit length, as cosine sees them; of a fragment at its own unit length, as
+``sfs`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from retrokit import encoders as encoder_names
+from retrokit import similarities
+from retrokit.data.beir import corpus_file, is_beir
+from retrokit.data.corpus import read_corpus
+from retrokit.data.files import named
+from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.data.labelled import short_name
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.notices import notice, progress
+from retrokit.probing.sources import SEED, corpora
+from retrokit.registry import parse_all
+from retrokit.search import top_k
+
+NEIGHBOURS = 10
+WHOLE = 0
+
+
+def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
+    """The ``text`` of every line, after its ``title`` where it has one.
+
+    Raises:
+        DataError: a line without a text.
+    """
+    texts = []
+    for line, row in read_jsonl(path, 'texts, one {"text": …} a line'):
+        title = text_of(row, "title", path, line) if row.get("title") is not None else ""
+        texts.append((title + " " + text_of(row, "text", path, line)).strip())
+    return _sampled(short_name(path), texts, sample)
+
+
+def texts_of_beir(path: str, sample: int) -> tuple[str, list[str]]:
+    """The documents of a BEIR folder.
+
+    Raises:
+        DataError: no such folder, or a wrong line.
+    """
+    if not is_beir(path):
+        raise DataError(path, "is no BEIR folder: it holds no corpus.jsonl")
+    return _sampled(short_name(path), [document.full_text for document in read_corpus(corpus_file(path))], sample)
+
+
+def _sampled(name: str, texts: list[str], sample: int) -> tuple[str, list[str]]:
+    kept = [text for text in dict.fromkeys(texts) if text]
+    left_out = len(texts) - len(kept)
+    rows = np.random.default_rng(SEED).permutation(len(kept))[:sample]
+    line = f"{name}: {len(rows):,} of {len(kept):,} different texts"
+    notice(line + (f"; {left_out:,} empty or repeated ones left out" if left_out else ""))
+    return name, [kept[i] for i in sorted(rows.tolist())]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How the texts lie in one part of an embedding: a fragment (from 1), or all of it (fragment 0).
+
+    Attributes:
+        dimensions: of the part.
+        anisotropy: mean cosine of two different texts, over all couples; 0 where they point everywhere alike, 1 where
+            they all point one way.
+        effective_rank: over how many directions the texts spread around their mean: ``exp(H(p))``, p being the singular
+            values over their sum (Roy and Vetterli, "The effective rank", 2007); at most ``dimensions``.
+        hubness: skewness of how often a text is among the 10 nearest of the others (Radovanović et al., "Hubs in
+            space", 2010); 0 where all are alike often, above 1 where a few texts are near to everything.
+        largest_hub: share of the other texts that have the same one among their 10 nearest.
+    """
+
+    encoder: str
+    fragment: int
+    dimensions: int
+    anisotropy: float
+    effective_rank: float
+    hubness: float
+    largest_hub: float
+
+
+@dataclass(frozen=True)
+class GeometryProbe:
+    """What ``probe geometry`` measured over ``texts`` texts."""
+
+    data: str
+    texts: int
+    neighbours: int
+    parts: list[Geometry]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {**asdict(self), "conclusion": self.conclusion}
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The data as tables, by name."""
+        return {"geometry": [asdict(part) for part in self.parts]}
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence on what the numbers mean, about each encoder's whole embedding."""
+        return "; ".join(_in_words(part, self) for part in self.parts if part.fragment == WHOLE) + "."
+
+
+def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
+    cone = (
+        "texts crowd into a narrow cone"
+        if whole.anisotropy > 0.5
+        else "texts lean one way"
+        if whole.anisotropy > 0.2
+        else "texts point in all directions"
+    )
+    words = (
+        f"{whole.encoder}: {cone} (mean cosine {whole.anisotropy:.3f}), spread over {whole.effective_rank:.0f} of "
+        f"{whole.dimensions} dimensions, and the largest hub is among the {probe.neighbours} nearest of "
+        f"{whole.largest_hub:.1%} of them (skewness {whole.hubness:.2f})"
+    )
+    fragments = [part for part in probe.parts if part.encoder == whole.encoder and part.fragment != WHOLE]
+    if fragments:
+        mean = float(np.mean([part.anisotropy for part in fragments]))
+        words += f"; within its {len(fragments)} fragments the mean cosine is {mean:.3f}"
+    return words
+
+
+def probe_geometry(
+    encoder_specs: Sequence[str],
+    on: str,
+    size: int | None = None,
+    neighbours: int = NEIGHBOURS,
+    precision: str = "auto",
+    device: str | None = None,
+) -> GeometryProbe:
+    """Measure how the texts of ``on`` lie in the embedding space of every encoder, and within each fragment.
+
+    Raises:
+        UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
+        DataError: the file, or no more texts than neighbours.
+    """
+    if neighbours < 1:
+        raise UsageError(f"neighbours must be at least 1, not {neighbours}")
+    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (corpora, on)])[-2:]
+    name, texts = corpora.create(on)
+    if len(texts) <= neighbours:
+        where = named(str(source.params["path"]))
+        raise DataError(where, f"{len(texts)} different texts, but {neighbours} neighbours of each; expected more")
+    found = GeometryProbe(name, len(texts), neighbours, [])
+    for spec in encoder_specs:
+        encoder: Encoder = encoder_names.registry.create(spec, device=device)
+        if size is not None:
+            encoder.use_with(similarities.registry.create(f"sfs:{size}"))
+        embeddings = encoder.embed(texts, "document", precision)
+        bounds = [(0, encoder.dimension)]
+        bounds += [(start, start + size) for start in range(0, encoder.dimension, size)] if size else []
+        with progress("measuring geometry", len(bounds), "parts") as advance:
+            for i, (start, stop) in enumerate(bounds):
+                part = embeddings[:, start:stop]
+                measured = geometry(part, neighbours, encoder.device)
+                found.parts.append(Geometry(encoder.spec, i, stop - start, **measured))
+                advance(1)
+    return found
+
+
+def geometry(embeddings: np.ndarray, neighbours: int, device: torch.device | str = "cpu") -> dict[str, float]:
+    """Anisotropy, effective rank, hubness and the largest hub of raw embeddings ``[n, d]``."""
+    counts = k_occurrences(embeddings, neighbours, device)
+    return {
+        "anisotropy": anisotropy(embeddings),
+        "effective_rank": effective_rank(embeddings),
+        "hubness": skewness(counts),
+        "largest_hub": float(counts.max() / (len(counts) - 1)),
+    }
+
+
+def unit_rows(embeddings: np.ndarray) -> np.ndarray:
+    """``[n, d]`` in float64 with rows of length 1; zero rows stay."""
+    rows = embeddings.astype(np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def anisotropy(embeddings: np.ndarray) -> float:
+    """Mean cosine over all couples of different rows of ``[n, d]``: what that of random couples estimates.
+
+    >>> anisotropy(np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))  # (0 + 1 + 0) / 3
+    0.3333333333333333
+    """
+    rows = unit_rows(embeddings)
+    total = rows.sum(axis=0)
+    # ‖Σx‖² counts every couple twice, and every row with itself
+    return float((total @ total - (rows**2).sum()) / (len(rows) * (len(rows) - 1)))
+
+
+def effective_rank(embeddings: np.ndarray) -> float:
+    """``exp`` of the entropy of the singular values, over their sum, of ``[n, d]`` at unit length around its mean; 1
+    where all rows are one point.
+
+    >>> round(effective_rank(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 4)
+    2.0
+    """
+    rows = unit_rows(embeddings)
+    values = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)
+    if values.sum() <= 1e-12:
+        return 1.0
+    shares = values / values.sum()
+    shares = shares[shares > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def k_occurrences(embeddings: np.ndarray, neighbours: int, device: torch.device | str = "cpu") -> np.ndarray:
+    """How often each row of ``[n, d]`` is among the nearest of the others by cosine: int64 ``[n]``.
+
+    >>> k_occurrences(np.array([[1.0, 0.0], [1.0, 0.1], [1.0, 0.3]]), 1).tolist()
+    [1, 2, 0]
+    """
+    _, nearest = top_k(similarities.registry.create("cosine"), embeddings, embeddings, neighbours + 1, device)
+    own = nearest == np.arange(len(nearest))[:, None]
+    own[~own.any(axis=1), -1] = True  # a row's exact copies may take all places, its own among them
+    return np.bincount(nearest[~own], minlength=len(nearest))
+
+
+def skewness(counts: np.ndarray) -> float:
+    """Third standardised moment of ``[n]``; 0 where all are equal.
+
+    >>> round(skewness(np.array([0, 0, 0, 4])), 4)
+    1.1547
+    """
+    around = counts - counts.mean()
+    deviation = around.std()
+    return float((around**3).mean() / deviation**3) if deviation > 0 else 0.0

@@ -1,0 +1,130 @@
+"""How good is an encoder after each of its layers, and how far did training move each (CROP, 4, Figures 4b, c and S2)?
+
+Layer 0 is the embedding layer. A layer whose quality training did not change, or whose weights hardly moved, could
+have been frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from retrokit import encoders as encoder_names
+from retrokit import evaluation, similarities
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.layers import layer_changes, layers, starting_encoder
+from retrokit.probing.quality import quality, read_task, scored_with
+from retrokit.registry import parse_all
+from retrokit.similarities.base import Similarity
+
+_AS_GOOD = 0.01  # share of the last layer's quality that a layer may lack and still count as being as good
+
+
+@dataclass(frozen=True)
+class LayerScore:
+    """Quality after ``layer`` (0: the embedding layer), and ``moved``: ``‖W − W₀‖ / ‖W₀‖`` of that layer's weights
+    against the encoder ``start`` (Frobenius norms), or ``None`` where no start is known."""
+
+    encoder: str
+    similarity: str
+    layer: int
+    value: float
+    start: str | None
+    moved: float | None
+
+
+@dataclass(frozen=True)
+class LayerProbe:
+    """What ``probe layers`` measured on ``task`` by ``metric``; higher is better."""
+
+    task: str
+    metric: str
+    layers: list[LayerScore]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {**asdict(self), "conclusion": self.conclusion}
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The data as tables, by name."""
+        return {"layers": [asdict(row) for row in self.layers]}
+
+    def of(self, encoder: str) -> list[LayerScore]:
+        """The layers of an encoder, from the embedding layer on."""
+        return [row for row in self.layers if row.encoder == encoder]
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence on what the numbers mean, about each encoder's best layer and the layer that moved most."""
+        parts = [self._in_words(encoder) for encoder in dict.fromkeys(row.encoder for row in self.layers)]
+        return "; ".join(parts) + "."
+
+    def _in_words(self, encoder: str) -> str:
+        rows = self.of(encoder)
+        last, best = rows[-1], max(reversed(rows), key=lambda row: row.value)
+        first_value, last_value, best_value = (f"{row.value:.4f}" for row in (rows[0], last, best))
+        if len({row.value for row in rows}) == 1:
+            words = f"{encoder} does alike after every layer ({self.metric} {last_value}): the task tells none apart"
+        elif best is last:
+            words = (
+                f"{encoder} is best after its last layer ({self.metric} {best_value}; embedding layer {first_value})"
+            )
+        else:
+            words = f"{encoder} is best after layer {best.layer} ({self.metric} {best_value}; last layer {last_value})"
+        lacking = [row.layer for row in rows if row.value < (1 - _AS_GOOD) * last.value]
+        enough = max(lacking, default=-1) + 1
+        if 0 < enough < last.layer:
+            words += f", and within {_AS_GOOD:.0%} of its last layer, or above it, from layer {enough} on"
+        moved = [row for row in rows if row.moved is not None]
+        if moved:
+            most = max(moved, key=lambda row: row.moved or 0.0)
+            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' length)"
+        return words
+
+
+def probe_layers(
+    encoder_specs: Sequence[str],
+    on: str,
+    metric: str | None = None,
+    sim: str | None = None,
+    start: str | None = None,
+    precision: str = "auto",
+    device: str | None = None,
+) -> LayerProbe:
+    """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
+
+    Args:
+        encoder_specs: transformers, runs and checkpoints among them.
+        on: a task of :mod:`retrokit.evaluation`.
+        metric: default: the task's main one.
+        sim: what to score with; default: each encoder's own. A neighbour task with a distance of its own keeps it.
+        start: the encoder that training started from; default: what a run says itself.
+        precision: of the encoding.
+        device: where to encode.
+
+    Raises:
+        UsageError: an unknown name, an encoder that is no transformer, a start of another architecture.
+        DataError: the task's files.
+    """
+    others = [*([(similarities.registry, sim)] if sim else []), *([(encoder_names.registry, start)] if start else [])]
+    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on), *others])
+    task, chosen = read_task(on, metric)
+    found = LayerProbe(task.spec, chosen, [])
+    for spec in encoder_specs:
+        encoder: Encoder = encoder_names.registry.create(spec, device=device)
+        similarity: Similarity = similarities.registry.create(sim) if sim else encoder.similarity
+        views = layers(encoder)
+        begun_from, moved = _moved(encoder, start, len(views))
+        used = scored_with(task, encoder, similarity)
+        for k, view in enumerate(views):
+            value = quality(task, view, used, chosen, precision).value
+            found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
+    return found
+
+
+def _moved(encoder: Encoder, start: str | None, count: int) -> tuple[str | None, list[float | None]]:
+    spec = start or starting_encoder(encoder)
+    if spec is None:
+        return None, [None] * count
+    return spec, list(layer_changes(encoder_names.registry.create(spec, device="cpu"), encoder))

@@ -1,0 +1,148 @@
+"""A picture of labelled texts: their embeddings in two dimensions by t-SNE (CROP, 3.3 and Figure 2).
+
+openTSNE with its default parameters, as in the paper, where it is installed (the extra ``map``); scikit-learn's t-SNE
+otherwise. The accuracy of the nearest neighbours says how much of the picture is in the embeddings.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from retrokit import encoders as encoder_names
+from retrokit import evaluation
+from retrokit.data.labelled import LabelledSplit
+from retrokit.encoders.views import Kept
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.knn import NearestNeighbours, predict_by_distance
+from retrokit.notices import notice
+from retrokit.probing.quality import quality, read_task
+from retrokit.registry import parse_all
+
+FEWEST_TEXTS = 5  # below which there is nothing to lay out
+USUAL_PERPLEXITY = 30.0  # of both libraries
+ONE_THREAD = 5_000  # texts up to which openTSNE uses one thread
+
+
+@dataclass(frozen=True)
+class TextMap:
+    """Where each text lies in the plane, float64 ``[n, 2]``, and how well labels follow from neighbours.
+
+    Attributes:
+        accuracy: of the nearest neighbours in the embedding space.
+        map_accuracy: the same within the plane, by Euclidean distance.
+    """
+
+    encoder: str
+    algorithm: str
+    accuracy: float
+    map_accuracy: float
+    positions: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MapProbe:
+    """What ``probe map`` laid out: the texts of one file, by every encoder."""
+
+    task: str
+    neighbours: int
+    data: LabelledSplit = field(repr=False)
+    maps: list[TextMap]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON; positions are in the CSV alone."""
+        shown = ("encoder", "algorithm", "accuracy", "map_accuracy")
+        return {
+            "task": self.task,
+            "neighbours": self.neighbours,
+            "counts": self.data.counts,
+            "maps": [{name: getattr(one, name) for name in shown} for one in self.maps],
+            "conclusion": self.conclusion,
+        }
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The data as tables, by name: each text's line, label and place."""
+        return {
+            "map": [
+                {"encoder": one.encoder, "line": line, "label": self.data.classes[label], "x": x, "y": y}
+                for one in self.maps
+                for line, label, (x, y) in zip(self.data.ids, self.data.labels, one.positions.tolist(), strict=True)
+            ]
+        }
+
+    @property
+    def conclusion(self) -> str:
+        """One sentence on what the numbers mean: how far to trust each picture."""
+        chance = max(np.bincount(self.data.labels)) / len(self.data.labels)
+        parts = [
+            f"{one.encoder}: the {self.neighbours} nearest texts name the label of {one.accuracy:.1%} (always the most "
+            f"frequent label: {chance:.1%}), and {one.map_accuracy:.1%} within the picture"
+            for one in self.maps
+        ]
+        lost = max(one.accuracy - one.map_accuracy for one in self.maps)
+        trust = "so trust its neighbourhoods" if lost < 0.05 else "so the picture hides part of the structure"
+        return "; ".join(parts) + f", {trust}, but not its distances between clusters."
+
+
+def probe_map(
+    encoder_specs: Sequence[str], on: str, seed: int = 42, precision: str = "auto", device: str | None = None
+) -> MapProbe:
+    """Lay out all texts of ``on`` by every encoder.
+
+    Args:
+        encoder_specs: encoders to compare.
+        on: ``knn:FILE``, labelled texts; its options decide on neighbours, distance and sample.
+        seed: of the layout.
+        precision: of the encoding.
+        device: where to encode.
+
+    Raises:
+        UsageError: an unknown name, or a task that is not ``knn:…``.
+        DataError: the file.
+    """
+    *_, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on)])
+    task, metric = read_task(on, None) if source.name == "knn" else (None, "")
+    if not isinstance(task, NearestNeighbours):
+        raise UsageError(f"{on}: a map needs labelled texts: knn:FILE")
+    data = task.data
+    if len(data.texts) < FEWEST_TEXTS:
+        raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
+    found = MapProbe(task.spec, task.k, data, [])
+    for spec in encoder_specs:
+        encoder = Kept(encoder_names.registry.create(spec, device=device))
+        (similarity,) = task.scored_with(encoder, [encoder.similarity])
+        accuracy = quality(task, encoder, similarity, metric, precision).value
+        algorithm, positions = layout(encoder.embed(data.texts, "document", precision), seed)
+        found.maps.append(
+            TextMap(encoder.spec, algorithm, accuracy, _accuracy_within(positions, data, task.k), positions)
+        )
+    return found
+
+
+def _accuracy_within(positions: np.ndarray, data: LabelledSplit, k: int) -> float:
+    labels = np.array(data.labels)
+    guessed = predict_by_distance(positions[data.train], labels[data.train], positions[data.test], k, "euclidean")
+    return float((guessed == labels[data.test]).mean())
+
+
+def layout(embeddings: np.ndarray, seed: int = 42) -> tuple[str, np.ndarray]:
+    """The algorithm used, and two coordinates ``[n, 2]``, float64, of each row of ``[n, d]``; the same at every call
+    with the same seed, library and machine.
+    """
+    perplexity = min(USUAL_PERPLEXITY, (len(embeddings) - 1) / 3)
+    if importlib.util.find_spec("openTSNE") is not None:
+        from openTSNE import TSNE
+
+        # threads that wait for each other cost more than they bring where there is little to do
+        threads = 1 if len(embeddings) <= ONE_THREAD else -1
+        fitted = TSNE(perplexity=perplexity, random_state=seed, n_jobs=threads).fit(embeddings)
+        return "openTSNE", np.asarray(fitted, dtype=np.float64)
+    from sklearn import manifold
+
+    notice("laying out with scikit-learn's t-SNE; openTSNE is faster: python -m pip install 'retrokit[map]'")
+    placed = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed, n_jobs=-1).fit_transform(embeddings)
+    return "scikit-learn t-SNE", placed.astype(np.float64)

@@ -1,0 +1,65 @@
+"""How well an encoder does on a task: one number, and each item's share in it, for probes that measure many parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from retrokit import evaluation
+from retrokit.encoders.encoder import Encoder
+from retrokit.errors import UsageError
+from retrokit.evaluation.result import Task
+from retrokit.evaluation.symmetric import SymmetricTask
+from retrokit.notices import notice
+from retrokit.similarities.base import Similarity
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A metric's value, and what it is over each query or text by id (empty for a metric that is no mean)."""
+
+    value: float
+    per_item: Mapping[str, float] = field(repr=False, default_factory=dict)
+
+
+def read_task(spec: str, metric: str | None, preferred: str | None = None) -> tuple[Task, str]:
+    """The task that ``spec`` names, and the metric to measure it by: the one asked for, else ``preferred`` where the
+    task has it, else the task's main one.
+
+    Raises:
+        UsageError: an unknown task or metric.
+        DataError: the task's files.
+    """
+    task: Task = evaluation.registry.create(spec)
+    if metric is not None:
+        task.check_metrics([metric])
+    elif preferred is not None and preferred in task.default_metrics:
+        metric = preferred
+    notice(task.describe())
+    return task, metric or task.main_metric
+
+
+def quality(task: Task, encoder: Encoder, similarity: Similarity, metric: str, precision: str = "auto") -> Quality:
+    """How well ``encoder`` does on ``task`` by ``metric`` under ``similarity``; nothing else is computed.
+
+    Raises:
+        UsageError: the similarity does not fit the encoder.
+        DataError: scores that leave the metric undefined.
+    """
+    if not isinstance(task, SymmetricTask):
+        (result,) = task.evaluate(encoder, [similarity], [metric], precision)
+        return Quality(result.metrics[metric], result.per_query.get(metric, {}))
+    encoder.use_with(similarity)
+    measured = task.measure(encoder, similarity, encoder.embed(task.texts, "document", precision), [metric])
+    return Quality(measured.metrics[metric], measured.per_query.get(metric, {}))
+
+
+def scored_with(task: Task, encoder: Encoder, similarity: Similarity) -> Similarity:
+    """What ``task`` scores with when it is given ``similarity``: that, unless it has a distance of its own."""
+    return task.scored_with(encoder, [similarity])[0] if isinstance(task, SymmetricTask) else similarity
+
+
+def check_scores_with(task: Task, encoder: Encoder, similarity: Similarity) -> None:
+    """Raise :class:`UsageError` for a task that does not score with the similarity it is given."""
+    if scored_with(task, encoder, similarity) is not similarity:
+        raise UsageError(f"{task.spec} has its own distance and leaves {similarity.spec} out; add metric=similarity")

@@ -1,0 +1,289 @@
+"""Pictures of fragments, contrasts, near-misses, layers, geometry and maps: PNG and SVG, legible at 800 pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure
+
+from retrokit.probing.contrast import ContrastProbe
+from retrokit.probing.fragments import FragmentProbe
+from retrokit.probing.geometry import WHOLE, Geometry, GeometryProbe
+from retrokit.probing.layers import LayerProbe
+from retrokit.probing.map import MapProbe, TextMap
+from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Distribution, NearMissProbe
+from retrokit.report.probe_plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, save
+
+COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, "black", YELLOW)
+MARKERS = ("o", "^", "s")
+LINES = ("-", "--", "-.", ":")
+WIDTH = 6.4  # inches, 800 pixels
+SHOWN_LABELS = len(COLORS) * len(MARKERS)
+BINS = 40
+SIDE_BY_SIDE = 3  # encoders that fit beside each other
+
+
+def _panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """``count`` axes in a figure as wide as the page."""
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), layout="constrained", squeeze=False)
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def _short(spec: str, longest: int = 48) -> str:
+    return spec if len(spec) <= longest else f"…{spec[1 - longest :]}"
+
+
+# --- fragments
+
+
+def fragment_plots(found: FragmentProbe, folder: str | Path) -> list[Path]:
+    """The heat map of fragments alone, and the curves of prefixes; returns the files written."""
+    return [*_fragment_heat(found, folder), *_prefix_curves(found, folder)]
+
+
+def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
+    """SFS, Figure 2: a row per size, a cell per fragment, its distance from the whole under cosine."""
+    encoders = list(dict.fromkeys(row.encoder for row in found.fragments))
+    sizes = sorted({row.size for row in found.fragments}, reverse=True)
+    figure, panels = _panels(len(encoders), 1.3 + 0.42 * len(sizes))
+    reach = max(1e-6, *(abs(row.difference) for row in found.fragments))
+    norm = TwoSlopeNorm(0, -reach, reach)
+    colors = mpl.colormaps["PuOr"]
+    for axes, encoder in zip(panels, encoders, strict=True):
+        own = [row for row in found.fragments if row.encoder == encoder]
+        for row in own:
+            left, width = row.first - 1, row.size
+            at = sizes.index(row.size)
+            color = colors(norm(row.difference))
+            axes.barh(at, width, left=left, height=0.92, color=color, edgecolor="white", linewidth=0.6)
+            if width / max(r.last for r in own) > 0.06:
+                ink = "white" if abs(row.difference) > 0.65 * reach else "black"
+                axes.text(
+                    left + width / 2, at, f"{row.difference:+.2f}", ha="center", va="center", fontsize=7, color=ink
+                )
+        axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
+        axes.invert_yaxis()
+        axes.set_xlim(0, max(row.last for row in own))
+        axes.set_ylabel("fragment size")
+        axes.set_title(f"{_short(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}", fontsize=9)
+    panels[-1].set_xlabel("dimension of the embedding")
+    shown = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
+    figure.colorbar(shown, ax=panels, label=f"{found.metric}: fragment − whole", shrink=0.9)
+    return save(figure, folder, "fragments")
+
+
+def _prefix_curves(found: FragmentProbe, folder: str | Path) -> list[Path]:
+    """SFS, Figure 4: quality over the number of first dimensions."""
+    figure, (axes,) = _panels(1, 4)
+    encoders = list(dict.fromkeys(row.encoder for row in found.prefixes))
+    sizes = list(dict.fromkeys(row.size for row in found.prefixes))
+    for i, encoder in enumerate(encoders):
+        own = [row for row in found.prefixes if row.encoder == encoder]
+        color = COLORS[i % len(COLORS)]
+        as_one = sorted({row.dims: row.as_one for row in own}.items())
+        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{_short(encoder, 30)}, cosine")
+        for j, size in enumerate(sizes):
+            points = [(row.dims, row.as_fragments) for row in own if row.size == size]
+            style = ("-", "--", "-.")[j % 3]
+            label = f"{_short(encoder, 30)}, sfs:{size}"
+            axes.plot(*zip(*points, strict=True), style, marker=MARKERS[j % 3], markersize=4, color=color, label=label)
+    axes.set_xlabel("first dimensions used")
+    axes.set_ylabel(found.metric)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return save(figure, folder, "prefixes")
+
+
+# --- contrast
+
+
+def contrast_plots(found: ContrastProbe, folder: str | Path) -> list[Path]:
+    """SFS, Figure 3: deviations by fragment as box plots, and the mean cosine of each fragment."""
+    written = []
+    encoders = list(dict.fromkeys(row.encoder for row in found.fragments))
+    for i, encoder in enumerate(encoders):
+        figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
+        own = [row for row in found.fragments if row.encoder == encoder]
+        places = [row.fragment for row in own]
+        deviations = [
+            [d.deviation for d in found.dimensions if (d.encoder, d.fragment) == (encoder, row.fragment)] for row in own
+        ]
+        upper.boxplot(
+            deviations,
+            positions=places,
+            widths=0.6,
+            flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
+            medianprops={"color": BLUE, "linewidth": 1.5},
+        )
+        upper.set_ylabel(f"deviation of {found.a} − {found.b}\nby dimension", fontsize=9)
+        upper.set_title(f"{_short(encoder)}: {found.pairs:,} pairs of {found.data}", fontsize=9)
+        lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
+        lower.set_ylabel("mean cosine of the two texts", fontsize=9)
+        lower.set_xlabel(f"fragment of {found.size} dimensions")
+        step = max(1, len(places) // 24)
+        lower.set_xticks(places[::step], [str(place) for place in places[::step]])
+        for axes in (upper, lower):
+            axes.grid(alpha=0.3, axis="y")
+        written += save(figure, folder, "contrast" if len(encoders) == 1 else f"contrast-{i + 1}")
+    return written
+
+
+# --- near-miss
+
+
+def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
+    """COMP, Figure 1: a panel per family, the encoders' distributions over those of positives and random pairs."""
+    encoders = list(dict.fromkeys(row.encoder for row in found.distributions))
+    families = [
+        name for name in dict.fromkeys(row.group for row in found.distributions) if name not in (POSITIVES, RANDOM)
+    ]
+    columns = len(encoders) if len(encoders) <= SIDE_BY_SIDE else 1
+    order = [(family, encoder) for family in families for encoder in encoders]
+    figure, panels = _panels(len(order), 1.75, columns)
+    every = np.concatenate([row.scores for row in found.distributions])
+    bins = np.linspace(float(np.quantile(every, 0.0005)), float(np.quantile(every, 0.9995)) + 1e-9, BINS)
+    for axes, (family, encoder) in zip(panels, order, strict=True):
+        for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
+            row = next((d for d in found.distributions if (d.encoder, d.group) == (encoder, group)), None)
+            if row is not None:
+                label = "near-misses" if group == family else group
+                _histogram(axes, row, bins, color, style, label)
+        name = "" if family == ALL else f"{family}, "
+        axes.set_title(f"{name}{_short(encoder, 34)}", fontsize=9)
+        axes.set_yticks([])
+        axes.set_ylabel("pairs, peak = 1", fontsize=9)
+    for axes in panels[-columns:]:
+        axes.set_xlabel(found.families[0].similarity, fontsize=9)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=3, fontsize=8)
+    return save(figure, folder, "near-miss")
+
+
+def _histogram(axes: Axes, row: Distribution, bins: np.ndarray, color: str, style: str, label: str) -> None:
+    counts, _ = np.histogram(np.clip(row.scores, bins[0], bins[-1]), bins)
+    heights = counts / counts.max()  # near-misses crowd at the top: a common scale would flatten all else
+    axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
+    axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
+
+
+# --- layers
+
+
+def layer_plots(found: LayerProbe, folder: str | Path) -> list[Path]:
+    """CROP, Figure 4b and S2: quality after each layer; and how far each layer moved, where that is known."""
+    written = []
+    encoders = list(dict.fromkeys(row.encoder for row in found.layers))
+    has_moved = [encoder for encoder in encoders if found.of(encoder)[0].moved is not None]
+    for name, shown, label in (("layers", encoders, found.metric), ("moved", has_moved, "‖W − W₀‖ / ‖W₀‖ (%)")):
+        if not shown:
+            continue
+        figure, (axes,) = _panels(1, 4)
+        for encoder in shown:
+            i = encoders.index(encoder)
+            rows = found.of(encoder)
+            values = [row.value for row in rows] if name == "layers" else [100 * (row.moved or 0.0) for row in rows]
+            style = LINES[i % len(LINES)]
+            axes.plot(
+                range(len(rows)), values, style, marker=MARKERS[i % 3], color=COLORS[i % 8], label=_short(encoder)
+            )
+        axes.set_xticks(range(max(len(found.of(encoder)) for encoder in shown)))
+        axes.set_xlabel("after layer (0: embedding layer)" if name == "layers" else "layer (0: embedding layer)")
+        axes.set_ylabel(label)
+        if name == "moved":
+            axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        figure.legend(loc="outside upper center", fontsize=8)
+        written += save(figure, folder, name)
+    return written
+
+
+# --- geometry
+
+_MEASURES = (
+    ("anisotropy", "mean cosine of two texts"),
+    ("effective_rank", "effective rank / dimensions"),
+    ("hubness", "hubness (skewness)"),
+)
+
+
+def geometry_plots(found: GeometryProbe, folder: str | Path) -> list[Path]:
+    """Each measure by fragment, with the whole as a line; by encoder where there are no fragments."""
+    encoders = list(dict.fromkeys(part.encoder for part in found.parts))
+    figure, panels = _panels(len(_MEASURES), 2.2)
+    by_fragment = any(part.fragment != WHOLE for part in found.parts)
+    for axes, (name, label) in zip(panels, _MEASURES, strict=True):
+        for i, encoder in enumerate(encoders):
+            own = [part for part in found.parts if part.encoder == encoder]
+            color = COLORS[i % len(COLORS)]
+            if by_fragment:
+                axes.axhline(_measure(own[0], name), color=color, linestyle="--", linewidth=1)
+                places = [part.fragment for part in own[1:]]
+                values = [_measure(part, name) for part in own[1:]]
+                axes.plot(places, values, MARKERS[i % 3], color=color, markersize=5, label=_short(encoder))
+            else:
+                axes.barh(i, _measure(own[0], name), color=color, height=0.6)
+        if by_fragment:
+            axes.set_ylabel(label, fontsize=8)
+        else:
+            axes.set_yticks(range(len(encoders)), [_short(encoder, 30) for encoder in encoders], fontsize=8)
+            axes.invert_yaxis()
+            axes.set_xlabel(label, fontsize=9)
+        axes.grid(alpha=0.3, axis="y" if by_fragment else "x")
+    if by_fragment:
+        panels[-1].set_xlabel("fragment (dashed: the whole)")
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper center", fontsize=8)
+    return save(figure, folder, "geometry")
+
+
+def _measure(part: Geometry, name: str) -> float:
+    value = float(getattr(part, name))
+    return value / part.dimensions if name == "effective_rank" else value
+
+
+# --- map
+
+
+def map_plots(found: MapProbe, folder: str | Path) -> list[Path]:
+    """CROP, Figure 2: a picture per encoder, a point per text, the most frequent labels in colour."""
+    written = []
+    for i, one in enumerate(found.maps):
+        figure, axes = plt.subplots(figsize=(WIDTH, 5.6), layout="constrained")
+        _points(axes, one, np.array(found.data.labels), found.data.classes)
+        title = f"{_short(one.encoder)}: kNN accuracy {one.accuracy:.1%} (k = {found.neighbours})"
+        axes.set_title(f"{title}\n{found.data.name}, {one.algorithm}", fontsize=9)
+        axes.set_xlabel("first coordinate (no unit)", fontsize=8)
+        axes.set_ylabel("second coordinate (no unit)", fontsize=8)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_aspect("equal", adjustable="datalim")
+        figure.legend(loc="outside right upper", fontsize=7, markerscale=2.5, frameon=False)
+        written += save(figure, folder, "map" if len(found.maps) == 1 else f"map-{i + 1}")
+    return written
+
+
+def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]) -> None:
+    counts = np.bincount(labels, minlength=len(classes))
+    frequent = np.argsort(-counts, kind="stable")[:SHOWN_LABELS]
+    rest = ~np.isin(labels, frequent)
+    x, y = one.positions.T
+    size = float(np.clip(12_000 / len(labels), 1.5, 18))
+    if rest.any():
+        others = len(np.unique(labels[rest]))
+        axes.scatter(x[rest], y[rest], s=size, c="#C8C8C8", linewidths=0, label=f"{others} other labels")
+    for i, label in enumerate(frequent.tolist()):
+        chosen = labels == label
+        color, marker = COLORS[i % len(COLORS)], MARKERS[i // len(COLORS)]
+        name = classes[label] if len(classes[label]) <= 26 else f"{classes[label][:25]}…"
+        axes.scatter(x[chosen], y[chosen], s=size, c=color, marker=marker, linewidths=0, label=name)

@@ -1,0 +1,199 @@
+"""What the probes of fragments, contrasts, near-misses, layers, geometry and maps found, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from retrokit.probing.contrast import ContrastProbe, FragmentContrast
+from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
+from retrokit.probing.geometry import WHOLE, GeometryProbe
+from retrokit.probing.layers import LayerProbe
+from retrokit.probing.map import MapProbe
+from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
+
+ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in left:
+        table.add_column(column, overflow="fold")
+    for column in right:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _noted(table: Table, note: str) -> Group:
+    return Group(table, Text(note, style="dim"))
+
+
+def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
+    """The whole and the fragments by size; then prefixes."""
+    columns = ["size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst", "above the whole"]
+    sizes = _table(f"{found.metric} of the whole and of single fragments: {found.task}", ["encoder"], columns)
+    for encoder, size in dict.fromkeys((row.encoder, row.size) for row in found.fragments):
+        own = [row for row in found.fragments if (row.encoder, row.size) == (encoder, size)]
+        ranked = sorted(own, key=lambda row: -row.value)
+        is_clear = ranked[0].p is not None and ranked[0].p < SIGNIFICANCE
+        sizes.add_row(
+            *(encoder, str(size), str(len(own))),
+            *(f"{found.whole(encoder, similarity):.4f}" for similarity in ("cosine", f"sfs:{size}")),
+            f"{ranked[0].value:.4f}{'*' if is_clear else ' '}",
+            str(ranked[0].fragment),
+            *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], ranked[-1])),
+            str(sum(row.difference > 0 for row in own)),
+        )
+    note = f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"
+    return [_noted(sizes, note), _prefix_table(found)]
+
+
+def _prefix_table(found: FragmentProbe) -> Table:
+    """A row per encoder and number of dimensions, a column per fragment size."""
+    sizes = list(dict.fromkeys(row.size for row in found.prefixes))
+    columns = ["dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
+    table = _table(f"{found.metric} of the first dimensions", ["encoder"], columns)
+    values = {(row.encoder, row.dims, row.size): row for row in found.prefixes}
+    for encoder, dims in sorted({(row.encoder, row.dims) for row in found.prefixes}, key=_by_encoder(found)):
+        own = [values.get((encoder, dims, size)) for size in sizes]
+        as_one = next(row.as_one for row in own if row is not None)
+        cells = ["" if row is None else f"{row.as_fragments:.4f}" for row in own]
+        table.add_row(encoder, str(dims), f"{as_one:.4f}", *cells)
+    return table
+
+
+def _by_encoder(found: FragmentProbe) -> Callable[[tuple[str, int]], tuple[int, int]]:
+    order = list(dict.fromkeys(row.encoder for row in found.prefixes))
+    return lambda key: (order.index(key[0]), key[1])
+
+
+def contrast_tables(found: ContrastProbe) -> list[Group]:
+    """A row per fragment; of many fragments, those that stand out."""
+    columns = ["fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
+    table = _table(f"{found.a} against {found.b}: {found.data}", ["encoder"], columns)
+    hidden = 0
+    for encoder in dict.fromkeys(row.encoder for row in found.fragments):
+        own = [row for row in found.fragments if row.encoder == encoder]
+        shown = own if len(own) <= ALL_FRAGMENTS else _outstanding(own)
+        hidden += len(own) - len(shown)
+        for row in shown:
+            cells = [
+                f"{row.mean_cosine:.4f}",
+                f"{row.deviation:.4f}",
+                f"{row.largest_deviation:.4f}",
+                f"{row.outliers}",
+            ]
+            table.add_row(row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells, f"{row.shift:.3f}")
+    note = (
+        f"{found.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
+        "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
+    )
+    rest = f"; {hidden} more fragments are in the CSV and the JSON" if hidden else ""
+    return [_noted(table, note + rest)]
+
+
+def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
+    """The rows of lowest and highest cosine, of largest deviation and of largest shift, in order of fragments."""
+    by_cosine = sorted(rows, key=lambda row: row.mean_cosine)
+    by_deviation = sorted(rows, key=lambda row: -row.largest_deviation)
+    by_shift = sorted(rows, key=lambda row: -row.shift)
+    chosen = {row.fragment for row in (*by_cosine[:3], *by_cosine[-2:], *by_deviation[:3], *by_shift[:3])}
+    return [row for row in rows if row.fragment in chosen]
+
+
+def near_miss_tables(found: NearMissProbe) -> list[Group]:
+    """A row per encoder and family, and beside it what pairs that mean the same and random pairs score."""
+    columns = ["pairs", "mean ± deviation", "AUC", "above paraphrase", "above random"]
+    table = _table(f"scores of near-misses: {found.data}", ["encoder", "similarity", "group"], columns)
+    spreads = {(row.encoder, row.group): row.summary() for row in found.distributions}
+    for encoder in dict.fromkeys(row.encoder for row in found.families):
+        own = [row for row in found.families if row.encoder == encoder]
+        for row in own:
+            mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
+            shares = [_share(row.above_paraphrase), _share(row.over_random)]
+            auc = "" if row.auc is None else f"{row.auc:.3f}"
+            table.add_row(encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, auc, *shares)
+        for group in (POSITIVES, RANDOM):
+            if (encoder, group) in spreads:
+                spread = spreads[encoder, group]
+                mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
+                table.add_row(encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", "")
+        table.add_section()
+    note = "AUC: share of couples in which a positive scores above a near-miss"
+    has_positives = any(row.auc is not None for row in found.families)
+    missing = "no positives: every positive is its anchor; --reference gives some"
+    return [_noted(table, note if has_positives else missing)]
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def layer_tables(found: LayerProbe) -> list[Group]:
+    """A row per layer, two columns per encoder: its quality, and how far the layer moved."""
+    encoders = list(dict.fromkeys(row.encoder for row in found.layers))
+    columns: list[str] = []
+    for encoder in encoders:
+        columns += [encoder, *(["moved"] if found.of(encoder)[0].moved is not None else [])]
+    table = Table(title=f"{found.metric} after each layer on {found.task}", title_justify="left")
+    table.add_column("layer")
+    for column in columns:
+        table.add_column(column, justify="right", overflow="fold")
+    for k in range(max(row.layer for row in found.layers) + 1):
+        cells = []
+        for encoder in encoders:
+            rows = found.of(encoder)
+            has_moved = rows[0].moved is not None
+            cells += (
+                [f"{rows[k].value:.4f}", *([f"{rows[k].moved:.3%}"] if has_moved else [])]
+                if k < len(rows)
+                else (["", *([""] if has_moved else [])])
+            )
+        table.add_row("0 (embedding)" if k == 0 else str(k), *cells)
+    starts = {row.encoder: row.start for row in found.layers if row.start is not None}
+    note = "; ".join(f"moved: {encoder} from {start}" for encoder, start in starts.items())
+    used = ", ".join(dict.fromkeys(f"{row.similarity}" for row in found.layers))
+    return [_noted(table, f"scored with {used}" + (f"; {note} (‖W − W₀‖ / ‖W₀‖)" if note else ""))]
+
+
+def geometry_tables(found: GeometryProbe) -> list[Group]:
+    """A row per encoder, and below it the range of its fragments."""
+    columns = ["dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
+    table = _table(f"geometry of {found.texts:,} texts: {found.data}", ["encoder", "part"], columns)
+    for encoder in dict.fromkeys(part.encoder for part in found.parts):
+        own = [part for part in found.parts if part.encoder == encoder]
+        whole = own[0]
+        values = [f"{whole.anisotropy:.4f}", f"{whole.effective_rank:.1f}", f"{whole.hubness:.2f}"]
+        table.add_row(encoder, "whole", str(whole.dimensions), *values, f"{whole.largest_hub:.1%}")
+        fragments = [part for part in own if part.fragment != WHOLE]
+        if fragments:
+            ranges = [
+                f"{_range([part.anisotropy for part in fragments], '.4f')}",
+                f"{_range([part.effective_rank for part in fragments], '.1f')}",
+                f"{_range([part.hubness for part in fragments], '.2f')}",
+                f"{_range([part.largest_hub for part in fragments], '.1%')}",
+            ]
+            name = f"{len(fragments)} fragments, lowest to highest"
+            table.add_row(encoder, name, str(fragments[0].dimensions), *ranges)
+    note = (
+        f"anisotropy: mean cosine of two texts; effective rank: of at most the dimensions; hubness: skewness of how "
+        f"often a text is among the {found.neighbours} nearest; largest hub: share of texts that have it there"
+    )
+    return [_noted(table, note)]
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    return f"{min(values):{form}} to {max(values):{form}}"
+
+
+def map_tables(found: MapProbe) -> list[Group]:
+    """A row per encoder."""
+    columns = [f"kNN accuracy (k = {found.neighbours})", "within the picture"]
+    table = _table(f"map of {found.data.name}", ["encoder", "laid out by"], columns)
+    for one in found.maps:
+        table.add_row(one.encoder, one.algorithm, f"{one.accuracy:.1%}", f"{one.map_accuracy:.1%}")
+    counts = found.data.counts
+    return [_noted(table, f"{len(found.data.texts):,} texts, {counts['labels']:,} labels")]

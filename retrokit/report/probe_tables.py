@@ -1,0 +1,120 @@
+"""What the probes found, as tables for people and as CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from retrokit.data.files import writing
+from retrokit.errors import disk_errors
+from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
+from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe
+
+
+def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
+    """Write each table as ``NAME.csv`` into the folder; returns the files. A value that there is none of is empty."""
+    target = Path(folder)
+    with disk_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, rows in tables.items():
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        with writing(target / f"{name}.csv") as stream:
+            writer = csv.DictWriter(stream, columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        files.append(target / f"{name}.csv")
+    return files
+
+
+def _with_notes(table: Table, notes: Sequence[str]) -> Group:
+    return Group(table, *(Text(note, style="dim") for note in notes))
+
+
+def _right(table: Table, *columns: str) -> None:
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+
+
+# --- magnitude
+
+
+def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
+    """Lengths and effect of every encoder on every data set, or of every step; then the correlations."""
+    table = Table(title="lengths of embeddings: mean, and Cohen's d of relevant documents", title_justify="left")
+    table.add_column("encoder", overflow="fold")
+    table.add_column("data set", overflow="fold")
+    of_run = any(result.step is not None for result in found.results)
+    if of_run:
+        _right(table, "step")
+    with_ratio = any(result.cv_ratio is not None for result in found.results)
+    _right(table, "queries", "CV", *(["ΔCV"] if with_ratio else []), "relevant", "irrelevant")
+    _right(table, "d (95%)", "effect")
+    with_gain = any(result.gain is not None for result in found.results)
+    if with_gain:
+        _right(table, f"{METRIC}", "gain")
+    for result in found.results:
+        cells = [result.encoder, result.task, *([str(result.step)] if of_run else [])]
+        cells += [f"{result.queries.mean:.4g}", f"{result.queries.cv:.1%}"]
+        cells += ["" if result.cv_ratio is None else f"{result.cv_ratio:.2f}"] if with_ratio else []
+        cells += [f"{group.mean:.4g}" for group in (result.relevant, result.irrelevant)]
+        effect = result.effect
+        cells += [f"{effect.value:+.2f} ({effect.low:+.2f} to {effect.high:+.2f})", effect.size]
+        table.add_row(*cells, *(_gain_cells(result) if with_gain else []))
+    notes = [*found.notes, *(_gain_notes(found.results) if with_gain else [])]
+    groups = [_with_notes(table, notes)]
+    return [*groups, Group(_correlation_table(found))] if found.correlations else groups
+
+
+def _gain_cells(result: Magnitude) -> list[str]:
+    if result.gain is None:
+        return ["", ""]
+    gain = result.gain
+    percent = "" if gain.percent is None else f"{gain.percent:+.1f}%"
+    return [f"{gain.baseline:.4f} → {gain.score:.4f}", percent]
+
+
+def _gain_notes(results: Sequence[Magnitude]) -> list[str]:
+    pairs = dict.fromkeys((result.gain.over, result.gain.of) for result in results if result.gain)
+    return [f"{METRIC}: {over} → {of}" for over, of in pairs]
+
+
+def _correlation_table(found: MagnitudeProbe) -> Table:
+    table = Table(title="d and the gain over data sets", title_justify="left")
+    table.add_column("encoder", overflow="fold")
+    _right(table, "data sets", "r", "p", "gain in % of a d higher by 1")
+    for one in found.correlations:
+        table.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
+    return table
+
+
+# --- fisher
+
+
+def fisher_tables(found: FisherProbe) -> list[Group]:
+    """MAG, Table 2 and Table 3: information by similarity, and κ with the prediction."""
+    information = Table(title="Fisher information, log₁₀ of E[(∂s/∂·)²]", title_justify="left")
+    information.add_column("encoder", overflow="fold")
+    information.add_column("of")
+    _right(information, *(one.similarity for one in found.results[0].information))
+    for result in found.results:
+        for name, told in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
+            values = [log10(getattr(one, name)) for one in result.information]
+            information.add_row(result.encoder, told, *("none" if v is None else f"{v:.2f}" for v in values))
+    kappa = Table(title="condition number, log₁₀ κ", title_justify="left")
+    kappa.add_column("encoder", overflow="fold")
+    _right(kappa, *CANDIDATES, "difference (95%)", "lower", "choice")
+    for result in found.results:
+        of = result.prediction
+        difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
+        kappa.add_row(
+            result.encoder, *(f"{of.log_kappa[name]:.3f}" for name in CANDIDATES), difference, of.lower, of.choice
+        )
+    pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in found.results]
+    return [_with_notes(information, [*pairs, "none: exactly 0, by the closed form"]), _with_notes(kappa, found.notes)]

@@ -1,0 +1,136 @@
+"""Parts of an encoder: dimensions, and layers against transformers' own hidden states."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.layers import layer_changes, layer_count, layers, starting_encoder
+from retrokit.encoders.views import Kept
+from retrokit.errors import DataError, UsageError
+from tests.models import sentences
+
+TEXTS = sentences(7, seed=3)
+
+
+@pytest.fixture
+def encoder(tiny_bert: Path) -> Encoder:
+    return retrokit.encoder(str(tiny_bert))
+
+
+def counted(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many texts each call of ``embed`` was given."""
+    calls: list[int] = []
+    embed = encoder.embed
+    monkeypatch.setattr(encoder, "embed", lambda texts, *rest: calls.append(len(texts)) or embed(texts, *rest))
+    return calls
+
+
+def test_parts_are_columns_and_the_whole_is_encoded_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = encoder.embed(TEXTS, "document", "fp32")
+    calls = counted(encoder, monkeypatch)
+    kept = Kept(encoder)
+    for start, stop in ((0, 4), (4, 8), (0, 16)):
+        part = kept.part(start, stop, "part")
+        assert part.dimension == stop - start
+        assert np.array_equal(part.embed(TEXTS, "document", "fp32"), expected[:, start:stop])
+    assert calls == [len(TEXTS)]
+    kept.embed(TEXTS, "query", "fp32")
+    kept.embed(TEXTS[:3], "document", "fp32")
+    assert calls == [7, 7, 3]  # another role and other texts are encoded
+
+
+def test_a_part_has_its_own_fingerprint_and_checks_its_own_dimensions(encoder: Encoder) -> None:
+    kept = Kept(encoder)
+    prints = {kept.fingerprint(), kept.part(0, 4, "a").fingerprint(), kept.part(4, 8, "b").fingerprint()}
+    assert len(prints) == 3
+    assert kept.fingerprint() == encoder.fingerprint()
+    with pytest.raises(UsageError, match="size 8 does not divide 4"):
+        kept.part(0, 4, "a").use_with(retrokit.similarity("sfs:8"))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_layers_are_pooled_hidden_states(tiny_bert: Path, pooling: str) -> None:
+    encoder = retrokit.encoder(f"{tiny_bert},pooling={pooling}")
+    views = layers(encoder)
+    assert layer_count(encoder) == 2
+    assert len(views) == 3
+    features = encoder.model.preprocess(TEXTS)
+    network = encoder.model[0].model
+    with torch.no_grad():
+        inputs = {key: features[key] for key in ("input_ids", "attention_mask")}
+        states = network(**inputs, output_hidden_states=True).hidden_states
+    mask = features["attention_mask"].unsqueeze(-1)
+    for view, state in zip(views, states, strict=True):
+        expected = state[:, 0] if pooling == "cls" else (state * mask).sum(1) / mask.sum(1)
+        assert view.embed(TEXTS, "document", "fp32") == pytest.approx(expected.numpy(), abs=1e-5)
+    assert not network.config.output_hidden_states  # the switch is back
+
+
+def test_the_last_layer_is_the_encoder_itself(encoder: Encoder) -> None:
+    assert np.array_equal(layers(encoder)[-1].embed(TEXTS, "query", "fp32"), encoder.embed(TEXTS, "query", "fp32"))
+
+
+def test_a_decoder_has_layers_too(tiny_llama: Path) -> None:
+    encoder = retrokit.encoder(f"{tiny_llama},pooling=last")
+    views = layers(encoder)
+    assert [view.dimension for view in views] == [16] * 3
+    found = [view.embed(TEXTS, "document", "fp32") for view in views]
+    assert found[-1] == pytest.approx(encoder.embed(TEXTS, "document", "fp32"), abs=1e-6)
+    # with the last token pooled, the embedding layer sees the end token alone
+    assert np.ptp(found[0], axis=0).max() == pytest.approx(0, abs=1e-6)
+    assert np.ptp(found[1], axis=0).max() > 1e-3
+
+
+def test_a_table_of_tokens_has_no_layers() -> None:
+    with pytest.raises(UsageError, match="static:8 has no layers: it is no transformer"):
+        layers(retrokit.encoder("static:8"))
+
+
+def test_changes_are_relative_frobenius_norms(tiny_bert: Path) -> None:
+    start, end = retrokit.encoder(str(tiny_bert)), retrokit.encoder(str(tiny_bert))
+    assert layer_changes(start, end) == [0.0, 0.0, 0.0]
+    network = end.model[0].model
+    with torch.no_grad():
+        for parameter in network.encoder.layer[1].parameters():
+            parameter.mul_(1.5)
+        network.embeddings.word_embeddings.weight.add_(0.1)
+    old = np.concatenate([p.detach().numpy().ravel() for p in start.model[0].model.embeddings.parameters()])
+    new = np.concatenate([p.detach().numpy().ravel() for p in network.embeddings.parameters()])
+    expected = np.linalg.norm(new - old) / np.linalg.norm(old)
+    assert layer_changes(start, end) == pytest.approx([expected, 0.0, 0.5], rel=1e-6)
+
+
+def test_changes_between_two_architectures(tiny_bert: Path, tiny_llama: Path) -> None:
+    with pytest.raises(UsageError, match="not of one architecture"):
+        layer_changes(retrokit.encoder(str(tiny_bert)), retrokit.encoder(str(tiny_llama)))
+
+
+def test_a_decoders_embedding_layer_is_found(tiny_llama: Path) -> None:
+    start, end = retrokit.encoder(str(tiny_llama)), retrokit.encoder(str(tiny_llama))
+    with torch.no_grad():
+        end.model[0].model.get_input_embeddings().weight.mul_(3)
+    assert layer_changes(start, end) == pytest.approx([2.0, 0.0, 0.0], rel=1e-6)
+
+
+def test_where_a_run_started(tiny_bert: Path, tmp_path: Path, encoder: Encoder) -> None:
+    assert starting_encoder(encoder) is None
+    assert starting_encoder(retrokit.encoder("static:8")) is None
+    run = tmp_path / "run"
+    retrokit.encoder(str(tiny_bert)).model.save(str(run))
+    described = {"encoder": "scratch:minilm", "similarity": "cosine", "status": "finished"}
+    (run / "retrokit.json").write_text(json.dumps(described))
+    assert starting_encoder(retrokit.encoder(str(run))) == "scratch:minilm"
+    checkpoint = run / "checkpoints" / "checkpoint-10"
+    retrokit.encoder(str(tiny_bert)).model.save(str(checkpoint))
+    assert starting_encoder(retrokit.encoder(str(checkpoint))) == "scratch:minilm"
+    loaded = retrokit.encoder(str(run))
+    (run / "retrokit.json").write_text("{")
+    with pytest.raises(DataError, match="no description of a run"):
+        starting_encoder(loaded)

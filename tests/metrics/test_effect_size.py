@@ -1,0 +1,100 @@
+"""Cohen's d and its bootstrap, by hand and against direct computations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrokit.metrics.bootstrap import RESAMPLES
+from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d, cohens_d
+
+
+def direct(first: np.ndarray, second: np.ndarray) -> float:
+    n, m = len(first), len(second)
+    pooled = ((n - 1) * first.var(ddof=1) + (m - 1) * second.var(ddof=1)) / (n + m - 2)
+    return float((first.mean() - second.mean()) / math.sqrt(pooled))
+
+
+def test_by_hand():
+    # means 4 and 2; deviations around them 1, 1, and 1, 0, 1: (2 + 2) / (2 + 3 − 2)
+    found = cohens_d(np.array([3.0, 5.0]), np.array([1.0, 2.0, 3.0]))
+    assert found == pytest.approx(2 / math.sqrt(4 / 3))
+    assert cohens_d(np.array([1.0, 2.0, 3.0]), np.array([3.0, 5.0])) == pytest.approx(-found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([], [1.0, 2.0]), ([1.0, 2.0], []), ([1.0], [2.0]), ([1.0, 1.0], [2.0, 2.0])]
+)
+def test_undefined_is_nan(first, second):
+    assert math.isnan(cohens_d(np.array(first), np.array(second)))
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=2, max_size=20),
+    st.lists(st.floats(-10, 10), min_size=2, max_size=20),
+    st.floats(0.1, 10),
+    st.floats(-1000, 1000),
+)
+def test_neither_unit_nor_origin_matter(first, second, unit, origin):
+    a, b = np.array([*first, 0.0, 1.0]), np.array([*second, 0.0, 1.0])  # so that there is a deviation
+    assert cohens_d(a, b) == pytest.approx(direct(a, b), abs=1e-9)
+    assert cohens_d(a * unit + origin, b * unit + origin) == pytest.approx(direct(a, b), abs=1e-6)
+
+
+def clusters(seed: int, shift: float = 0.0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [shift + rng.normal(size=rng.integers(0, 6)) for _ in range(40)]
+
+
+@pytest.mark.parametrize("origin", [0.0, 3.0])
+def test_the_bootstrap_draws_whole_clusters(origin):
+    first, second = clusters(1, shift=0.5), clusters(2)
+    found = bootstrapped_d(Moments.of(first, origin), Moments.of(second, origin), seed=7)
+    rng = np.random.default_rng(7)
+    drawn = []
+    for _ in range(RESAMPLES):
+        rows = rng.integers(0, 40, 40)
+        drawn.append(direct(*(np.concatenate([group[i] for i in rows]) for group in (first, second))))
+    assert found.value == pytest.approx(direct(np.concatenate(first), np.concatenate(second)))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
+    assert found.low < found.value < found.high
+
+
+def test_values_far_from_zero_do_not_cancel():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=100), rng.normal(size=100)
+    groups = [Moments.of([values + 1e9], 1e9) for values in (first, second)]
+    assert bootstrapped_d(*groups).value == pytest.approx(direct(first, second), abs=1e-5)
+
+
+def test_moments_are_those_of_all_values():
+    values = clusters(3)
+    found, whole = Moments.of(values, 0.5), np.concatenate(values)
+    assert (found.count, found.mean, found.deviation) == pytest.approx((len(whole), whole.mean(), whole.std()))
+    none = Moments.of([np.array([])])
+    assert none.count == 0
+    assert math.isnan(none.mean)
+    assert math.isnan(none.deviation)
+
+
+def test_groups_must_fit():
+    with pytest.raises(ValueError, match="same clusters"):
+        bootstrapped_d(Moments.of(clusters(1)), Moments.of(clusters(2)[:-1]))
+    with pytest.raises(ValueError, match="same origin"):
+        bootstrapped_d(Moments.of(clusters(1)), Moments.of(clusters(2), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [(0.1, "negligible"), (-0.2, "small"), (0.5, "medium"), (-0.79, "medium"), (0.8, "large")]
+)
+def test_sizes(value, size):
+    assert EffectSize(value, value, value).size == size
+
+
+def test_clear_is_an_interval_without_zero():
+    told = [EffectSize(0.1, low, high).is_clear for low, high in ((-0.1, 0.2), (0.05, 0.2), (-0.2, -0.1), (0.0, 0.1))]
+    assert told == [False, True, True, False]

@@ -1,0 +1,280 @@
+"""Fisher information and κ: against autograd and direct computations, and what must hold for all embeddings."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import retrokit
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import DataError, UsageError
+from retrokit.notices import listening
+from retrokit.probing import fisher
+from retrokit.probing.fisher import (
+    FAMILY,
+    condition_number,
+    gradients,
+    measure,
+    partial_derivatives,
+    predict,
+    probe_fisher,
+)
+from retrokit.training import finetune as training
+from retrokit.training.config import FinetuneConfig
+from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_folder
+from tests.models import sentences
+
+
+def embeddings(seed: int, pairs: int = 40, dimension: int = 6, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(pairs, dimension))
+    return scale * (common + rng.normal(size=common.shape)), common + rng.normal(size=common.shape)
+
+
+@pytest.mark.parametrize("spec", [*FAMILY, "learn:query=0.2,document=0.9"])
+def test_closed_forms_equal_autograd_in_lengths_and_angle(spec):
+    similarity = retrokit.similarity(spec).double()
+    q, d = (torch.from_numpy(side) for side in embeddings(1))
+    along = torch.nn.functional.normalize(q, dim=1)
+    across = torch.nn.functional.normalize(d - (d * along).sum(1, keepdim=True) * along, dim=1)
+    angle = torch.atan2((d * across).sum(1), (d * along).sum(1)).requires_grad_()
+    query, document = (side.norm(dim=1).requires_grad_() for side in (q, d))
+    turned = torch.cos(angle)[:, None] * along + torch.sin(angle)[:, None] * across
+    scores = similarity.score_pairs(query[:, None] * along, document[:, None] * turned)
+    expected = torch.autograd.grad(scores.sum(), (document, query, angle))
+    found = partial_derivatives(similarity.gammas, q.numpy(), d.numpy())
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("spec", [*FAMILY, "learn:query=0.2,document=0.9"])
+def test_gradients_equal_autograd(spec):
+    similarity = retrokit.similarity(spec).double()
+    q, d = (torch.from_numpy(side).requires_grad_() for side in embeddings(2))
+    expected = torch.autograd.grad(similarity.score_pairs(q, d).sum(), (q, d))
+    found = gradients(similarity.gammas, q.detach().numpy(), d.detach().numpy())
+    np.testing.assert_allclose(found, torch.cat(expected, dim=1).numpy(), atol=1e-6, rtol=1e-6)
+
+
+def test_what_is_normalised_has_exactly_no_information():
+    encoder = hashed(0)
+    texts = sentences(40)
+    found = measure(encoder, list(zip(texts[:20], texts[20:], strict=True)), "texts")
+    by_name = {one.similarity: one for one in found.information}
+    assert (by_name["cosine"].document, by_name["cosine"].query) == (0.0, 0.0)
+    assert by_name["qnorm"].query == 0.0 < by_name["qnorm"].document
+    assert by_name["dnorm"].document == 0.0 < by_name["dnorm"].query
+    assert all(by_name[name].angle > 0 for name in FAMILY)
+    assert by_name["cosine"].to_json()["log10"]["document"] is None
+
+
+def test_information_is_the_mean_square():
+    # lengths 5 and 2 with cos θ = 0.8, and lengths 1 and 3 with cos θ = 0
+    encoder = GivenEncoder({"a": [3, 4], "b": [0, 2], "c": [1, 0], "d": [0, 3]})
+    pairs = [("a", "b"), ("c", "d")] * 5
+    by_name = {one.similarity: one for one in measure(encoder, pairs, "given").information}
+    assert by_name["dot"].document == pytest.approx((4**2 + 0) / 2)
+    assert by_name["dot"].query == pytest.approx((1.6**2 + 0) / 2)
+    assert by_name["dot"].angle == pytest.approx((6**2 + 3**2) / 2)
+    assert by_name["cosine"].angle == pytest.approx((0.6**2 + 1) / 2)
+
+
+def test_a_run_is_probed_with_the_gammas_that_it_learned():
+    encoder = GivenEncoder({"a": [3, 4], "b": [0, 2]}, similarity="learn:query=0.1,document=0.9")
+    pairs = [("a", "b")] * 10
+    before = measure(encoder, pairs, "given").information[-1]
+    encoder.similarity.spec = "learn"
+    after = measure(encoder, pairs, "given").information[-1]
+    assert before.document == pytest.approx((0.5 * 5**0.5 * 2**-0.5 * 0.8) ** 2)
+    assert after.document == pytest.approx((0.1 * 5**0.9 * 2**-0.9 * 0.8) ** 2)
+
+
+@pytest.mark.parametrize("pairs", [60, 7])
+def test_kappa_is_the_ratio_of_the_second_moments_eigenvalues(pairs):
+    rows = np.random.default_rng(0).normal(size=(pairs, 12)) * np.linspace(1, 3, 12)
+    values = np.linalg.eigvalsh(rows.T @ rows / pairs)
+    kept = values[values > 1e-10 * values[-1]]
+    kappa, count = condition_number(rows)
+    assert count == len(kept) == min(pairs, 12)
+    assert kappa == pytest.approx(kept[-1] / kept[0])
+
+
+def test_the_interval_is_that_of_pairs_drawn_anew():
+    q, d = embeddings(6)
+    found = predict(q, d, seed=5)
+    rng, differences = np.random.default_rng(5), []
+    for _ in range(fisher.DRAWS):
+        rows = rng.integers(0, 40, 40)
+        both = [gradients(retrokit.similarity(name).gammas, q[rows], d[rows]) for name in ("qnorm", "dnorm")]
+        values = [np.linalg.eigvalsh(side.T @ side) for side in both]
+        differences.append(np.subtract(*(np.log10(own[-1] / own[own > 1e-10 * own[-1]][0]) for own in values)))
+    margin = 1.96 * np.std(differences, ddof=1)
+    assert (found.low, found.high) == pytest.approx((found.difference - margin, found.difference + margin))
+
+
+def test_kappa_leaves_directions_without_gradient_out():
+    assert condition_number(np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])) == (pytest.approx(4.0), 2)
+    assert condition_number(np.array([[1.0, 0.0], [0.0, 1e-6]])) == (1.0, 1)  # 1e-12 of the largest
+    assert condition_number(np.zeros((3, 2))) == (1.0, 0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([12, 40]), st.floats(0.1, 10))
+def test_kappa_does_not_change_when_both_sides_turn(seed, pairs, scale):
+    q, d = embeddings(seed, pairs, scale=scale)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(6, 6)))[0]
+    for spec in FAMILY:
+        gammas = retrokit.similarity(spec).gammas
+        before, after = (condition_number(gradients(gammas, *sides)) for sides in ((q, d), (q @ turn, d @ turn)))
+        assert after[0] == pytest.approx(before[0], rel=1e-6)
+        assert after[1] == before[1]
+
+
+def test_the_candidates_change_places_with_the_roles():
+    q, d = embeddings(3, scale=4.0)
+    found, mirrored = predict(q, d), predict(d, q)
+    assert found.log_kappa["qnorm"] == pytest.approx(mirrored.log_kappa["dnorm"])
+    assert found.difference == pytest.approx(-mirrored.difference)
+    assert found.lower != mirrored.lower
+
+
+def test_the_smaller_kappa_is_chosen_where_it_is_clear():
+    q, d = embeddings(4, pairs=300)
+    narrow = q * np.linspace(1, 0.1, 6)  # some directions of one side hardly vary
+    for sides, expected in (((narrow, d), "dnorm"), ((d, narrow), "qnorm")):
+        found = predict(*sides)
+        assert found.low > 0 or found.high < 0
+        assert found.choice == found.lower == expected
+        assert found.difference == pytest.approx(found.log_kappa["qnorm"] - found.log_kappa["dnorm"])
+        assert found.low < found.difference < found.high
+
+
+def test_neither_is_chosen_where_the_roles_are_alike():
+    q, d = embeddings(5, pairs=300)
+    found = predict(q, d)
+    assert found.low < 0 < found.high
+    assert found.choice == "learn"
+    assert found.lower in ("qnorm", "dnorm")
+
+
+def test_the_interval_is_as_wide_as_samples_differ():
+    found = [predict(*embeddings(seed, pairs=60), seed) for seed in range(12)]
+    deviation = np.std([one.difference for one in found], ddof=1)
+    said = np.mean([(one.high - one.low) / (2 * 1.96) for one in found])
+    assert 0.5 * deviation < said < 2 * deviation
+
+
+def test_fewer_pairs_than_dimensions_are_said():
+    texts = sentences(80)
+    few = measure(hashed(0), list(zip(texts[:12], texts[12:24], strict=True)), "texts")
+    many = measure(hashed(0), list(zip(texts[:40], texts[40:], strict=True)), "texts")
+    assert "12 pairs, 16 dimensions" in few.method
+    assert "fewer pairs than dimensions: the matrix has at most rank 12" in few.method
+    assert "fewer" not in many.method
+    assert "1e-10 of the largest" in many.method
+
+
+def test_too_few_pairs_and_empty_embeddings():
+    with pytest.raises(DataError, match="texts: 1 pairs of a query and a relevant document: at least 10 needed"):
+        measure(hashed(0), [("a", "b")], "texts")
+    zero = GivenEncoder({"a": [1, 2], "b": [0, 0]})
+    with pytest.raises(DataError, match=r"texts: given embeds a text of 10 pairs as 0: 'a'"):
+        measure(zero, [("a", "b")] * 10, "texts")
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Path:
+    texts = sentences(40)
+    documents = {f"d{i}": text for i, text in enumerate(texts[:20])}
+    queries = {f"q{i}": text for i, text in enumerate(texts[20:])}
+    return write_folder(tmp_path / "small", documents, queries, {f"q{i}": {f"d{i}": 1, "d0": 0} for i in range(1, 20)})
+
+
+def test_pairs_come_from_judgements_and_training_data(tiny_bert, benchmark, tmp_path):
+    texts = sentences(30, seed=5)
+    write_jsonl(tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts, texts, strict=True)])
+    notices = Notices()
+    with listening(notices):
+        found = probe_fisher([str(tiny_bert)], [f"beir:{benchmark}"], [str(tmp_path / "pairs.jsonl")], device="cpu")
+    assert found.results[0].pairs == 19 + 30
+    assert found.results[0].dimension == 16
+    assert any("49 pairs, not 1,000: all are used" in message for message in notices.messages)
+    same = probe_fisher([str(tiny_bert)], [f"beir:{benchmark}"], pairs=12, device="cpu", seed=3)
+    assert same.results[0].pairs == 12
+    again = probe_fisher([str(tiny_bert)], [f"beir:{benchmark}"], pairs=12, device="cpu", seed=3)
+    assert same.to_json() == again.to_json()
+    assert "tiny" not in json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_what_gives_no_pairs_is_refused(tiny_bert, tmp_path):
+    with pytest.raises(UsageError, match="no pairs: give --on TASK or --data SOURCE"):
+        probe_fisher([str(tiny_bert)])
+    write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
+    with pytest.raises(UsageError, match="needs queries and documents"):
+        probe_fisher([str(tiny_bert)], [f"knn:{tmp_path}/labelled.jsonl"])
+
+
+# --- finetune --sim auto
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(64)
+    write_jsonl(
+        tmp_path / "train.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts[:32], texts[32:], strict=True)]
+    )
+    return tmp_path / "train.jsonl"
+
+
+def configure(encoder: Path, data: Path, output: Path, **options) -> FinetuneConfig:
+    defaults = {"sim": "auto", "steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-3, "device": "cpu"}
+    return FinetuneConfig(str(encoder), [str(data)], str(output), **(defaults | options))
+
+
+def test_auto_trains_with_what_the_probe_says(tiny_bert, pairs, tmp_path):
+    notices = Notices()
+    with listening(notices):
+        training.finetune(configure(tiny_bert, pairs, tmp_path / "run"))
+    told = next(message for message in notices.messages if message.startswith("--sim auto: "))
+    chosen = told.removeprefix("--sim auto: ").partition(".")[0]
+    probed = probe_fisher([str(tiny_bert)], (), [str(pairs)], device="cpu").results[0].prediction
+    assert chosen == probed.choice
+    assert "log₁₀ κ(qnorm) = " in told
+    assert "32 pairs" in told
+    described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
+    assert described["similarity"] == described["identity"]["sim"] == described["configuration"]["sim"] == chosen
+    assert described["similarity_chosen_by"]["choice"] == chosen
+    assert described["similarity_chosen_by"]["log_kappa"]["qnorm"] == pytest.approx(probed.log_kappa["qnorm"], rel=1e-3)
+    assert retrokit.load(str(tmp_path / "run")).similarity.spec == chosen
+
+
+@pytest.mark.parametrize("choice", ["qnorm", "dnorm", "learn"])
+def test_a_resumed_run_keeps_the_choice(tiny_bert, pairs, tmp_path, monkeypatch, choice):
+    monkeypatch.setattr(training, "choose_similarity", lambda *given: (choice, {"choice": choice}))
+    run = training.plan(configure(tiny_bert, pairs, tmp_path / "run"))
+    assert run.similarity.spec == choice
+    folder = training.RunFolder(tmp_path / "run")
+    folder.begin(training._description(run))
+    monkeypatch.setattr(training, "choose_similarity", lambda *given: pytest.fail("it must not choose again"))
+    outcome = training.finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
+    assert outcome.steps == 6
+    assert retrokit.load(str(tmp_path / "run")).similarity.spec == choice
+    assert folder.read_description()["similarity_chosen_by"] == {"choice": choice}
+
+
+def test_auto_is_refused_where_there_are_no_roles(tiny_bert, pairs, tmp_path):
+    with pytest.raises(UsageError, match="--sim auto is for --loss infonce: scored pairs have no roles to tell apart"):
+        configure(tiny_bert, pairs, tmp_path / "run", loss="mse")
+
+
+def test_log10_of_zero_is_none():
+    assert fisher.log10(0.0) is None
+    assert fisher.log10(1e-3) == pytest.approx(-3)
+    assert math.isfinite(fisher.log10(1e-300) or 0.0)

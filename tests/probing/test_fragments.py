@@ -1,0 +1,152 @@
+"""Fragments alone and prefixes, against scikit-learn's neighbours over slices of the same embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+from retrokit.errors import UsageError
+from retrokit.probing.fragments import FragmentProbe, FragmentScore, WholeScore, probe_fragments, usual_prefixes
+from tests.evaluation.fakes import write_folder, write_lines
+from tests.probing.given import register
+
+TEXTS = [f"text {i}" for i in range(300)]
+LABELS = [i % 2 for i in range(300)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+    return write_lines(tmp_path / "texts.jsonl", rows)
+
+
+@pytest.fixture
+def vectors() -> np.ndarray:
+    """Eight dimensions, of which the third and fourth alone know the label."""
+    made = np.random.default_rng(5).normal(size=(300, 8)).astype(np.float32)
+    made[:, 2:4] += np.where(np.array(LABELS) == 1, 2.0, -2.0)[:, None]
+    made[:, 4:] *= 30
+    return made
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch, vectors: np.ndarray) -> str:
+    return register(monkeypatch, {"a": dict(zip(TEXTS, vectors.tolist(), strict=True))})[0]
+
+
+def neighbours(vectors: np.ndarray, metric: str = "cosine") -> np.ndarray:
+    """Which test texts scikit-learn's three nearest neighbours get right."""
+    train, test = train_test_split(range(300), test_size=0.1, random_state=42)
+    labels = np.array(LABELS)
+    classifier = KNeighborsClassifier(3, algorithm="brute", metric=metric).fit(vectors[train], labels[train])
+    return (classifier.predict(vectors[test]) == labels[test]).astype(float)
+
+
+def sliced(vectors: np.ndarray, size: int) -> np.ndarray:
+    """Every fragment at unit length: Euclidean distance then orders as the mean of the fragments' cosines."""
+    parts = vectors.reshape(len(vectors), -1, size)
+    return (parts / np.linalg.norm(parts, axis=-1, keepdims=True)).reshape(len(vectors), -1)
+
+
+def test_every_fragment_alone(encoder: str, file: Path, vectors: np.ndarray) -> None:
+    found = probe_fragments([encoder], f"classify:{file}", [2, 4])
+    assert found.metric == "knn_accuracy"
+    whole = neighbours(vectors)
+    assert found.whole(encoder, "cosine") == pytest.approx(whole.mean())
+    for size in (2, 4):
+        expected_whole = neighbours(sliced(vectors, size), "euclidean").mean()
+        assert found.whole(encoder, f"sfs:{size}") == pytest.approx(expected_whole)
+        rows = [row for row in found.fragments if row.size == size]
+        assert [(row.fragment, row.first, row.last) for row in rows] == [
+            (i + 1, i * size + 1, (i + 1) * size) for i in range(8 // size)
+        ]
+        for row in rows:
+            alone = neighbours(vectors[:, row.first - 1 : row.last])
+            assert row.value == pytest.approx(alone.mean())
+            assert row.difference == pytest.approx(alone.mean() - whole.mean())
+            if np.ptp(alone - whole) > 0:
+                p = stats.ttest_rel(alone, whole).pvalue
+                assert row.p == pytest.approx(min(1.0, p * row.fragments), abs=1e-9)
+    best = max(found.fragments, key=lambda row: row.value)
+    assert (best.first, best.last) == (3, 4)
+    assert best.p < 0.05
+    assert "fragment 2 of 4" in found.conclusion
+    assert "so it specialises in this task" in found.conclusion
+
+
+def test_prefixes(encoder: str, file: Path, vectors: np.ndarray) -> None:
+    found = probe_fragments([encoder], f"classify:{file}", [2])
+    assert [row.dims for row in found.prefixes] == [2, 4, 6, 8]
+    for row in found.prefixes:
+        prefix = vectors[:, : row.dims]
+        assert row.as_one == pytest.approx(neighbours(prefix).mean())
+        assert row.as_fragments == pytest.approx(neighbours(sliced(prefix, 2), "euclidean").mean())
+    asked = probe_fragments([encoder], f"classify:{file}", [2], prefixes=[4])
+    assert asked.prefixes == [row for row in found.prefixes if row.dims == 4]
+
+
+def test_the_task_may_be_retrieval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    documents = {"d1": "one", "d2": "two"}
+    folder = write_folder(tmp_path / "data", documents, {"q": "query"}, {"q": {"d1": 1}})
+    given = {"query": [1, 0, 1, 0], "one": [1, 0, 0, 2], "two": [0, 1, 1, 0]}
+    (encoder,) = register(monkeypatch, {"a": given})
+    found = probe_fragments([encoder], f"beir:{folder}", [2], metric="accuracy@1")
+    assert [row.value for row in found.fragments] == [1.0, 0.0]
+    assert found.whole(encoder, "cosine") == 0.0  # 1 / (√2 √5) < 1 / (√2 √1)
+    assert found.metric == "accuracy@1"
+
+
+def test_usual_prefixes_end_with_the_whole() -> None:
+    assert usual_prefixes(384, 128) == [128, 256, 384]
+    assert usual_prefixes(96, 96) == [96]
+    assert all(dims % 16 == 0 for dims in usual_prefixes(400, 16))
+
+
+def probe_of(value: float, difference: float, p: float | None) -> FragmentProbe:
+    wholes = [WholeScore("e", "cosine", 0.5), WholeScore("e", "sfs:4", 0.5)]
+    return FragmentProbe("t", "m", wholes, [FragmentScore("e", 4, 2, 1, 1, 4, value, difference, p)], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "difference", "p", "says"),
+    [
+        (0.6, 0.1, 0.01, "does better than the whole (0.5000), so it specialises"),
+        (0.6, 0.1, 0.2, "no more than chance may do"),
+        (0.6, 0.1, None, "no more than chance may do"),
+        (
+            0.4,
+            -0.1,
+            0.01,
+            "no fragment alone reaches the whole (0.5000); the best, fragment 1 of 2 (0.4000), keeps 80%",
+        ),
+    ],
+)
+def test_what_the_conclusion_says(value: float, difference: float, p: float | None, says: str) -> None:
+    assert says in probe_of(value, difference, p).conclusion
+    assert probe_of(value, difference, p).conclusion.endswith("instead of cosine changes nothing.")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "prefixes", "message"),
+    [
+        ([3], [], "size 3 does not divide 8; sizes that do: 1, 2, 4, 8"),
+        ([2], [3], "a prefix of 3 dimensions: it must be a multiple of the fragment size 2"),
+        ([2], [10], "at most 8 for given:a"),
+        ([], [], "no fragment size"),
+    ],
+)
+def test_wrong_sizes(encoder: str, file: Path, sizes: list[int], prefixes: list[int], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        probe_fragments([encoder], f"classify:{file}", sizes, prefixes)
+
+
+def test_a_task_with_a_distance_of_its_own(encoder: str, file: Path) -> None:
+    with pytest.raises(UsageError, match="add metric=similarity"):
+        probe_fragments([encoder], f"knn:{file}", [2])
+    found = probe_fragments([encoder], f"knn:{file},metric=similarity,k=3", [2])
+    assert found.metric == "accuracy"

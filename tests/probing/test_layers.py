@@ -1,0 +1,95 @@
+"""Quality after each layer and how far each moved, against each layer measured by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+
+import retrokit
+from retrokit.encoders.layers import layers
+from retrokit.errors import UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.probing.layers import LayerProbe, LayerScore, probe_layers
+from tests.evaluation.fakes import write_folder, write_lines
+from tests.models import sentences
+
+TEXTS = sentences(120, seed=11)
+LABELS = [len(text.split()) % 3 for text in TEXTS]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "t.jsonl", [{"text": t, "label": y} for t, y in zip(TEXTS, LABELS, strict=True)])
+
+
+def test_neighbours_after_each_layer(tiny_bert: Path, file: Path) -> None:
+    found = probe_layers([str(tiny_bert)], f"knn:{file},k=5", precision="fp32")
+    views = layers(retrokit.encoder(str(tiny_bert)))
+    labels = np.array(LABELS)
+    train, test = train_test_split(range(len(TEXTS)), test_size=0.1, random_state=42)
+    for row, view in zip(found.layers, views, strict=True):
+        rows = view.embed(TEXTS, "document", "fp32")
+        classifier = KNeighborsClassifier(5).fit(rows[train], labels[train])
+        assert row.value == pytest.approx(classifier.score(rows[test], labels[test]))
+        assert (row.moved, row.start) == (None, None)
+    assert [row.layer for row in found.layers] == [0, 1, 2]
+    assert found.metric == "accuracy"
+    assert len({row.value for row in found.layers}) > 1
+
+
+def test_retrieval_after_each_layer(tiny_bert: Path, tmp_path: Path) -> None:
+    documents = {f"d{i}": text for i, text in enumerate(TEXTS[:40])}
+    queries = {f"q{i}": text for i, text in enumerate(TEXTS[40:50])}
+    qrels = {query: {f"d{i}": 1, f"d{i + 9}": 1} for i, query in enumerate(queries)}
+    folder = write_folder(tmp_path / "data", documents, queries, qrels)
+    found = probe_layers([str(tiny_bert)], f"beir:{folder}", sim="dot", precision="fp32")
+    (whole,) = tasks.create(f"beir:{folder}").evaluate(
+        retrokit.encoder(str(tiny_bert)), [retrokit.similarity("dot")], ["ndcg@10"], "fp32"
+    )
+    assert found.layers[-1].value == whole.metrics["ndcg@10"]
+    assert {row.similarity for row in found.layers} == {"dot"}
+    assert found.metric == "ndcg@10"
+
+
+def test_how_far_each_layer_moved(tiny_bert: Path, file: Path, tmp_path: Path) -> None:
+    moved = retrokit.encoder(str(tiny_bert))
+    with torch.no_grad():
+        for parameter in moved.model[0].model.encoder.layer[1].parameters():
+            parameter.mul_(1.25)
+    end = str(tmp_path / "end")
+    moved.model.save(end)
+    found = probe_layers([end], f"knn:{file},k=5", start=str(tiny_bert))
+    assert [row.moved for row in found.layers] == pytest.approx([0.0, 0.0, 0.25])
+    assert {row.start for row in found.layers} == {str(tiny_bert)}
+    assert "training moved layer 2 most (25.00% of its weights' length)" in found.conclusion
+
+
+def scores(*values: float) -> LayerProbe:
+    return LayerProbe("t", "m", [LayerScore("e", "l2", k, value, None, None) for k, value in enumerate(values)])
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((0.5, 0.6, 0.9), "e is best after its last layer (m 0.9000; embedding layer 0.5000)."),
+        ((0.5, 0.95, 0.9), "e is best after layer 1 (m 0.9500; last layer 0.9000), and within 1%"),
+        ((0.5, 0.895, 0.9), "and within 1% of its last layer, or above it, from layer 1 on"),
+        ((0.95, 0.5, 0.9), "e is best after layer 0 (m 0.9500; last layer 0.9000)."),
+        ((0.9, 0.5, 0.9), "e is best after its last layer (m 0.9000; embedding layer 0.9000)."),
+        ((0.9, 0.9, 0.9), "e does alike after every layer (m 0.9000): the task tells none apart."),
+    ],
+)
+def test_what_the_conclusion_says(values: tuple[float, ...], says: str) -> None:
+    assert says in scores(*values).conclusion
+
+
+def test_bad_input(tiny_bert: Path, tiny_llama: Path, file: Path) -> None:
+    with pytest.raises(UsageError, match="static:8 has no layers"):
+        probe_layers(["static:8"], f"knn:{file}")
+    with pytest.raises(UsageError, match="not of one architecture"):
+        probe_layers([str(tiny_bert)], f"knn:{file}", start=str(tiny_llama))

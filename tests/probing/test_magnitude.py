@@ -1,0 +1,314 @@
+"""Lengths, effect sizes and gains: by hand, against direct computations, and through the training of a tiny model."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr
+
+from retrokit import encoders, evaluation
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.comparison import evaluate
+from retrokit.evaluation.retrieval import Retrieval
+from retrokit.metrics.effect_size import cohens_d
+from retrokit.probing.magnitude import MagnitudeOptions, correlate, measure, probe_magnitude, probe_training
+from retrokit.registry import Entry
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune
+from tests.evaluation.fakes import GivenEncoder, hashed, write_folder
+from tests.models import sentences
+
+
+def task(folder: Path) -> Retrieval:
+    return evaluation.registry.create(f"beir:{folder}")
+
+
+# lengths 5, 2, 1, 3; all find the query, for whom two documents are relevant
+VECTORS = {"q": [1, 0], "r": [0, 2], "a": [3, 4], "b": [2, 0], "c": [1, 0], "e": [0, 3]}
+DOCUMENTS = {"a": "a", "b": "b", "c": "c", "e": "e"}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    qrels = {"q": {"a": 1, "b": 2, "c": 0}, "r": {"e": 1}}
+    return write_folder(tmp_path / "small", DOCUMENTS, {"q": "q", "r": "r"}, qrels)
+
+
+def test_by_hand(small):
+    found = measure(GivenEncoder(VECTORS), task(small), MagnitudeOptions())
+    assert found.effect.value == pytest.approx(cohens_d(np.array([5.0, 2.0, 3.0]), np.array([1.0, 3, 5, 2, 1])))
+    assert (found.relevant.count, found.relevant.mean) == (3, pytest.approx(10 / 3))
+    assert (found.irrelevant.count, found.irrelevant.mean) == (5, pytest.approx(12 / 5))
+    assert found.relevant.deviation == pytest.approx(np.std([5.0, 2.0, 3.0]))
+    assert (found.queries.mean, found.queries.cv) == (1.5, pytest.approx(0.5 / 1.5))
+    assert found.similarity == "cosine"
+    assert found.cv_ratio is None
+
+
+def test_each_text_is_embedded_once(small):
+    encoder = GivenEncoder(VECTORS)
+    measure(encoder, task(small), MagnitudeOptions(sim="dot"))
+    assert sorted(text for _, texts, _ in encoder.embedded for text in texts) == sorted(VECTORS)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """More documents than a query's top 100."""
+    documents = {f"d{i}": f"document {i}" for i in range(130)}
+    queries = {f"q{i}": f"query {i}" for i in range(12)}
+    qrels = {query: {f"d{i}": 1, f"d{i + 40}": 1, f"d{i + 80}": 0} for i, query in enumerate(queries)}
+    return write_folder(tmp_path / "large", documents, queries, qrels)
+
+
+def directly(data: Retrieval, by_length: bool) -> tuple[np.ndarray, dict[str, float], list[list[str]]]:
+    """Document lengths, and each query's documents from the best down, in NumPy alone."""
+    encoder = hashed(0)
+    queries, documents = (encoder.embed(texts, "query") for texts in (data.data.queries, data.data.documents))
+    lengths = np.linalg.norm(documents.astype(np.float64), axis=1)
+    scores = queries @ documents.T
+    if not by_length:
+        scores = scores / lengths
+    ranked = [[data.data.document_ids[i] for i in np.argsort(-row)] for row in scores]
+    return np.linalg.norm(queries, axis=1), dict(zip(data.data.document_ids, lengths, strict=True)), ranked
+
+
+@pytest.mark.parametrize("sim", [None, "dot"])
+@pytest.mark.parametrize("irrelevant", ["top", "all"])
+def test_groups_against_a_direct_computation(large, sim, irrelevant):
+    data = task(large)
+    found = measure(hashed(0), data, MagnitudeOptions(irrelevant, sim=sim))
+    queries, lengths, ranked = directly(data, by_length=sim == "dot")
+    relevant, others = [], []
+    for query, order in zip(data.data.query_ids, ranked, strict=True):
+        chosen = {document for document, grade in data.data.qrels[query].items() if grade > 0}
+        relevant += [lengths[document] for document in chosen]
+        rest = order[:100] if irrelevant == "top" else order
+        others += [lengths[document] for document in rest if document not in chosen]
+    assert found.effect.value == pytest.approx(cohens_d(np.array(relevant), np.array(others)), abs=1e-6)
+    assert found.irrelevant.count == len(others)
+    assert found.irrelevant.deviation == pytest.approx(np.std(others), rel=1e-5)
+    assert found.queries.cv == pytest.approx(queries.std() / queries.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("irrelevant", ["top", "all"])
+def test_without_labels_the_best_by_angle_stand_in(large, irrelevant):
+    data = task(large)
+    found = measure(hashed(0), data, MagnitudeOptions(irrelevant, proxies=7))
+    _, lengths, ranked = directly(data, by_length=False)
+    best = [lengths[document] for order in ranked for document in order[:7]]
+    last = 100 if irrelevant == "top" else None
+    rest = [lengths[document] for order in ranked for document in order[7:last]]
+    assert found.effect.value == pytest.approx(cohens_d(np.array(best), np.array(rest)), abs=1e-6)
+    assert found.gain is None
+
+
+def test_the_gain_is_that_of_eval(large, monkeypatch):
+    for name in ("one", "other"):
+        entry = Entry(name, "", f"tests.probing.test_magnitude:{name}")
+        monkeypatch.setitem(encoders.registry._entries, name, entry)
+    spec = f"beir:{large}"
+    by_sim = {r.similarity: r.metrics["ndcg@10"] for r in evaluate(["one"], [spec], ["cosine", "qnorm"]).results}
+    alone = probe_magnitude(["one"], [spec]).results[0]
+    assert (alone.gain.baseline, alone.gain.score) == pytest.approx((by_sim["cosine"], by_sim["qnorm"]))
+    assert alone.gain.percent == pytest.approx(100 * (by_sim["qnorm"] / by_sim["cosine"] - 1))
+    own = {r.encoder: r for r in evaluate(["one", "other"], [spec]).results}
+    against = probe_magnitude(["other"], [spec], baseline="one").results[0]
+    assert (against.gain.over, against.gain.of) == ("one cosine", "other qnorm")
+    assert against.gain.baseline == pytest.approx(own["one"].metrics["ndcg@10"])
+    assert against.gain.score == pytest.approx(own["other"].metrics["ndcg@10"])
+    ratio = own["other"].norms["query_norm_cv"] / own["one"].norms["query_norm_cv"]
+    assert against.cv_ratio == pytest.approx(ratio)
+    assert alone.cv_ratio is None
+
+
+def one(device: str | None = None) -> GivenEncoder:
+    return hashed(1)
+
+
+def other(device: str | None = None) -> GivenEncoder:
+    encoder = hashed(2)
+    return GivenEncoder(encoder.vectors, "given", "qnorm")
+
+
+def test_folders_without_judgements(large, monkeypatch, tmp_path):
+    monkeypatch.setitem(encoders.registry._entries, "one", Entry("one", "", "tests.probing.test_magnitude:one"))
+    with_labels = probe_magnitude(["one"], [f"beir:{large}"], MagnitudeOptions(proxies=5)).results[0]
+    (large / "qrels" / "test.tsv").unlink()
+    (large / "qrels").rmdir()
+    without = probe_magnitude(["one"], [f"beir:{large}"], MagnitudeOptions(proxies=5))
+    assert without.results[0].effect == with_labels.effect
+    assert without.results[0].task == f"beir:{large}"
+    assert "in place of labels" in without.notes[0]
+    with pytest.raises(DataError, match="qrels/ missing"):
+        probe_magnitude(["one"], [f"beir:{large}"])
+
+
+def test_correlation_is_pearsons():
+    rng = np.random.default_rng(0)
+    effects = rng.normal(size=9)
+    gains = 3 * effects + rng.normal(size=9)
+    found = correlate("e", list(zip(effects.tolist(), gains.tolist(), strict=True)))
+    expected = pearsonr(effects, gains)
+    assert (found.r, found.p) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (found.slope, found.intercept) == pytest.approx(tuple(np.polyfit(effects, gains, 1)))
+    assert found.datasets == 9
+
+
+def folders(tmp_path: Path, count: int) -> list[str]:
+    made = []
+    for number in range(count):
+        documents = {f"d{i}": f"document {number} {i}" for i in range(30)}
+        queries = {f"q{i}": f"query {number} {i}" for i in range(10)}
+        qrels = {f"q{i}": {f"d{i}": 1} for i in range(10)}
+        made.append(f"beir:{write_folder(tmp_path / f'set{number}', documents, queries, qrels)}")
+    return made
+
+
+def test_three_data_sets_are_correlated_and_fewer_are_not(tmp_path, monkeypatch):
+    monkeypatch.setitem(encoders.registry._entries, "one", Entry("one", "", "tests.probing.test_magnitude:one"))
+    specs = folders(tmp_path, 4)
+    found = probe_magnitude(["one"], specs)
+    points = [(r.effect.value, r.gain.percent) for r in found.results if r.gain.percent is not None]
+    assert len(points) >= 3
+    (line,) = found.correlations
+    assert line.datasets == len(points)
+    assert line.r == pytest.approx(pearsonr(*zip(*points, strict=True)).statistic)
+    few = probe_magnitude(["one"], specs[:2])
+    assert few.correlations == []
+    assert "one: no correlation of d with the gain: it takes 3 data sets with a gain, not 2" in few.notes
+    same = probe_magnitude(["one"], [specs[0]] * 3)
+    assert same.correlations == []
+    assert "the same on all data sets" in same.notes[1]
+
+
+def test_bad_input_is_one_clear_line(small, tmp_path):
+    every = {"q": dict.fromkeys(DOCUMENTS, 1), "r": dict.fromkeys(DOCUMENTS, 1)}
+    all_relevant = write_folder(tmp_path / "relevant", DOCUMENTS, {"q": "q", "r": "r"}, every)
+    encoder = GivenEncoder(VECTORS)
+    with pytest.raises(DataError, match="no irrelevant documents: all that was found for each query counts"):
+        measure(encoder, task(all_relevant), MagnitudeOptions())
+    nothing = write_folder(tmp_path / "nothing", DOCUMENTS, {"q": "q"}, {"q": {"a": 0}})
+    with pytest.raises(DataError, match="no relevant documents: no judgement has a grade above 0"):
+        measure(encoder, task(nothing), MagnitudeOptions())
+    unit = {text: [math.cos(i), math.sin(i)] for i, text in enumerate(VECTORS)}
+    with pytest.raises(
+        DataError, match="given: all documents' embeddings have the length 1: there is nothing to probe"
+    ):
+        measure(GivenEncoder(unit), task(small), MagnitudeOptions())
+    with pytest.raises(UsageError, match="--irrelevant some is none of top, all"):
+        MagnitudeOptions("some")
+    with pytest.raises(UsageError, match="--proxies 100 must be from 1 to 99"):
+        MagnitudeOptions(proxies=100)
+    write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
+    with pytest.raises(UsageError, match="this probe needs queries and documents, as in beir:PATH"):
+        probe_magnitude(["static:4"], [f"knn:{tmp_path}/labelled.jsonl"])
+    with pytest.raises(UsageError, match=r"(?s)unknown encoder 'statik.*\n.*unknown similarity 'qnrom'"):
+        probe_magnitude(["statik:4"], [f"beir:{small}"], MagnitudeOptions(sim="qnrom"))
+
+
+# --- conclusions
+
+
+@pytest.mark.parametrize(
+    ("factor", "told"),
+    [
+        (9.0, "clearly longer (a large effect), so qnorm or dot can use document length; qnorm gains "),
+        (0.1, "clearly shorter (a large effect), so document length misleads a ranking; qnorm loses "),
+        (1.0, "neither clearly longer nor clearly shorter, so document length says nothing about relevance; qnorm "),
+    ],
+)
+def test_the_conclusion_says_what_to_do(large, monkeypatch, factor, told):
+    data = task(large)
+    vectors = {text: np.array(hashed(3).vectors[text]) for text in (*data.data.queries, *data.data.documents)}
+    relevant = [f"document {i + offset}" for i in range(12) for offset in (0, 40)]
+    lengths = {text: float(np.linalg.norm(vectors[text])) for text in data.data.documents}
+    usual = np.mean([length for text, length in lengths.items() if text not in relevant])
+    scale = factor * usual / np.mean([lengths[text] for text in relevant])  # at 1 as long as the others on average
+    for i, query in enumerate(data.data.queries):
+        for text in (f"document {i}", f"document {i + 40}"):  # half towards its query
+            turned = vectors[text] + vectors[query]
+            vectors[text] = scale * lengths[text] * turned / np.linalg.norm(turned)
+    monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(vectors))
+    probe = probe_magnitude(["static:8"], [f"beir:{large}"])
+    assert told in probe.conclusion
+    assert f" {abs(probe.results[0].gain.percent):.1f}% ndcg@10 against cosine." in probe.conclusion
+    assert probe.conclusion.endswith(".")
+    assert json.loads(json.dumps(probe.to_json(), allow_nan=False))["conclusion"] == probe.conclusion
+
+
+# --- through training
+
+
+@pytest.fixture(scope="module")
+def run(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    texts = sentences(64)
+    write_jsonl(
+        folder / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts[:32], texts[32:], strict=True)]
+    )
+    finetune(
+        FinetuneConfig(
+            str(tiny_bert), [str(folder / "pairs.jsonl")], str(folder / "run"), sim="learn", steps=6, batch_size=8,
+            lr=1e-3, sim_lr=0.1, precision="fp32", device="cpu", log_every=2, save_every=2, keep_checkpoints=9,
+        )
+    )  # fmt: skip
+    return folder / "run"
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Path:
+    texts = sentences(64)
+    documents = {f"d{i}": text for i, text in enumerate(texts[32:])}
+    queries = {f"q{i}": text for i, text in enumerate(texts[:32])}
+    return write_folder(tmp_path / "benchmark", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(32)})
+
+
+def test_every_stage_of_a_run_is_probed(run, tiny_bert, benchmark):
+    options = MagnitudeOptions(precision="fp32", device="cpu")
+    found = probe_training(str(run), [f"beir:{benchmark}"], options)
+    assert [result.step for result in found.results] == [0, 2, 4, 6]
+    assert [Path(result.encoder).name for result in found.results] == ["bert", "checkpoint-2", "checkpoint-4", "run"]
+    assert {result.similarity for result in found.results} == {"learn"}
+    last = probe_magnitude([str(run)], [f"beir:{benchmark}"], options).results[0]
+    assert found.results[-1].effect == last.effect
+    first = probe_magnitude([str(tiny_bert)], [f"beir:{benchmark}"], MagnitudeOptions(sim="learn", precision="fp32"))
+    assert found.results[0].effect == first.results[0].effect
+    assert found.results[0].effect != last.effect
+    assert [row["step"] for row in found.curve] == [2, 4, 6]
+    logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert found.curve[-1]["gamma_document"] == logged[-1]["gamma_document"]
+    assert "from step 0 to 6, d on beir:" in found.conclusion
+    assert f"γd at {logged[-1]['gamma_document']:.4f}" in found.conclusion
+
+
+def test_a_start_that_is_gone_is_left_out_with_a_note(run, benchmark, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    described = json.loads((copy / "retrokit.json").read_text())
+    (copy / "retrokit.json").write_text(json.dumps({**described, "encoder": str(tmp_path / "gone,max_length=8")}))
+    found = probe_training(str(copy), [f"beir:{benchmark}"], MagnitudeOptions(device="cpu"))
+    assert [result.step for result in found.results] == [2, 4, 6]
+    assert any(note.startswith("step 0 is left out: ") and "gone" in note for note in found.notes)
+
+
+def test_runs_that_cannot_be_followed(run, benchmark, tmp_path):
+    spec = [f"beir:{benchmark}"]
+    shutil.copytree(run, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints"))
+    with pytest.raises(UsageError, match="kept no checkpoints; train with --save-every N --keep-checkpoints MANY"):
+        probe_training(str(tmp_path / "bare"), spec)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"empty is no retrokit run: it has no retrokit\.json"):
+        probe_training(str(tmp_path / "empty"), spec)
+    described = json.loads((run / "retrokit.json").read_text())
+    (tmp_path / "empty" / "retrokit.json").write_text(json.dumps({**described, "status": "training"}))
+    with pytest.raises(UsageError, match="its training is not finished"):
+        probe_training(str(tmp_path / "empty"), spec)
+    (tmp_path / "empty" / "retrokit.json").write_text("[1")
+    with pytest.raises(DataError, match="is no description of a run"):
+        probe_training(str(tmp_path / "empty"), spec)

@@ -1,0 +1,67 @@
+"""Tables of the probes of embeddings: what is shown of many fragments, and empty cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from retrokit.probing.contrast import ContrastProbe, FragmentContrast
+from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
+from retrokit.report.probe_embedding_tables import contrast_tables, fragment_tables
+
+
+def text(*tables: Any) -> str:
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(*tables)
+    return captured.get()
+
+
+def contrast(count: int) -> ContrastProbe:
+    """Fragments of which the 7th is furthest apart and the 20th moves most."""
+    rows = [
+        FragmentContrast(
+            "e", i, 2 * i - 1, 2 * i, 0.1 if i == 7 else 0.9 - i / 1000, 0.2, 0.3, 0, 0.8 if i == 20 else 0.1
+        )
+        for i in range(1, count + 1)
+    ]
+    return ContrastProbe("d", "a", "b", 50, 2, rows, [])
+
+
+def test_of_many_fragments_those_that_stand_out_are_shown() -> None:
+    shown = text(*contrast_tables(contrast(24)))
+    assert " 13-14 " in shown
+    assert " 39-40 " in shown
+    assert shown.count("│ e ") < 12
+    assert "more fragments are in the CSV and the JSON" in shown
+
+
+def test_few_fragments_are_all_shown() -> None:
+    shown = text(*contrast_tables(contrast(12)))
+    assert shown.count("│ e ") == 12
+    assert "more fragments" not in shown
+
+
+def test_prefixes_have_a_row_per_number_of_dimensions() -> None:
+    wholes = [WholeScore("e", "cosine", 0.5), WholeScore("e", "sfs:2", 0.51), WholeScore("e", "sfs:4", 0.52)]
+    fragments = [
+        FragmentScore("e", 2, 2, 1, 1, 2, 0.7, 0.2, 0.01),
+        FragmentScore("e", 2, 2, 2, 3, 4, 0.3, -0.2, 0.5),
+        FragmentScore("e", 4, 1, 1, 1, 4, 0.5, 0.0, 1.0),
+    ]
+    prefixes = [
+        PrefixScore("e", 2, 2, 0.61, 0.62),
+        PrefixScore("e", 2, 4, 0.63, 0.64),
+        PrefixScore("e", 4, 4, 0.65, 0.64),
+    ]
+    shown = text(*fragment_tables(FragmentProbe("t", "m", wholes, fragments, prefixes)))
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")] for line in shown.splitlines() if line.startswith("│")
+    ]
+    assert rows == [
+        ["e", "2", "2", "0.5000", "0.5100", "0.7000*", "1", "0.3000", "0.3000", "1"],
+        ["e", "4", "1", "0.5000", "0.5200", "0.5000", "1", "0.5000", "0.5000", "0"],
+        ["e", "2", "0.6200", "0.6100", ""],
+        ["e", "4", "0.6400", "0.6300", "0.6500"],
+    ]
