@@ -42,6 +42,7 @@ def with_names(*registries: str) -> type[TyperCommand]:
 
 ENCODERS = "retrokit.encoders:registry"
 SIMILARITIES = "retrokit.similarities:registry"
+RETRIEVERS = "retrokit.retrievers:registry"
 TASKS = "retrokit.evaluation:registry"
 AUGMENTATIONS = "retrokit.augmentation:registry"
 RERANKERS = "retrokit.reranking:registry"

@@ -6,11 +6,21 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import (
+    ENCODERS,
+    RETRIEVERS,
+    SIMILARITIES,
+    TASKS,
+    DeviceOption,
+    JsonOption,
+    app,
+    show,
+    with_names,
+)
 from retrokit.errors import UsageError
 
 
-@app.command("eval", cls=with_names(ENCODERS, "retrokit.retrievers:registry", SIMILARITIES, TASKS))
+@app.command("eval", cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS))
 def evaluate(
     encoders: Annotated[
         list[str] | None, typer.Argument(help="Encoders or retrievers to evaluate; the first is the one compared with.")
