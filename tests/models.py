@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from string import ascii_lowercase
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -31,7 +30,8 @@ def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float
     """A BERT checkpoint with a word-piece tokenizer."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     # written out, for a trained vocabulary is numbered differently by every process
-    pieces = [*special, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase), *WORDS]
+    letters = sorted(set("".join(WORDS)))
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *WORDS]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
