@@ -14,6 +14,9 @@ WORDS = (
 ).split()
 
 
+VOCABULARY = 200
+
+
 def sentences(count: int, seed: int = 0) -> list[str]:
     """Different word sequences of 3 to 12 words."""
     generator = torch.Generator().manual_seed(seed)
@@ -32,7 +35,8 @@ def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float
     # written out, for a trained vocabulary is numbered differently by every process
     letters = sorted(set("".join(WORDS)))
     pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *WORDS]
-    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    pieces += [f"[unused{number}]" for number in range(VOCABULARY)]
+    vocabulary = {piece: number for number, piece in enumerate(list(dict.fromkeys(pieces))[:VOCABULARY])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
