@@ -98,10 +98,10 @@ def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
 
 def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
     task = f"beir:{benchmark}"
-    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=60, lr=5e-3, eval=task, eval_every=20))
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=120, lr=5e-3, eval=task, eval_every=40))
     values = [row["evaluation"]["ndcg@10"] for row in outcome.evaluations]
-    assert [row["step"] for row in outcome.evaluations] == [0, 20, 40, 60]
-    assert max(values) > values[0]
+    assert [row["step"] for row in outcome.evaluations] == [0, 40, 80, 120]
+    assert max(values) > values[0] + 0.2
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     norms = next(line["norms"] for line in lines if "norms" in line)
     assert {"query_norm_mean", "document_norm_mean", "document_norm_cv"} <= norms.keys()
