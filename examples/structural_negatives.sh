@@ -2,7 +2,8 @@
 # What do structural negatives cost a retriever, and what do they buy? (COMP, Table 1 and Figure 1.) Trains model A on a
 # BEIR folder's training pairs and model B on the same with 19.2% structural near-misses, for the same time and with the
 # paper's settings; evaluates both on two BEIR folders and on held-out near-misses. What is there already is not done
-# again. Results: OUT/SEED.json, shown as a table by examples/structural_negatives_table.py.
+# again. Results: OUT/SEED.json, shown as a table by examples/structural_negatives_table.py. BUDGET is a time, or the
+# steps of A and B that fit into one where the machine is idle ("51:42"), which a busy machine does not change.
 #
 #   bash examples/structural_negatives.sh data/scifact data/cisi OUT "42 43 44" 4m
 set -euo pipefail
@@ -25,16 +26,23 @@ PYTHON
     retrokit augment mix "$out/pairs.jsonl" "$out/near.train.jsonl,count=$structural" -o "$out/mixture.jsonl"
 fi
 
-train() { # NAME DATA SEED
-    [ -f "$out/run-$1/retrokit.json" ] && grep -q '"finished"' "$out/run-$1/retrokit.json" && return
-    retrokit finetune minilm --data "$2" --temperature 0.1 --max-length 128 --batch-size 64 --lr 2e-5 \
-        --time-budget "$budget" --seed "$3" -o "$out/run-$1" --overwrite
+case $budget in
+*:*) budget_a=(--steps "${budget%:*}") budget_b=(--steps "${budget#*:}") ;;
+*) budget_a=(--time-budget "$budget") budget_b=(--time-budget "$budget") ;;
+esac
+
+train() { # NAME DATA SEED BUDGET...
+    local name=$1 data=$2 seed=$3
+    shift 3
+    [ -f "$out/run-$name/retrokit.json" ] && grep -q '"finished"' "$out/run-$name/retrokit.json" && return
+    retrokit finetune minilm --data "$data" --temperature 0.1 --max-length 128 --batch-size 64 --lr 2e-5 \
+        "$@" --seed "$seed" -o "$out/run-$name" --overwrite
 }
 
 for seed in $seeds; do
     [ -f "$out/$seed.json" ] && continue
-    train "A-$seed" "$out/pairs.jsonl" "$seed"
-    train "B-$seed" "$out/mixture.jsonl" "$seed"
+    train "A-$seed" "$out/pairs.jsonl" "$seed" "${budget_a[@]}"
+    train "B-$seed" "$out/mixture.jsonl" "$seed" "${budget_b[@]}"
     retrokit eval minilm "$out/run-A-$seed" "$out/run-B-$seed" --on "beir:$data" --on "beir:$other" \
         --on "pairs:$out/near.test.jsonl" --json >"$out/$seed.json.part"
     mv "$out/$seed.json.part" "$out/$seed.json"
