@@ -186,6 +186,7 @@ def run(plan: Plan) -> Outcome:
             f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}",
             "--resume",
         )
+    trainer.settle()
     best = history.best[0] if history.best else None
     if best is not None and best != trainer.state.global_step:
         path = folder.checkpoints / f"checkpoint-{best}" / "trainable.pt"

@@ -6,7 +6,8 @@ import json
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
@@ -23,6 +25,7 @@ from retrokit.notices import Advance
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
+from retrokit.training.rows import RowAdamW, clip
 from retrokit.training.run_folder import RunFolder, saving
 
 CONVERGED_OVER = 5  # evaluations
@@ -102,6 +105,10 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         self.last_result: Result | None = None
         super().__init__(model=model, args=args, train_dataset=data, loss=loss, data_collator=collator)
         self.remove_callback(PrinterCallback)
+        # Not across processes, whose gradients NCCL cannot add, nor in fp16, whose gradients are scaled.
+        self.by_rows = isinstance(model[0], StaticEmbedding) and args.world_size == 1 and not args.fp16
+        if self.by_rows:
+            model[0].embedding.sparse = True
 
     def preprocess_dataset(self, dataset: Any = None, dataset_name: str | None = None) -> Any:
         """The data are as the collator wants them."""
@@ -122,12 +129,58 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         """All that the library would decay, but not what the similarity learns."""
         return [name for name in super().get_decay_parameter_names(model) if ".similarity." not in name]
 
+    def get_optimizer_cls_and_kwargs(self, args: Any, model: Any = None) -> tuple[Any, Any]:
+        """AdamW; for a table of embeddings, by the rows that a step touches."""
+        kind, options = super().get_optimizer_cls_and_kwargs(args, model)
+        if not self.by_rows:
+            return kind, options
+        return RowAdamW, {name: value for name, value in options.items() if name != "fused"}
+
+    def _clip_grad_norm(self, model: torch.nn.Module) -> torch.Tensor:
+        if not self.by_rows:
+            return super()._clip_grad_norm(model)
+        return clip(model.parameters(), self.args.max_grad_norm)
+
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
+        if grad_norm is None and self.by_rows:
+            return clip(model.parameters(), math.inf)
+        return super()._get_grad_norm(model, grad_norm)
+
+    def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
+        """The library's, on rows that stand where the last step has put them."""
+        if self._rows is not None:
+            weight = self.model[0].embedding.weight
+            ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
+            self._rows.bring(weight, ids.to(weight.device))
+        return super().training_step(model, inputs, *args)
+
+    @property
+    def _rows(self) -> RowAdamW | None:
+        optimizer = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
+        return optimizer if isinstance(optimizer, RowAdamW) else None
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Within it, all weights are where the last step has put them: to evaluate and to save."""
+        if self._rows is None:
+            yield
+        else:
+            with self._rows.whole():
+                yield
+
+    def settle(self) -> None:
+        """Put all weights where the last step has put them, once no further one follows."""
+        if self._rows is not None:
+            for table in self._rows.tables:
+                self._rows.bring(table)
+
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Run the task on the first process; every process learns the metrics."""
         assert self.task is not None
         metrics: list[dict[str, float]] = [{}]
         if self.is_world_process_zero():
-            metrics = [self._evaluate_here(self.task)]
+            with self.whole():
+                metrics = [self._evaluate_here(self.task)]
         metrics = broadcast_object_list(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics[0])
         return metrics[0]
@@ -159,8 +212,9 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        export(self.model, folder)
-        torch.save(trainable_state(self.model), folder / "trainable.pt")
+        with self.whole():
+            export(self.model, folder)
+            torch.save(trainable_state(self.model), folder / "trainable.pt")
         described = {**self.description, "status": "finished", "step": self.state.global_step}
         RunFolder(folder).describe(described)
 

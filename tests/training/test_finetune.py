@@ -197,8 +197,11 @@ def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
     assert list((tmp_path / "run" / "checkpoints").glob("checkpoint-*/complete"))
 
 
-def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, pairs, tmp_path, monkeypatch):
-    finetune(configure(tiny_bert, pairs, tmp_path / "whole", steps=10))
+@pytest.mark.parametrize("encoder", ["tiny_bert", "static:32"])
+def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, encoder, pairs, benchmark, tmp_path, monkeypatch):
+    options = {"steps": 10, "lr": 0.01, "eval": f"beir:{benchmark}", "eval_every": 3}
+    encoder = Path(encoder) if encoder != "tiny_bert" else tiny_bert
+    finetune(configure(encoder, pairs, tmp_path / "whole", **options))
     real = FinetuneTrainer.training_step
     calls = []
 
@@ -210,9 +213,9 @@ def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, pairs, tmp_pa
 
     monkeypatch.setattr(FinetuneTrainer, "training_step", interrupted)
     with pytest.raises(Interrupted, match="stopped at step 4 of 10"):
-        finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=10))
+        finetune(configure(encoder, pairs, tmp_path / "run", **options))
     monkeypatch.undo()
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=10, resume=True))
+    finetune(configure(encoder, pairs, tmp_path / "run", **options, resume=True))
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
@@ -314,6 +317,31 @@ def test_a_static_table_trains_with_dropout_and_loads_plainly(pairs, tmp_path):
     assert [type(module).__name__ for module in plain] == ["StaticEmbedding", "Normalize"]
     with pytest.raises(UsageError, match="no activations worth caching"):
         plan(configure(Path("static:32"), pairs, None, mini_batch=2))
+
+
+STATIC = {"steps": 12, "lr": 0.05, "eval_every": 4, "save_every": 5}
+
+
+def test_a_static_table_trained_by_rows_is_trained_as_a_whole(pairs, benchmark, tmp_path, monkeypatch):
+    options = STATIC | {"eval": f"beir:{benchmark}", "sim": "learn"}
+    rows = finetune(configure(Path("static:32"), pairs, tmp_path / "rows", **options))
+    never = property(lambda self: False, lambda self, value: None)
+    monkeypatch.setattr(FinetuneTrainer, "by_rows", never, raising=False)
+    whole = finetune(configure(Path("static:32"), pairs, tmp_path / "whole", **options))
+    monkeypatch.undo()
+    ours, theirs = (SentenceTransformer(str(tmp_path / name), trust_remote_code=True) for name in ("rows", "whole"))
+    before = retrokit.encoder("static:32").model
+    for (name, value), other in zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True):
+        assert torch.allclose(value, other, rtol=0, atol=1e-5), name
+    moved = (ours[0].embedding.weight - before[0].embedding.weight).abs().amax(dim=1) > 0.05
+    assert 10 < int(moved.sum()) < len(moved) / 10, "few rows are touched, and they move"
+    assert [e["evaluation"] for e in rows.evaluations] == [
+        pytest.approx(e["evaluation"], abs=1e-6) for e in whole.evaluations
+    ]
+    logged = [json.loads(line) for line in (tmp_path / "rows" / "metrics.jsonl").read_text().splitlines()]
+    dense = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    norms = [[line["grad_norm"] for line in lines if "grad_norm" in line] for lines in (logged, dense)]
+    assert norms[0] == pytest.approx(norms[1], rel=1e-4)
 
 
 def test_mse_on_scored_pairs(tiny_bert, tmp_path):

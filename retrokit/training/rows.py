@@ -1,0 +1,229 @@
+"""AdamW for tables of embeddings, at the cost of the rows that a step touches: the result is dense AdamW's.
+
+A row without a gradient still moves under AdamW: it decays, and its momentum carries it on. But as long as no gradient
+comes, all its movement is along one direction, ``m / √v``, by an amount that depends on the steps alone. So a row is
+left alone until it is needed, then made up for with two factors: where AdamW (Loshchilov and Hutter, 2019) has moved
+it from step s to step t, ::
+
+    w_t = P(s, t) · w_s − C(s, t) · m_s / √v_s
+
+P is the product of ``1 − lr · λ`` over the steps between, C the sum of their rates times ``(β₁ / √β₂)`` to the power
+of the steps since s. Both follow from step to step by a recurrence. The constant ε is taken as it is at step s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+
+_AT_ONCE = 256  # rows whose numbers stay in the processor's cache from one operation to the next
+
+
+class Catchup:
+    """What AdamW does to a row without a gradient, from each step up to the present one.
+
+    ``decay[s]`` is P(s, t), ``drift[s]`` C(s, t), ``fade[s]`` (β₁ / √β₂)^(t − s); t is the present step.
+    """
+
+    def __init__(self) -> None:
+        self.decay = torch.ones(1, dtype=torch.float64)
+        self.drift = torch.zeros(1, dtype=torch.float64)
+        self.fade = torch.ones(1, dtype=torch.float64)
+
+    @property
+    def step(self) -> int:
+        """The present step, from 0."""
+        return len(self.decay) - 1
+
+    def advance(self, lr: float, weight_decay: float, betas: tuple[float, float]) -> None:
+        """Go to the next step, which has this learning rate and decay."""
+        step, (beta1, beta2) = self.step + 1, betas
+        rate = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        kept = 1 - lr * weight_decay
+        self.fade *= beta1 / beta2**0.5
+        self.decay *= kept
+        self.drift = kept * self.drift + rate * self.fade
+        for name, first in (("decay", 1.0), ("drift", 0.0), ("fade", 1.0)):
+            setattr(self, name, torch.cat([getattr(self, name), torch.tensor([first], dtype=torch.float64)]))
+
+
+class Rows:
+    """The state of one table ``[n, d]``: moments, and up to which step each row and its moments have been brought."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.catchup = Catchup()
+        self.mean = torch.zeros_like(table)
+        self.square = torch.zeros_like(table)
+        self.brought = torch.zeros(len(table), dtype=torch.int64, device=table.device)
+        self.stepped = torch.zeros_like(self.brought)
+
+    def moved(self, table: Tensor, rows: Tensor, eps: float, betas: tuple[float, float]) -> Tensor:
+        """Where the rows are at the present step, ``[len(rows), d]``."""
+        brought, stepped = self.brought[rows].cpu(), self.stepped[rows].cpu()
+        values = table.index_select(0, rows)
+        # ε stands beside √v̂; the moments here are not corrected for their start at 0
+        small = eps * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
+        faded = (betas[0] / betas[1] ** 0.5) ** (brought - stepped).double()
+        direction = self.square.index_select(0, rows).sqrt_().add_(_column(small, table)).reciprocal_()
+        direction.mul_(self.mean.index_select(0, rows))
+        values.mul_(_column(self.catchup.decay[brought], table))
+        return values.addcmul_(direction, _column(self.catchup.drift[brought] * faded, table), value=-1)
+
+    def bring(self, table: Tensor, rows: Tensor, eps: float, betas: tuple[float, float]) -> None:
+        """Bring the rows (each named once) up to the present step."""
+        rows = rows[self.brought[rows] < self.catchup.step]
+        for part in rows.split(_AT_ONCE):
+            table.index_copy_(0, part, self.moved(table, part, eps, betas))
+            self.brought[part] = self.catchup.step
+
+    def step(
+        self,
+        table: Tensor,
+        rows: Tensor,
+        gradient: Tensor,
+        lr: float,
+        decay: float,
+        betas: tuple[float, float],
+        eps: float,
+    ) -> None:
+        """One step with the gradient ``[len(rows), d]`` of the rows (each named once); the others follow later."""
+        self.bring(table, rows, eps, betas)
+        self.catchup.advance(lr, decay, betas)
+        step = self.catchup.step
+        for part, slope in zip(rows.split(_AT_ONCE), gradient.split(_AT_ONCE), strict=True):
+            rested = (step - self.stepped[part]).double()
+            mean = self.mean.index_select(0, part).mul_(_column(betas[0] ** rested, table))
+            mean.add_(slope, alpha=1 - betas[0])
+            square = self.square.index_select(0, part).mul_(_column(betas[1] ** rested, table))
+            square.addcmul_(slope, slope, value=1 - betas[1])
+            self.mean.index_copy_(0, part, mean)
+            self.square.index_copy_(0, part, square)
+            divisor = square.sqrt_().div_((1 - betas[1] ** step) ** 0.5).add_(eps)
+            values = table.index_select(0, part).mul_(1 - lr * decay)
+            table.index_copy_(0, part, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
+        self.brought[rows] = self.stepped[rows] = step
+
+
+def _column(factors: Tensor, like: Tensor) -> Tensor:
+    return factors.to(like.device, like.dtype).unsqueeze(1)
+
+
+class RowAdamW(torch.optim.AdamW):
+    """AdamW whose parameters with a sparse gradient are tables, stepped row by row.
+
+    Between steps, the rows of a table are where they were last needed: call :meth:`bring` before they are read, and
+    read a whole table within :meth:`whole`.
+    """
+
+    def __init__(self, params: Any, **options: Any) -> None:
+        super().__init__(params, **options)
+        self.tables: dict[Tensor, Rows] = {}
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step of all parameters that have a gradient."""
+        sparse = [(group, table) for group in self.param_groups for table in group["params"] if _is_sparse(table.grad)]
+        gradients = [table.grad for _, table in sparse]
+        for _, table in sparse:
+            table.grad = None  # dense ones alone are stepped by AdamW itself
+        super().step(closure)
+        for (group, table), gradient in zip(sparse, gradients, strict=True):
+            table.grad = gradient
+            found = gradient.coalesce()
+            if table not in self.tables:
+                self.tables[table] = Rows(table)
+            settings = group["lr"], group["weight_decay"], group["betas"], group["eps"]
+            self.tables[table].step(table, found.indices()[0], found.values(), *settings)
+
+    @torch.no_grad()
+    def bring(self, table: Tensor, rows: Tensor | None = None) -> None:
+        """Bring the rows named in ``rows``, in any shape and order (default: all), up to the present step."""
+        if table in self.tables:
+            group = self._group(table)
+            named = torch.arange(len(table), device=table.device) if rows is None else rows.unique()
+            self.tables[table].bring(table, named, group["eps"], group["betas"])
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Within it, every row of every table is where dense AdamW has it; after it, all is as before."""
+        kept = {}
+        with torch.no_grad():
+            for table, rows in self.tables.items():
+                group = self._group(table)
+                kept[table] = table.clone()
+                every = torch.arange(len(table), device=table.device)
+                table.copy_(rows.moved(table, every, group["eps"], group["betas"]))
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for table, value in kept.items():
+                    table.copy_(value)
+
+    def _group(self, table: Tensor) -> dict[str, Any]:
+        return next(group for group in self.param_groups if any(table is other for other in group["params"]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """AdamW's, and of each table its rows as they are, so that going on gives the same bits."""
+        state = super().state_dict()
+        places = {id(table): i for i, table in enumerate(self._parameters())}
+        state["tables"] = {
+            places[id(table)]: {
+                "table": table.detach(),
+                "mean": rows.mean,
+                "square": rows.square,
+                "brought": rows.brought,
+                "stepped": rows.stepped,
+                "decay": rows.catchup.decay,
+                "drift": rows.catchup.drift,
+                "fade": rows.catchup.fade,
+            }
+            for table, rows in self.tables.items()
+        }
+        return state
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What :meth:`state_dict` gave, the tables themselves included."""
+        super().load_state_dict(state_dict)
+        parameters = list(self._parameters())
+        for place, state in state_dict["tables"].items():
+            table = parameters[place]
+            table.copy_(state["table"])
+            rows = self.tables[table] = Rows(table)
+            for name in ("mean", "square", "brought", "stepped"):
+                getattr(rows, name).copy_(state[name])
+            for name in ("decay", "drift", "fade"):
+                setattr(rows.catchup, name, state[name].cpu())
+
+    def _parameters(self) -> Iterator[Tensor]:
+        return (parameter for group in self.param_groups for parameter in group["params"])
+
+
+def _is_sparse(gradient: Tensor | None) -> bool:
+    return gradient is not None and gradient.is_sparse
+
+
+def clip(parameters: Iterable[nn.Parameter], highest: float) -> Tensor:
+    """Scale all gradients so that their joint norm is at most ``highest``; sparse ones too, unlike torch's own.
+
+    Returns:
+        The norm before.
+    """
+    values = []
+    for parameter in parameters:
+        if _is_sparse(parameter.grad):
+            parameter.grad = parameter.grad.coalesce()  # type: ignore[union-attr]
+            values.append(parameter.grad.values())
+        elif parameter.grad is not None:
+            values.append(parameter.grad)
+    norm = get_total_norm(values)
+    factor = (highest / (norm + 1e-6)).clamp(max=1.0)
+    for value in values:
+        value.mul_(factor)
+    return norm
