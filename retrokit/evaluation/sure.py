@@ -11,7 +11,6 @@ counted, never imputed.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from retrokit.data.files import digest
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Draws, Resampled, Result
 from retrokit.evaluation.sts import spearman
@@ -74,7 +74,7 @@ class RankedTestbed:
     dropped: dict[str, int]
 
 
-class Sure:
+class Sure(AsymmetricTask):
     """RDC and ROC against a reference ranking: by testbed (``precision_rdc``, …) and averaged over testbeds (``rdc``,
     ``roc``), as in SURE's Table 4; the range of the reference's ranks (``precision_range``, Table 7); the reciprocal
     rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
@@ -89,9 +89,7 @@ class Sure:
         depth: passages of the retriever's list.
     """
 
-    symmetric = False
     main_metric = "rdc"
-    spec = ""
 
     def __init__(
         self,
@@ -137,14 +135,6 @@ class Sure:
             *(f"{testbed}_range" for testbed in data.testbeds),
         )
 
-    def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise :class:`UsageError` for a name that this task does not measure."""
-        for name in names:
-            if name not in self.default_metrics:
-                near = difflib.get_close_matches(name, self.default_metrics, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.default_metrics)}")
-
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
         sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
@@ -161,10 +151,6 @@ class Sure:
     def digest(self) -> str | None:
         """A digest of the folder, the corpus and the reference; ``None`` for data that come from no file."""
         return None if self._data_digest is None else f"{self._data_digest} {self.reference.fingerprint()}"
-
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The given ones: queries and passages are of two kinds, so any similarity fits."""
-        return list(similarities)
 
     def evaluate(
         self,
