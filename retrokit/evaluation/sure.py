@@ -33,13 +33,22 @@ from retrokit.evaluation.sts import spearman
 from retrokit.evaluation.sure_reference import Candidates, Reference, make_reference, scores_of_pairs
 from retrokit.evaluation.symmetric import DistinctTexts
 from retrokit.metrics.ranking import mean
-from retrokit.metrics.sure import deviation_consistency, order_consistency, rank_range, ranks_after_insertion
+from retrokit.metrics.sure import (
+    deviation_consistency,
+    order_consistency,
+    rank_range,
+    ranks_after_insertion,
+    ranks_counted_twice,
+)
 from retrokit.notices import notice
 from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
 MEASURES = ("rdc", "roc")
+ONCE, TWICE = "once", "published-script"
+COUNTINGS = (ONCE, TWICE)
+"""Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
 _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
 
 
@@ -87,6 +96,7 @@ class Sure(AsymmetricTask):
         reference: what orders them.
         corpus: (id, text) of all passages that can be found; default: those of ``data``.
         depth: passages of the retriever's list.
+        counting: how often the reference counts a variant, one of :data:`COUNTINGS`.
     """
 
     main_metric = "rdc"
@@ -98,10 +108,12 @@ class Sure(AsymmetricTask):
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,
+        counting: str = ONCE,
     ) -> None:
         self.data = data
         self.reference = reference
         self.depth = depth
+        self.counting = counting
         self._data_digest = data_digest
         passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
         self._passages = len(passages)
@@ -140,6 +152,8 @@ class Sure(AsymmetricTask):
         sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
         line = f"{self.data.name}: {len(self._queries):,} queries ({sizes}), {self._passages:,} passages"
         line += f", reference {self.reference.spec}"
+        if self.counting == TWICE:
+            line += ", which counts every variant twice, as the published script does by default"
         for testbed, reasons in self.data.dropped.items():
             line += "".join(f"; {testbed}: {n:,} {_in_words(reason)}" for reason, n in reasons.items() if n)
         if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
@@ -258,11 +272,23 @@ class Sure(AsymmetricTask):
             else:
                 queries.append(query)
                 ranks.append(_in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
-                referred.append(_in_order(kinds, *ranks_after_insertion(there, position, after)))
+                referred.append(_in_order(kinds, *self._referred(one, position, chosen, there, after)))
         if not queries:
             lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
             raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
         return RankedTestbed(np.array(queries), np.stack(ranks), np.stack(referred), dict(dropped))
+
+    def _referred(
+        self, one: Found, position: int, chosen: np.ndarray, there: np.ndarray, after: np.ndarray
+    ) -> tuple[int, np.ndarray]:
+        """The ranks of the original at ``position`` of the list and of the variants ``chosen``, by the reference's
+        scores of the list, ``there``, and of those variants, ``after``."""
+        if self.counting == ONCE:
+            return ranks_after_insertion(there, position, after)
+        listed = len(there)
+        order = np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
+        same_id = np.flatnonzero((order == position) | (order >= listed))
+        return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
 
     def _reciprocal_ranks(
         self, found: Sequence[Found], reference: Sequence[np.ndarray]
@@ -331,7 +357,12 @@ class Sure(AsymmetricTask):
             per_query={metric: per_query[metric] for metric in asked if metric in per_query},
             counts=counts,
             norms=norms,
-            configuration={**configuration, "reference": self.reference.spec, "depth": self.depth},
+            configuration={
+                **configuration,
+                "reference": self.reference.spec,
+                "depth": self.depth,
+                "counting": self.counting,
+            },
             run=cast("dict[str, dict[str, float]]", _Run(self._candidates, found, self._variant_entries)),
             resampled={metric: averaged[metric] for metric in asked if metric in averaged},
         )
@@ -448,7 +479,7 @@ def _correlation(first: str, second: str, values: Sequence[tuple[float, float]])
     return Correlation(first, second, len(values), value if value == value else None)
 
 
-def sure(path: str, reference: str, testbed: str | None, corpus: str | None, depth: int) -> Sure:
+def sure(path: str, reference: str, testbed: str | None, corpus: str | None, depth: int, counting: str) -> Sure:
     """The task of a SURE folder.
 
     Raises:
@@ -461,4 +492,4 @@ def sure(path: str, reference: str, testbed: str | None, corpus: str | None, dep
         file = corpus_file(corpus) if Path(corpus).is_dir() else Path(corpus)
         passages = [(document.id, document.full_text) for document in read_corpus(file)]
         digests.append(digest(file))
-    return Sure(data, make_reference(reference), passages, depth, " ".join(digests))
+    return Sure(data, make_reference(reference), passages, depth, " ".join(digests), counting)
