@@ -138,7 +138,7 @@ class Sure(AsymmetricTask):
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
         texts = [data.queries[query] for query in self._queries]
-        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of)
+        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of, len(passages))
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
         reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
@@ -203,7 +203,7 @@ class Sure(AsymmetricTask):
     def evaluate_retriever(self, retriever: Retriever, metrics: list[str] | None = None) -> Result:
         """The result of a retriever without embeddings, such as BM25, as for :meth:`evaluate`."""
         everything = self._candidates
-        index = retriever.index([everything.texts[i] for i in everything.text_of[: self._passages]])
+        index = retriever.index([everything.text(entry) for entry in range(everything.passages)])
         lists = index.search(everything.queries, self.depth)
         rows, columns, bounds = self._variant_pairs()
         asked = [everything.queries[row] for row in rows]

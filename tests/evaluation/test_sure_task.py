@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import retrokit
+from retrokit import retrievers
 from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
@@ -256,6 +257,33 @@ def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
     assert other.configuration["reference"] == f"maxsim:{tiny_bert}"
     assert 0.3 < other.metrics["rdc"] < 0.95
     assert result.metrics["reranked_mrr@2000"] == pytest.approx(result.metrics["mrr@2000"], abs=0.02)
+
+
+def test_bm25_is_a_reference(tmp_path):
+    texts = iter(sentences(90))
+    ids = [f"p{i}" for i in range(12)]
+    queries = {f"q{i}": next(texts) for i in range(12)}
+    passages, *variants = ({id: next(texts) for id in ids} for _ in range(6))
+    variants[-1]["p2"] = passages["p3"]  # a paraphrase that is another passage
+    qrels = dict(zip(queries, ids, strict=True))
+    folder = write_sure(tmp_path / "x", queries, qrels, passages, dict(zip(VARIANTS, variants, strict=True)))
+    task = tasks.create(f"sure:{folder},reference=bm25")
+    assert task.describe().endswith(", reference bm25")
+    bm25 = retrievers.registry.create("bm25")
+    own = task.evaluate_retriever(bm25)
+    assert {own.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
+    candidates = task._candidates
+    everything = np.arange(len(candidates.ids))
+    found = task.reference.scores(candidates, [everything] * 12)
+    index = bm25.index([candidates.text(entry) for entry in range(12)])
+    for query, scores in zip(candidates.queries, found, strict=True):
+        expected = index.score_pairs([query] * len(everything), [candidates.text(entry) for entry in everything])
+        assert scores == pytest.approx(expected, abs=1e-5)
+    assert 0.1 < np.mean(np.stack(found) > 0) < 0.95
+    place = {id: position for position, id in enumerate(candidates.ids)}
+    assert all(scores[place["p2#paraphrase"]] == scores[place["p3"]] for scores in found)
+    other = tasks.create(f'sure:{folder},reference="bm25:k1=1,b=0.5"')
+    assert other.digest() != task.digest()
 
 
 # --- what decides a rank
