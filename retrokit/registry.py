@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -335,6 +336,12 @@ class Registry:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
         spec = self.parse(spec)
         return self.entry(spec.name).load()(**self.options(spec), **context)
+
+    def create_on(self, spec: str | Spec, device: str | None) -> Any:
+        """Make what ``spec`` names, on ``device`` if its target has such a parameter: it loads models then."""
+        spec = self.parse(spec)
+        takes_device = "device" in inspect.signature(self.entry(spec.name).load()).parameters
+        return self.create(spec, device=device) if takes_device else self.create(spec)
 
     def describe(self) -> str:
         """The registered names, what they are and what they take, as text for a help page."""

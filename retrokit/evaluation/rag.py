@@ -91,9 +91,9 @@ class LocalReader:
         return self.generator.fingerprint()
 
 
-def local_reader(path: str, max_length: int | None, new_tokens: int) -> LocalReader:
+def local_reader(path: str, max_length: int | None, new_tokens: int, device: str | None = None) -> LocalReader:
     """The reader ``transformers``; raises as :func:`retrokit.encoders.generator.load_generator` does."""
-    return LocalReader(load_generator(path, max_length, new_tokens))
+    return LocalReader(load_generator(path, max_length, new_tokens, device))
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -249,7 +249,7 @@ class Rag(AsymmetricTask):
         }
 
 
-def rag(path: str, reader: str, k: int) -> Rag:
+def rag(path: str, reader: str, k: int, device: str | None = None) -> Rag:
     """The task of a folder of questions with answers, and a reader.
 
     Raises:
@@ -259,4 +259,4 @@ def rag(path: str, reader: str, k: int) -> Rag:
     """
     spec = readers.parse(reader)
     data = read_questions(path)  # before a large model is loaded
-    return Rag(data, readers.create(spec), k)
+    return Rag(data, readers.create_on(spec, device), k)

@@ -479,7 +479,15 @@ def _correlation(first: str, second: str, values: Sequence[tuple[float, float]])
     return Correlation(first, second, len(values), value if value == value else None)
 
 
-def sure(path: str, reference: str, testbed: str | None, corpus: str | None, depth: int, counting: str) -> Sure:
+def sure(
+    path: str,
+    reference: str,
+    testbed: str | None,
+    corpus: str | None,
+    depth: int,
+    counting: str,
+    device: str | None = None,
+) -> Sure:
     """The task of a SURE folder.
 
     Raises:
@@ -492,4 +500,4 @@ def sure(path: str, reference: str, testbed: str | None, corpus: str | None, dep
         file = corpus_file(corpus) if Path(corpus).is_dir() else Path(corpus)
         passages = [(document.id, document.full_text) for document in read_corpus(file)]
         digests.append(digest(file))
-    return Sure(data, make_reference(reference), passages, depth, " ".join(digests), counting)
+    return Sure(data, make_reference(reference, device), passages, depth, " ".join(digests), counting)

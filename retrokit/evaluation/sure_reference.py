@@ -205,7 +205,7 @@ def scores_of_pairs(
     return np.concatenate(parts)
 
 
-def make_reference(spec: str) -> Reference:
+def make_reference(spec: str, device: str | None = None) -> Reference:
     """The reference that ``spec`` names: ``run:FILE``, a retriever, a reranker, or an encoder with its own similarity.
 
     Raises:
@@ -222,10 +222,10 @@ def make_reference(spec: str) -> Reference:
         return RetrieverReference(retrievers.registry.create(spec))
     rerankers = reranking.registry.names()
     if name in rerankers:
-        return ScorerReference(reranking.registry.create(spec))
+        return ScorerReference(reranking.registry.create(spec, device=device))
     is_encoder = name in encoders.registry.names() or os.path.exists(spec)
     if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
-    encoder = encoders.registry.create(spec)
+    encoder = encoders.registry.create(spec, device=device)
     encoder.use_with(encoder.similarity)
     return ScorerReference(EncoderScorer(encoder, encoder.similarity))

@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 import retrokit
-from retrokit import retrievers
+from retrokit import reranking, retrievers
 from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import save_runs
 from retrokit.evaluation.sure import Sure, correlations
 from retrokit.evaluation.sure_reference import ScorerReference, make_reference
 from retrokit.notices import listening
+from retrokit.registry import Entry
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
 from tests.models import sentences
 from tests.sure_folders import VARIANTS, cut, small_folder, write_sure
@@ -238,6 +240,26 @@ def test_a_saved_ranking_is_a_reference(tmp_path):
     assert again.metrics["mrr@2000"] == again.metrics["reranked_mrr@2000"] == result.metrics["mrr@2000"]
     assert first.digest() != second.digest()
     assert second.digest() == tasks.create(second.spec).digest()
+
+
+MADE: list[str | None] = []
+
+
+def made_on(device: str | None = None) -> CountingScorer:
+    MADE.append(device)
+    return CountingScorer()
+
+
+def test_references_are_made_on_the_device_of_the_command(tmp_path, tiny_bert, monkeypatch):
+    monkeypatch.setitem(reranking.registry._entries, "counted", Entry("counted", "", f"{__name__}:made_on"))
+    MADE.clear()
+    folder = small_folder(tmp_path / "small", 6)
+    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"], device="cpu")
+    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"])
+    assert MADE == ["cpu", None]
+    for spec in (str(tiny_bert), f"maxsim:{tiny_bert}"):
+        with pytest.raises(DataError, match="device string: nowhere"):
+            tasks.create_on(f"sure:{folder},reference={spec}", "nowhere")
 
 
 def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
