@@ -411,6 +411,32 @@ def test_a_damaged_file_is_noticed_and_computed_again(run: Run, counted: Counted
     assert counted.texts == 100
 
 
+@pytest.mark.parametrize(("damage", "place"), [("cut", 0), ("digit", 0), ("no time", 2), ("empty", 2)])
+def test_a_damaged_result_that_is_computed_again_keeps_its_row(
+    run: Run, counted: Counted, tmp_path: Path, damage: str, place: int
+) -> None:
+    encoders = ["counted:1", "counted:2", "counted:3"]
+    for encoder in encoders:
+        run(encoder=encoder)
+    (file,) = (tmp_path / "results").glob("counted_1-*")
+    text = file.read_text()
+    added = json.loads(text)["added"]
+    file.write_text(
+        {
+            "cut": text[: len(text) // 2],
+            "digit": text.replace('"asked": ["', '"asked": ["x'),
+            "no time": text.replace(added, "yesterday"),
+            "empty": "",
+        }[damage]
+    )
+    for encoder in reversed(encoders):
+        run(encoder=encoder)
+    shown = [result.encoder for result in evaluated_before(str(tmp_path / "results")).results]
+    assert shown.index("counted:1") == place
+    assert [encoder for encoder in shown if encoder != "counted:1"] == encoders[1:]
+    assert (json.loads(file.read_text())["added"] == added) == (place == 0)
+
+
 def test_a_write_that_fails_leaves_what_was_there(
     run: Run, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
