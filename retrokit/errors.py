@@ -5,7 +5,7 @@ Everything here is a clear one-line message for a person. Any other exception is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -66,3 +66,16 @@ def disk_errors(what: object) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(what, f"could not be written: {error.strerror or error}") from error
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """What a message about an unknown ``name`` says of the nearest of the ``known`` ones, at most ``most``; nothing
+    where none is near.
+
+    >>> did_you_mean("ndgc", ["map", "ndcg"])
+    ' (did you mean ndcg?)'
+    """
+    import difflib  # where nothing is wrong it is not needed
+
+    near = difflib.get_close_matches(name, list(known), n=most)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""

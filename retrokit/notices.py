@@ -6,6 +6,7 @@ shows them on standard error, and a Python program that installs none gets notic
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -54,3 +55,16 @@ def notice(message: str) -> None:
 def progress(label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
     """Open a progress display of ``total`` ``unit``; use as ``with progress(...) as advance: advance(1)``."""
     return _listener.progress(label, total, unit)
+
+
+@contextmanager
+def no_progress_bars(package: str = "transformers") -> Iterator[None]:
+    """Keep ``transformers`` or ``datasets`` from drawing bars of its own for whatever it reads, writes or changes."""
+    logs = importlib.import_module(f"{package}.utils.logging")
+    shown = logs.is_progress_bar_enabled()
+    logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logs.enable_progress_bar()

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrokit.errors import MissingExtra, UsageError
+from retrokit.errors import MissingExtra, UsageError, did_you_mean
 
 Value = str | int | float | bool
 
@@ -242,8 +243,7 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name: nearest names, then all."""
-        near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.6)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        hint = did_you_mean(name, self.names(), most=3)
         return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}"
 
     def parse(self, text: str | Spec) -> Spec:
@@ -295,8 +295,7 @@ class Registry:
             param = entry.param(key)
             if param is None:
                 known = [param.name for param in entry.params]
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
+                hint = did_you_mean(key, known)
                 problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
             elif key in params:
                 problems.append(f"{text}: {key} is given twice")
@@ -337,6 +336,12 @@ class Registry:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
         spec = self.parse(spec)
         return self.entry(spec.name).load()(**self.options(spec), **context)
+
+    def create_on(self, spec: str | Spec, device: str | None) -> Any:
+        """Make what ``spec`` names, on ``device`` if its target has such a parameter: it loads models then."""
+        spec = self.parse(spec)
+        takes_device = "device" in inspect.signature(self.entry(spec.name).load()).parameters
+        return self.create(spec, device=device) if takes_device else self.create(spec)
 
     def describe(self) -> str:
         """The registered names, what they are and what they take, as text for a help page."""

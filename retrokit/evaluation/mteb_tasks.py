@@ -7,11 +7,9 @@ is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +23,9 @@ from retrokit.evaluation.encoding import encode_sides
 from retrokit.evaluation.mteb_data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb_groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb_model import Embeddings, MtebModel, Neighbours
-from retrokit.evaluation.result import Result
+from retrokit.evaluation.result import Result, check_known
 from retrokit.metrics.ranking import evaluate_run
-from retrokit.notices import notice, progress
+from retrokit.notices import no_progress_bars, notice, progress
 from retrokit.similarities.base import Similarity
 
 OURS = {
@@ -119,12 +117,7 @@ class MtebTask:
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that these tasks do not measure."""
-        known = self._known()
-        for name in names:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(known[:40])}")
+        check_known(names, self._known(), self.spec)
 
     def _known(self) -> list[str]:
         if len(self.tasks) > 1:
@@ -153,7 +146,7 @@ class MtebTask:
         embeddings = Embeddings(encoder, precision, dims)
         cache = library.ResultCache(self.cache)
         found: list[dict[str, Measured]] = [{} for _ in similarities]
-        with progress("MTEB", len(self.tasks) * len(similarities), "tasks") as advance, _quiet():
+        with progress("MTEB", len(self.tasks) * len(similarities), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
                 for similarity, scores in zip(similarities, found, strict=True):
                     scores[task.metadata.name] = self._measure(embeddings, similarity, task, cache)
@@ -307,20 +300,6 @@ def _averaged(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, fl
         if all(math.isfinite(value) for value in values):
             found[_plain(name)] = float(np.mean(values))
     return found
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the datasets package from drawing a bar for every column that mteb changes."""
-    from datasets.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def mteb(

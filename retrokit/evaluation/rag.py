@@ -7,7 +7,6 @@ passages; "Answer:" stays.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.generator import Generator, Prompt, load_generator
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError
+from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.metrics.qa import exact_match, token_f1
@@ -91,9 +91,9 @@ class LocalReader:
         return self.generator.fingerprint()
 
 
-def local_reader(path: str, max_length: int | None, new_tokens: int) -> LocalReader:
+def local_reader(path: str, max_length: int | None, new_tokens: int, device: str | None = None) -> LocalReader:
     """The reader ``transformers``; raises as :func:`retrokit.encoders.generator.load_generator` does."""
-    return LocalReader(load_generator(path, max_length, new_tokens))
+    return LocalReader(load_generator(path, max_length, new_tokens, device))
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -157,14 +157,12 @@ def read_questions(folder: str | Path) -> Questions:
     )
 
 
-class Rag:
+class Rag(AsymmetricTask):
     """Answers to the questions of a folder from the ``k`` best passages."""
 
-    symmetric = False
     main_metric = "exact_match"
     shown_metrics = ("exact_match", "f1")
     default_metrics = shown_metrics
-    spec = ""
 
     def __init__(self, data: Questions, reader: Reader, k: int = 5) -> None:
         self.data = data
@@ -189,18 +187,6 @@ class Rag:
         reader, folder = self.reader.fingerprint(), self.data.folder
         files = [path.relative_to(folder).as_posix() for path in (corpus_file(folder), queries_file(folder))]
         return None if reader is None else f"{digest(folder, files)} {reader}"
-
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The given ones: questions and passages are of two kinds, so any similarity fits."""
-        return list(similarities)
-
-    def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise :class:`UsageError` for a name that this task does not measure."""
-        for name in names:
-            if name not in self.shown_metrics:
-                near = difflib.get_close_matches(name, self.shown_metrics, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.shown_metrics)}")
 
     def evaluate(
         self,
@@ -263,7 +249,7 @@ class Rag:
         }
 
 
-def rag(path: str, reader: str, k: int) -> Rag:
+def rag(path: str, reader: str, k: int, device: str | None = None) -> Rag:
     """The task of a folder of questions with answers, and a reader.
 
     Raises:
@@ -273,4 +259,4 @@ def rag(path: str, reader: str, k: int) -> Rag:
     """
     spec = readers.parse(reader)
     data = read_questions(path)  # before a large model is loaded
-    return Rag(data, readers.create(spec), k)
+    return Rag(data, readers.create_on(spec, device), k)

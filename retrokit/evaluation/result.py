@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from retrokit.errors import UsageError, did_you_mean
 from retrokit.metrics.bootstrap import Draws, draw
 
 if TYPE_CHECKING:  # results are read, compared and shown where no model is loaded
@@ -108,3 +109,11 @@ class Task(Protocol):
         dims: int | None = None,
     ) -> list[Result]:
         """One result per similarity that the task scores with; the texts are encoded once."""
+
+
+def check_known(names: Sequence[str], known: Sequence[str], task: str) -> None:
+    """Raise :class:`UsageError` for a metric that is none of the ``known`` ones of ``task``, with the nearest one; of
+    many the first forty are listed."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"unknown metric {name!r}{did_you_mean(name, known)}; {task} has {', '.join(known[:40])}")

@@ -222,10 +222,9 @@ class ResultsFolder:
         self, key: dict[str, Any], result: Result, asked: list[str], task: Task, training: Training | None
     ) -> Record:
         """Write a result that was computed just now; it takes the place of any other of its label."""
-        before = _read(self._file(key))
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         result = replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()})
-        added = before.added if before is not None else now
+        added = _added(self._file(key)) or now
         record = Record(key, asked, list(task.shown_metrics), training, added, now, result)
         self._write(record)
         self._made += 1
@@ -261,6 +260,15 @@ def _read(file: Path) -> Record | None:
         return None
     told = {name: content[name] for name in ("key", "asked", "shown", "added", "made")}
     return Record(**told, training=training, result=result)
+
+
+def _added(file: Path) -> str | None:
+    """When a result first came into ``file``, also into a damaged one that still says so: its row keeps its place."""
+    try:
+        found = re.search(r'"added": "([^"]+)"', file.read_text(encoding="utf-8", errors="replace"))
+        return datetime.fromisoformat(found[1]).isoformat(timespec="microseconds") if found else None
+    except (OSError, ValueError):  # no file, or no time
+        return None
 
 
 def _plain(result: Result) -> dict[str, Any]:

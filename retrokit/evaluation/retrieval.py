@@ -16,6 +16,7 @@ from retrokit.data.beir import RetrievalData, digest_beir, read_beir
 from retrokit.data.trec import write_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import disk_errors
+from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
@@ -25,17 +26,15 @@ from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
 
-class Retrieval:
+class Retrieval(AsymmetricTask):
     """A retrieval task over documents, queries and judgements.
 
     Documents are searched in descending order of their ids, so that equal scores rank as trec_eval ranks them.
     """
 
-    symmetric = False
     main_metric = "ndcg@10"
     shown_metrics = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
     default_metrics = DEFAULT_METRICS
-    spec = ""
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
 
@@ -56,10 +55,6 @@ class Retrieval:
     def digest(self) -> str | None:
         """The digest of the files read."""
         return None if self.digest_files is None else self.digest_files()
-
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The given ones: queries and documents are of two kinds, so any similarity fits."""
-        return list(similarities)
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""

@@ -11,7 +11,6 @@ counted, never imputed.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,19 +26,29 @@ from retrokit.data.files import digest
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Draws, Resampled, Result
 from retrokit.evaluation.sts import spearman
 from retrokit.evaluation.sure_reference import Candidates, Reference, make_reference, scores_of_pairs
 from retrokit.evaluation.symmetric import DistinctTexts
 from retrokit.metrics.ranking import mean
-from retrokit.metrics.sure import deviation_consistency, order_consistency, rank_range, ranks_after_insertion
+from retrokit.metrics.sure import (
+    deviation_consistency,
+    order_consistency,
+    rank_range,
+    ranks_after_insertion,
+    ranks_counted_twice,
+)
 from retrokit.notices import notice
 from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
 MEASURES = ("rdc", "roc")
+ONCE, TWICE = "once", "published-script"
+COUNTINGS = (ONCE, TWICE)
+"""Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
 _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
 
 
@@ -74,7 +83,7 @@ class RankedTestbed:
     dropped: dict[str, int]
 
 
-class Sure:
+class Sure(AsymmetricTask):
     """RDC and ROC against a reference ranking: by testbed (``precision_rdc``, …) and averaged over testbeds (``rdc``,
     ``roc``), as in SURE's Table 4; the range of the reference's ranks (``precision_range``, Table 7); the reciprocal
     rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
@@ -87,11 +96,10 @@ class Sure:
         reference: what orders them.
         corpus: (id, text) of all passages that can be found; default: those of ``data``.
         depth: passages of the retriever's list.
+        counting: how often the reference counts a variant, one of :data:`COUNTINGS`.
     """
 
-    symmetric = False
     main_metric = "rdc"
-    spec = ""
 
     def __init__(
         self,
@@ -100,10 +108,12 @@ class Sure:
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,
+        counting: str = ONCE,
     ) -> None:
         self.data = data
         self.reference = reference
         self.depth = depth
+        self.counting = counting
         self._data_digest = data_digest
         passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
         self._passages = len(passages)
@@ -128,7 +138,7 @@ class Sure:
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
         texts = [data.queries[query] for query in self._queries]
-        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of)
+        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of, len(passages))
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
         reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
@@ -137,19 +147,13 @@ class Sure:
             *(f"{testbed}_range" for testbed in data.testbeds),
         )
 
-    def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise :class:`UsageError` for a name that this task does not measure."""
-        for name in names:
-            if name not in self.default_metrics:
-                near = difflib.get_close_matches(name, self.default_metrics, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.default_metrics)}")
-
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
         sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
         line = f"{self.data.name}: {len(self._queries):,} queries ({sizes}), {self._passages:,} passages"
         line += f", reference {self.reference.spec}"
+        if self.counting == TWICE:
+            line += ", which counts every variant twice, as the published script does by default"
         for testbed, reasons in self.data.dropped.items():
             line += "".join(f"; {testbed}: {n:,} {_in_words(reason)}" for reason, n in reasons.items() if n)
         if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
@@ -161,10 +165,6 @@ class Sure:
     def digest(self) -> str | None:
         """A digest of the folder, the corpus and the reference; ``None`` for data that come from no file."""
         return None if self._data_digest is None else f"{self._data_digest} {self.reference.fingerprint()}"
-
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The given ones: queries and passages are of two kinds, so any similarity fits."""
-        return list(similarities)
 
     def evaluate(
         self,
@@ -203,7 +203,7 @@ class Sure:
     def evaluate_retriever(self, retriever: Retriever, metrics: list[str] | None = None) -> Result:
         """The result of a retriever without embeddings, such as BM25, as for :meth:`evaluate`."""
         everything = self._candidates
-        index = retriever.index([everything.texts[i] for i in everything.text_of[: self._passages]])
+        index = retriever.index([everything.text(entry) for entry in range(everything.passages)])
         lists = index.search(everything.queries, self.depth)
         rows, columns, bounds = self._variant_pairs()
         asked = [everything.queries[row] for row in rows]
@@ -272,11 +272,23 @@ class Sure:
             else:
                 queries.append(query)
                 ranks.append(_in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
-                referred.append(_in_order(kinds, *ranks_after_insertion(there, position, after)))
+                referred.append(_in_order(kinds, *self._referred(one, position, chosen, there, after)))
         if not queries:
             lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
             raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
         return RankedTestbed(np.array(queries), np.stack(ranks), np.stack(referred), dict(dropped))
+
+    def _referred(
+        self, one: Found, position: int, chosen: np.ndarray, there: np.ndarray, after: np.ndarray
+    ) -> tuple[int, np.ndarray]:
+        """The ranks of the original at ``position`` of the list and of the variants ``chosen``, by the reference's
+        scores of the list, ``there``, and of those variants, ``after``."""
+        if self.counting == ONCE:
+            return ranks_after_insertion(there, position, after)
+        listed = len(there)
+        order = np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
+        same_id = np.flatnonzero((order == position) | (order >= listed))
+        return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
 
     def _reciprocal_ranks(
         self, found: Sequence[Found], reference: Sequence[np.ndarray]
@@ -345,7 +357,12 @@ class Sure:
             per_query={metric: per_query[metric] for metric in asked if metric in per_query},
             counts=counts,
             norms=norms,
-            configuration={**configuration, "reference": self.reference.spec, "depth": self.depth},
+            configuration={
+                **configuration,
+                "reference": self.reference.spec,
+                "depth": self.depth,
+                "counting": self.counting,
+            },
             run=cast("dict[str, dict[str, float]]", _Run(self._candidates, found, self._variant_entries)),
             resampled={metric: averaged[metric] for metric in asked if metric in averaged},
         )
@@ -462,7 +479,15 @@ def _correlation(first: str, second: str, values: Sequence[tuple[float, float]])
     return Correlation(first, second, len(values), value if value == value else None)
 
 
-def sure(path: str, reference: str, testbed: str | None, corpus: str | None, depth: int) -> Sure:
+def sure(
+    path: str,
+    reference: str,
+    testbed: str | None,
+    corpus: str | None,
+    depth: int,
+    counting: str,
+    device: str | None = None,
+) -> Sure:
     """The task of a SURE folder.
 
     Raises:
@@ -475,4 +500,4 @@ def sure(path: str, reference: str, testbed: str | None, corpus: str | None, dep
         file = corpus_file(corpus) if Path(corpus).is_dir() else Path(corpus)
         passages = [(document.id, document.full_text) for document in read_corpus(file)]
         digests.append(digest(file))
-    return Sure(data, make_reference(reference), passages, depth, " ".join(digests))
+    return Sure(data, make_reference(reference, device), passages, depth, " ".join(digests), counting)

@@ -1,7 +1,8 @@
 """Reference rankings for SURE: scores of passages and variants by a reranker, by an encoder, or from a file.
 
-SURE (3.3, B) takes a strong reranker's. Any other way to score a query with a text will do, and a TREC run lets numbers
-of others be checked: it holds passages by their ids, and variants by ``PASSAGE#KIND`` (:func:`variant_id`).
+SURE (3.3, B) takes a strong reranker's. Any other way to score a query with a text will do, such as an encoder's or
+BM25's, and a TREC run lets numbers of others be checked: it holds passages by their ids, and variants by
+``PASSAGE#KIND`` (:func:`variant_id`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing import Protocol
 
 import numpy as np
 
-from retrokit import encoders, reranking
+from retrokit import encoders, reranking, retrievers
 from retrokit.data.files import digest
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
+from retrokit.retrievers.base import Retriever
 from retrokit.similarities.base import Similarity
 
 PAIRS_AT_ONCE = 65_536
+SCORES_AT_ONCE = 50_000_000
 RUN = "run"
 
 
@@ -36,6 +39,7 @@ class Candidates:
         ids: of the entries.
         texts: the distinct texts of the entries.
         text_of: where each entry's text stands in ``texts``, int64 ``[entries]``.
+        passages: how many entries are passages; they come first.
     """
 
     query_ids: list[str]
@@ -43,6 +47,11 @@ class Candidates:
     ids: list[str]
     texts: list[str]
     text_of: np.ndarray
+    passages: int
+
+    def text(self, entry: int) -> str:
+        """The text of an entry."""
+        return self.texts[self.text_of[entry]]
 
 
 class Reference(Protocol):
@@ -125,6 +134,40 @@ class RunReference:
         return digest(self._path)
 
 
+class RetrieverReference:
+    """Scores by a retriever without embeddings, such as BM25, with the statistics of the passages."""
+
+    def __init__(self, retriever: Retriever) -> None:
+        self.spec = retriever.spec
+        self._retriever = retriever
+
+    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """For each query, float32 ``[n]``; 0 where a passage has nothing in common with the query."""
+        count = candidates.passages
+        index = self._retriever.index([candidates.text(entry) for entry in range(count)])
+        passage_of = {text: entry for entry, text in enumerate(candidates.text_of[:count].tolist())}
+        # where a text is a passage too, the entry of that one: so both score alike, however sums were rounded
+        same = [np.array([passage_of.get(text, -1) for text in candidates.text_of[part].tolist()]) for part in wanted]
+        others = [part[place < 0] for part, place in zip(wanted, same, strict=True)]
+        queries = [query for query, part in zip(candidates.queries, others, strict=True) for _ in part]
+        flat = index.score_pairs(queries, [candidates.text(entry) for part in others for entry in part])
+        of_others = np.split(flat, np.cumsum([len(part) for part in others])[:-1])
+        found = []
+        at_once = max(1, SCORES_AT_ONCE // count)
+        for start in range(0, len(wanted), at_once):
+            for query, lists in enumerate(index.search(candidates.queries[start : start + at_once], count), start):
+                of_passages = np.zeros(count, dtype=np.float32)
+                of_passages[lists[1]] = lists[0]
+                scores = of_passages[same[query]]
+                scores[same[query] < 0] = of_others[query]
+                found.append(scores)
+        return found
+
+    def fingerprint(self) -> str:
+        """The retriever's."""
+        return self._retriever.fingerprint()
+
+
 class EncoderScorer:
     """Scores by an encoder under a similarity, as a reranker does."""
 
@@ -162,8 +205,8 @@ def scores_of_pairs(
     return np.concatenate(parts)
 
 
-def make_reference(spec: str) -> Reference:
-    """The reference that ``spec`` names: ``run:FILE``, a reranker, or an encoder (with its own similarity).
+def make_reference(spec: str, device: str | None = None) -> Reference:
+    """The reference that ``spec`` names: ``run:FILE``, a retriever, a reranker, or an encoder with its own similarity.
 
     Raises:
         UsageError: an unknown name, or wrong parameters.
@@ -175,12 +218,14 @@ def make_reference(spec: str) -> Reference:
         if not path:
             raise UsageError(f"reference={spec}: expected {RUN}:FILE, a TREC run")
         return RunReference(path)
+    if name in retrievers.registry.names():
+        return RetrieverReference(retrievers.registry.create(spec))
     rerankers = reranking.registry.names()
     if name in rerankers:
-        return ScorerReference(reranking.registry.create(spec))
+        return ScorerReference(reranking.registry.create(spec, device=device))
     is_encoder = name in encoders.registry.names() or os.path.exists(spec)
     if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
-    encoder = encoders.registry.create(spec)
+    encoder = encoders.registry.create(spec, device=device)
     encoder.use_with(encoder.similarity)
     return ScorerReference(EncoderScorer(encoder, encoder.similarity))

@@ -8,7 +8,6 @@ query, and a notice says why it will do badly (MAG, 2.1).
 from __future__ import annotations
 
 import copy
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,8 @@ import torch
 
 from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import UsageError
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
-from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.result import Resampled, Result, check_known
 from retrokit.notices import notice
 from retrokit.similarities.base import Similarity
 
@@ -81,11 +79,7 @@ class SymmetricTask(ABC):
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that this task does not measure."""
-        for name in names:
-            if name not in self.known_metrics:
-                near = difflib.get_close_matches(name, self.known_metrics, n=1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                raise UsageError(f"unknown metric {name!r}{hint}; {self.spec} has {', '.join(self.known_metrics)}")
+        check_known(names, self.known_metrics, self.spec)
 
     def evaluate(
         self,

@@ -5,13 +5,12 @@ Names are ``metric@cutoff``: ``ndcg@10``, ``map@100``, ``recall@100``, ``precisi
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 
 import pytrec_eval
 
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, did_you_mean
 
 Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]
@@ -31,8 +30,7 @@ def check_metric(name: str) -> str:
     match = re.fullmatch(r"([a-z]+)@([1-9]\d*)", name)
     if match and match.group(1) in METRICS:
         return name
-    near = difflib.get_close_matches(name, DEFAULT_METRICS, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = did_you_mean(name, DEFAULT_METRICS)
     raise UsageError(f"unknown metric {name!r}{hint}; it is one of {', '.join(METRICS)}, then @ and a cutoff")
 
 

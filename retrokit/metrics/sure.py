@@ -32,6 +32,28 @@ def ranks_after_insertion(scores: np.ndarray, original: int, variants: np.ndarra
     return int(rank), 1 + above + beaten
 
 
+def ranks_counted_twice(scores: np.ndarray, same_id: np.ndarray, variants: np.ndarray) -> tuple[int, np.ndarray]:
+    """Ranks of an original and its variants as the published script has them unless it is given another list.
+
+    Its list already holds the variants, under the original's id, and it inserts them a second time. The original has
+    the rank of the last entry with its id, the variants those of their second copies.
+
+    Args:
+        scores: of the list with the variants in it ``[n]``, in the list's order; higher is better.
+        same_id: positions of the original and of the variants in it.
+        variants: their scores ``[v]``.
+
+    Returns:
+        As :func:`ranks_after_insertion`.
+
+    >>> scores = np.array([0.9, 0.8, 0.5, 0.4])  # the original, at 0.8, between its variants, at 0.9 and 0.5
+    >>> ranks_counted_twice(scores, np.array([0, 1, 2]), np.array([0.9, 0.5]))
+    (4, array([2, 5]))
+    """
+    last = max(ranks_after_insertion(scores, position, variants)[0] for position in same_id.tolist())
+    return last, ranks_after_insertion(scores, 0, variants)[1]
+
+
 def deviation_consistency(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """The smaller deviation of the ranks over the larger one, ``[q, n], [q, n] → [q]`` in 0 to 1; 1 where both are 0.
 

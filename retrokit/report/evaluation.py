@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
 from retrokit.evaluation.systems import System
@@ -27,9 +26,7 @@ def form(name: str) -> Form:
         UsageError: an unknown name.
     """
     if name not in FORMATS:
-        near = difflib.get_close_matches(name, FORMATS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise UsageError(f"unknown format {name!r}{hint}; known: {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {name!r}{did_you_mean(name, FORMATS)}; known: {', '.join(FORMATS)}")
     return FORMATS[name]
 
 

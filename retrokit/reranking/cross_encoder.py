@@ -20,8 +20,8 @@ from sentence_transformers import CrossEncoder
 
 from retrokit.encoders.engine import PRECISIONS
 from retrokit.encoders.hub import ask_hub, first_line
-from retrokit.encoders.loading import no_progress_bars
 from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.notices import no_progress_bars
 
 CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256

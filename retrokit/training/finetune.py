@@ -97,7 +97,7 @@ def plan(config: FinetuneConfig) -> Plan:
     rank, world = _place()
     if config.output is not None and rank == 0:  # the others would see what the first one has begun to write
         RunFolder(config.output).check(config.overwrite, config.resume)
-    task = evaluation.registry.create(config.eval) if config.eval else None
+    task = evaluation.registry.create_on(config.eval, config.device) if config.eval else None
     metric = config.best_metric or (task.main_metric if task else "")
     if task:
         task.check_metrics([metric])

@@ -17,9 +17,9 @@ from sentence_transformers.sentence_transformer.modules import Dropout, StaticEm
 from torch import nn
 
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.loading import no_progress_bars
 from retrokit.encoders.modules import Prepare
 from retrokit.errors import MissingExtra, UsageError
+from retrokit.notices import no_progress_bars
 from retrokit.similarities.base import Similarity
 
 

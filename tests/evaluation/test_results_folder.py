@@ -171,6 +171,51 @@ def test_other_data_under_the_same_name(run: Run, counted: Counted, folder: Path
     assert counted.texts > before
 
 
+@pytest.fixture
+def bright(tmp_path: Path) -> Path:
+    """A folder of BRIGHT's with two domains; the queries of either exclude a document."""
+    for domain in ("biology", "pony"):
+        (tmp_path / "bright" / domain).mkdir(parents=True)
+        write_lines(
+            tmp_path / "bright" / domain / "documents.jsonl",
+            [{"id": f"d{i}", "content": text} for i, text in enumerate(TEXTS[:20])],
+        )
+        rows = [
+            {"id": f"q{i}", "query": TEXTS[30 + i], "gold_ids": [f"d{i}"], "excluded_ids": [f"d{i + 1}"]}
+            for i in range(10)
+        ]
+        write_lines(tmp_path / "bright" / domain / "examples.jsonl", rows)
+    return tmp_path / "bright"
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["d2"]'),
+        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["N/A"]'),
+        ("examples", '"gold_ids": ["d0"]', '"gold_ids": ["d7"]'),
+        ("documents", TEXTS[3], "another text"),
+    ],
+)
+def test_bright_is_used_again_until_an_id_or_a_document_changes(
+    run: Run, counted: Counted, bright: Path, part: str, old: str, new: str
+) -> None:
+    task = f"bright:{bright},domain=biology"
+    first = run(task=task)
+    assert counted.texts == 30
+    assert plain(run(task=task)) == plain(first)
+    assert counted.texts == 30
+    for domain, embedded in (("pony", 30), ("biology", 60)):  # another domain's files are no part of it
+        file = bright / domain / f"{part}.jsonl"
+        assert file.read_text().count(old) == 1
+        file.write_text(file.read_text().replace(old, new))
+        again = run(task=task)
+        assert counted.texts == embedded
+    assert plain(again) != plain(first)
+    assert plain(run(task=task)) == plain(again)
+    assert counted.texts == 60
+
+
 def test_another_option_of_the_task(run: Run, counted: Counted, folder: Path, labels: Path) -> None:
     assert changed(run, counted, task=f"beir:{folder},ignore_identical_ids=true")
     run(task=f"knn:{labels},k=3")
@@ -364,6 +409,32 @@ def test_a_damaged_file_is_noticed_and_computed_again(run: Run, counted: Counted
     assert again.results[0].metrics == first.results[0].metrics
     assert run().results[0].metrics == first.results[0].metrics
     assert counted.texts == 100
+
+
+@pytest.mark.parametrize(("damage", "place"), [("cut", 0), ("digit", 0), ("no time", 2), ("empty", 2)])
+def test_a_damaged_result_that_is_computed_again_keeps_its_row(
+    run: Run, counted: Counted, tmp_path: Path, damage: str, place: int
+) -> None:
+    encoders = ["counted:1", "counted:2", "counted:3"]
+    for encoder in encoders:
+        run(encoder=encoder)
+    (file,) = (tmp_path / "results").glob("counted_1-*")
+    text = file.read_text()
+    added = json.loads(text)["added"]
+    file.write_text(
+        {
+            "cut": text[: len(text) // 2],
+            "digit": text.replace('"asked": ["', '"asked": ["x'),
+            "no time": text.replace(added, "yesterday"),
+            "empty": "",
+        }[damage]
+    )
+    for encoder in reversed(encoders):
+        run(encoder=encoder)
+    shown = [result.encoder for result in evaluated_before(str(tmp_path / "results")).results]
+    assert shown.index("counted:1") == place
+    assert [encoder for encoder in shown if encoder != "counted:1"] == encoders[1:]
+    assert (json.loads(file.read_text())["added"] == added) == (place == 0)
 
 
 def test_a_write_that_fails_leaves_what_was_there(

@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 
 import retrokit
+from retrokit import reranking, retrievers
 from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import save_runs
 from retrokit.evaluation.sure import Sure, correlations
 from retrokit.evaluation.sure_reference import ScorerReference, make_reference
 from retrokit.notices import listening
+from retrokit.registry import Entry
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
 from tests.models import sentences
 from tests.sure_folders import VARIANTS, cut, small_folder, write_sure
@@ -79,7 +82,9 @@ class Loops:
         by_id = sorted(self.passages, reverse=True)
         return sorted(by_id, key=lambda id: -score(text, self.passages[id]))[:depth]
 
-    def measure(self, testbed: str, score: Score, reference: dict[str, dict[str, float]], depth: int) -> dict:
+    def measure(
+        self, testbed: str, score: Score, reference: dict[str, dict[str, float]], depth: int, twice: bool
+    ) -> dict:
         kinds = KINDS[testbed]
         rdc, roc, ranges, dropped = {}, {}, [], {"original": 0, "reference": 0}
         for query, text in self.queries(testbed).items():
@@ -97,9 +102,13 @@ class Loops:
             pairs = [(name, score(text, self.passages[name])) for name in passages]
             pairs += [(name, score(text, found)) for name, found in zip(names, texts, strict=True)]
             own = [name for name, _ in sorted(pairs, key=lambda pair: -pair[1])]
-            gold = sorted(passages + names, key=lambda name: -known[name])
             places = [f"{original}#{kind}" if kind else original for kind in kinds]
-            a, b = ([order.index(name) + 1 for name in places] for order in (own, gold))
+            # twice: the list as merged, variants under the id of their original, and the variants after it again
+            again = [(name.partition("#")[0], known[name]) for name in own] + [(name, known[name]) for name in names]
+            once = [(name, known[name]) for name in passages + names]
+            gold = sorted(again if twice else once, key=lambda pair: -pair[1])
+            rank_of = {name: rank for rank, (name, _) in enumerate(gold, start=1)}
+            a, b = [own.index(name) + 1 for name in places], [rank_of[name] for name in places]
             low, high = sorted([statistics.pstdev(a), statistics.pstdev(b)])
             rdc[query] = low / high if high else 1.0
             pairs = [(i, j) for i in range(len(a)) for j in range(i) if a[i] != a[j] and b[i] != b[j]]
@@ -147,15 +156,16 @@ def write_trec(path: Path, run: dict[str, dict[str, float]]) -> Path:
 
 @pytest.mark.shared_data
 @pytest.mark.parametrize(("name", "queries", "passages"), [("fiqa", 191, 191), ("msmarco", 120, 150)])
-@pytest.mark.parametrize("depth", [60, 2000])
-def test_the_published_folders_give_what_loops_give(shared_data, tmp_path, name, queries, passages, depth):
+@pytest.mark.parametrize(("depth", "counting"), [(60, "once"), (2000, "once"), (60, "published-script")])
+def test_the_published_folders_give_what_loops_give(shared_data, tmp_path, name, queries, passages, depth, counting):
     folder = cut(shared_data / "sure" / name, tmp_path / "folder", queries, passages)
     loops = Loops(folder)
     reference = loops.reference()
     file = write_trec(tmp_path / "reference.trec", reference)
-    task = tasks.create(f"sure:{folder},reference=run:{file},depth={depth}")
+    task = tasks.create(f"sure:{folder},reference=run:{file},depth={depth},counting={counting}")
     (result,) = task.evaluate(GivenEncoder(WholeNumbers(), similarity="dot"), [retrokit.similarity("dot")])
-    expected = {testbed: loops.measure(testbed, inner, reference, depth) for testbed in KINDS}
+    twice = counting == "published-script"
+    expected = {testbed: loops.measure(testbed, inner, reference, depth, twice) for testbed in KINDS}
     for testbed, found in expected.items():
         for measure in ("rdc", "roc", "range"):
             assert result.metrics[f"{testbed}_{measure}"] == pytest.approx(found[measure], abs=1e-9)
@@ -232,6 +242,26 @@ def test_a_saved_ranking_is_a_reference(tmp_path):
     assert second.digest() == tasks.create(second.spec).digest()
 
 
+MADE: list[str | None] = []
+
+
+def made_on(device: str | None = None) -> CountingScorer:
+    MADE.append(device)
+    return CountingScorer()
+
+
+def test_references_are_made_on_the_device_of_the_command(tmp_path, tiny_bert, monkeypatch):
+    monkeypatch.setitem(reranking.registry._entries, "counted", Entry("counted", "", f"{__name__}:made_on"))
+    MADE.clear()
+    folder = small_folder(tmp_path / "small", 6)
+    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"], device="cpu")
+    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"])
+    assert MADE == ["cpu", None]
+    for spec in (str(tiny_bert), f"maxsim:{tiny_bert}"):
+        with pytest.raises(DataError, match="device string: nowhere"):
+            tasks.create_on(f"sure:{folder},reference={spec}", "nowhere")
+
+
 def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
     texts = iter(sentences(70))
     ids = [f"p{i}" for i in range(10)]
@@ -249,6 +279,33 @@ def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
     assert other.configuration["reference"] == f"maxsim:{tiny_bert}"
     assert 0.3 < other.metrics["rdc"] < 0.95
     assert result.metrics["reranked_mrr@2000"] == pytest.approx(result.metrics["mrr@2000"], abs=0.02)
+
+
+def test_bm25_is_a_reference(tmp_path):
+    texts = iter(sentences(90))
+    ids = [f"p{i}" for i in range(12)]
+    queries = {f"q{i}": next(texts) for i in range(12)}
+    passages, *variants = ({id: next(texts) for id in ids} for _ in range(6))
+    variants[-1]["p2"] = passages["p3"]  # a paraphrase that is another passage
+    qrels = dict(zip(queries, ids, strict=True))
+    folder = write_sure(tmp_path / "x", queries, qrels, passages, dict(zip(VARIANTS, variants, strict=True)))
+    task = tasks.create(f"sure:{folder},reference=bm25")
+    assert task.describe().endswith(", reference bm25")
+    bm25 = retrievers.registry.create("bm25")
+    own = task.evaluate_retriever(bm25)
+    assert {own.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
+    candidates = task._candidates
+    everything = np.arange(len(candidates.ids))
+    found = task.reference.scores(candidates, [everything] * 12)
+    index = bm25.index([candidates.text(entry) for entry in range(12)])
+    for query, scores in zip(candidates.queries, found, strict=True):
+        expected = index.score_pairs([query] * len(everything), [candidates.text(entry) for entry in everything])
+        assert scores == pytest.approx(expected, abs=1e-5)
+    assert 0.1 < np.mean(np.stack(found) > 0) < 0.95
+    place = {id: position for position, id in enumerate(candidates.ids)}
+    assert all(scores[place["p2#paraphrase"]] == scores[place["p3"]] for scores in found)
+    other = tasks.create(f'sure:{folder},reference="bm25:k1=1,b=0.5"')
+    assert other.digest() != task.digest()
 
 
 # --- what decides a rank
@@ -269,6 +326,40 @@ def test_a_variant_with_the_text_of_its_original_ties_with_it(tmp_path):
     ranks = task.testbed_ranks("equivalence", found)
     assert (ranks.ranks[:, 1] - ranks.ranks[:, 0]).tolist() == [1] * 60
     assert len(set(ranks.ranks[:, 0].tolist())) > 10
+
+
+@pytest.mark.parametrize(
+    ("scores", "once", "twice"),
+    [
+        # twice: 3 3' 2 1 1' 0, where the last entry with the original's id is the first 1
+        ({"key-sentences": 3, "original": 2, "key-sentences-with-noise": 1}, [1, 2, 3], [2, 4, 5]),
+        # twice: 3 2 2' 1 1' 0: the original seems to come after its key sentences
+        ({"key-sentences": 2, "original": 3, "key-sentences-with-noise": 1}, [2, 1, 3], [3, 4, 5]),
+    ],
+)
+def test_counting_as_the_published_script(tmp_path, scores, once, twice):
+    folder = small_folder(tmp_path / "small", 1)
+    with (folder / "passages.jsonl").open("a") as stream:
+        stream.write('{"id": "x", "contents": "other"}\n')
+    run = {f"p0#{kind}": float(score) for kind, score in scores.items()} | {"p0": scores["original"], "x": 0.0}
+    file = write_trec(tmp_path / "reference.trec", {"q0": run})
+    vectors = {"query 0": [1.0], "passage 0": [scores["original"]], "other": [0.0]}
+    vectors |= {f"{kind} 0": [score] for kind, score in scores.items()}
+    results = {}
+    for counting in ("once", "published-script"):
+        task = tasks.create(f"sure:{folder},testbed=precision,reference=run:{file},counting={counting}")
+        (results[counting],) = task.evaluate(GivenEncoder(vectors, similarity="dot"), [retrokit.similarity("dot")])
+        assert ("counts every variant twice" in task.describe()) == (counting != "once")
+    # the retriever's scores are the reference's, so counted once they agree
+    assert results["once"].metrics["rdc"] == results["once"].metrics["roc"] == 1.0
+    assert results["once"].metrics["precision_range"] == max(once) - min(once)
+    again = results["published-script"].metrics
+    low, high = sorted([statistics.pstdev(once), statistics.pstdev(twice)])
+    assert again["rdc"] == pytest.approx(low / high)
+    pairs = [(once[i] < once[j]) == (twice[i] < twice[j]) for i in range(3) for j in range(i)]
+    assert again["roc"] == pytest.approx(sum(pairs) / 3)
+    assert again["precision_range"] == max(twice) - min(twice)
+    assert again["reranked_mrr@2000"] == results["once"].metrics["reranked_mrr@2000"]
 
 
 def test_a_corpus_of_ones_own(tmp_path):

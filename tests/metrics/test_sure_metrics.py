@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.metrics.sure import deviation_consistency, order_consistency, rank_range, ranks_after_insertion
+from retrokit.metrics.sure import (
+    deviation_consistency,
+    order_consistency,
+    rank_range,
+    ranks_after_insertion,
+    ranks_counted_twice,
+)
 
 RANKS = st.integers(2, 4).flatmap(
     lambda n: st.lists(
@@ -33,6 +39,21 @@ def test_ranks_after_insertion_are_those_of_a_stable_sort(data):
     original = data.draw(st.integers(0, len(scores) - 1))
     rank, others = ranks_after_insertion(np.array(scores), original, np.array(variants))
     assert (rank, others.tolist()) == sorted_ranks(scores, original, variants)
+
+
+@given(st.data())
+def test_ranks_counted_twice_are_those_of_a_dictionary_that_is_overwritten(data):
+    scores = data.draw(st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=12))
+    places = st.integers(0, len(scores) - 1)
+    same_id = sorted(data.draw(st.sets(places, min_size=1, max_size=3)))
+    variants = data.draw(st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.75]), max_size=3))
+    entries = [("original" if i in same_id else f"list {i}", score) for i, score in enumerate(scores)]
+    entries += [(f"variant {i}", score) for i, score in enumerate(variants)]
+    rank_of = {}
+    for rank, (name, _) in enumerate(sorted(entries, key=lambda entry: -entry[1]), start=1):
+        rank_of[name] = rank
+    rank, others = ranks_counted_twice(np.array(scores), np.array(same_id), np.array(variants))
+    assert (rank, others.tolist()) == (rank_of["original"], [rank_of[f"variant {i}"] for i in range(len(variants))])
 
 
 @given(RANKS)
