@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.models import make_bert, make_llama
+
+os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -205,6 +206,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
 def test_commands_parse(page, words):
+    words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS

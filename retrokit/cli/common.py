@@ -84,8 +84,14 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", help="Encode all texts anew and keep no embeddings, as with RETROKIT_CACHE=off."),
+    ] = False,
 ) -> None:
     """Train, stress-test and rerank with dense text retrievers."""
+    if no_cache:
+        os.environ["RETROKIT_CACHE"] = "off"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit.encoders.engine import choose_precision, encode, encode_tokens
+from retrokit.encoders import engine
+from retrokit.encoders.cache import Store, open_cache
+from retrokit.encoders.engine import Keep
+from retrokit.encoders.fingerprint import Weights, code, describe
 from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
 
@@ -21,20 +23,32 @@ NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly h
 
 class Encoder:
     """Texts in, raw embeddings out. Normalising is the similarity's work, so a Normalize layer at the end of the model
-    has been taken off (``had_normalize``).
+    has been taken off (``had_normalize``). Embeddings are kept on disk and read from there the next time
+    (:mod:`retrokit.encoders.cache`), but not of a model under training, which changes at every step.
 
     Attributes:
         spec: the canonical spec it was made from.
         model: the SentenceTransformer, without Normalize and without retrokit's Prepare.
+        cached: whether embeddings may come from the embedding cache, and are kept there.
         similarity: what it scores with by default: a run's own, else what the model declares, else ``cosine``.
     """
 
-    def __init__(self, spec: str, model: SentenceTransformer, similarity: Similarity, had_normalize: bool) -> None:
+    def __init__(
+        self,
+        spec: str,
+        model: SentenceTransformer,
+        similarity: Similarity,
+        had_normalize: bool,
+        cached: bool = True,
+    ) -> None:
         self.spec = spec
         self.model = model
         self.similarity = similarity
         self.had_normalize = had_normalize
         self._announced = False
+        self._weights = Weights()
+        self.cached = cached
+        self._cache = open_cache() if cached else None
 
     @property
     def dimension(self) -> int:
@@ -66,7 +80,7 @@ class Encoder:
         return None if limit is None or limit > NO_LIMIT else int(limit)
 
     def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
-        """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``.
+        """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``; those in the embedding cache are read from it.
 
         Args:
             texts: any number of texts.
@@ -76,8 +90,14 @@ class Encoder:
         Raises:
             DataError: an embedding is not finite.
         """
-        dtype = choose_precision(precision, self.device)
-        return encode(self.model, texts, role, self.prompts[role], dtype, self.spec)
+        dtype = engine.choose_precision(precision, self.device)
+        store = self._store(dtype) if len(texts) else None
+        if store is None:
+            return self._encode(texts, role, dtype)
+        return store.embed(texts, role, lambda missing, keep: self._encode(missing, role, dtype, keep), engine.CHUNK)
+
+    def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
+        return engine.encode(self.model, texts, role, self.prompts[role], dtype, self.spec, keep=keep)
 
     def token_embeddings(self, texts: Sequence[str], role: Role, precision: str = "auto") -> list[np.ndarray]:
         """The embedding of every token, float32 ``[tokens, d]`` a text, in the order of ``texts``; raw, as the first
@@ -94,8 +114,8 @@ class Encoder:
         Raises:
             DataError: an embedding is not finite.
         """
-        dtype = choose_precision(precision, self.device)
-        return encode_tokens(self.model, texts, role, self.prompts[role], dtype, self.spec)
+        dtype = engine.choose_precision(precision, self.device)
+        return engine.encode_tokens(self.model, texts, role, self.prompts[role], dtype, self.spec)
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.
@@ -113,43 +133,29 @@ class Encoder:
     def fingerprint(self) -> str:
         """A digest of all that decides an embedding: weights and their dtype, architecture, tokenizer, pooling,
         prompts and maximum lengths. Where the model lies and on which device it runs do not count."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
-            raw = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(raw.view(torch.uint8).numpy().tobytes() if raw.numel() else b"")
+        digest = self._weights.digest(self.model)
         digest.update(json.dumps(self._description(), sort_keys=True, default=str).encode())
-        return digest.hexdigest()
+        return str(digest.hexdigest())
 
     def _description(self) -> dict[str, Any]:
-        modules = [{"class": type(module).__name__, "config": _config(module)} for module in self.model]
         return {
-            "architecture": _architecture(self.model),
-            "modules": modules,
-            "tokenizer": _tokenizer(self.model),
+            **describe(self.model),
             "prompts": self.prompts,
             "max_length": {"query": self.max_length("query"), "document": self.max_length("document")},
         }
 
-
-def _config(module: Any) -> dict[str, Any]:
-    return module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-
-
-_CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")
-
-
-def _architecture(model: SentenceTransformer) -> dict[str, Any]:
-    config = getattr(model[0], "config", None)
-    if config is None:
-        return {"class": type(model[0]).__name__}
-    return {key: value for key, value in config.to_dict().items() if key not in _CONFIG_WITHOUT_EFFECT}
-
-
-def _tokenizer(model: SentenceTransformer) -> Any:
-    tokenizer = model.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if not hasattr(backend, "to_str"):
-        return sorted(tokenizer.get_vocab().items())
-    # Calls leave their truncation and padding in the tokenizer; the length counts by itself.
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("truncation", "padding")}
+    def _store(self, dtype: torch.dtype) -> Store | None:
+        """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
+        if self._cache is None:
+            return None
+        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__])
+        if computed_by is None:
+            return None
+        decided_by = {
+            "fingerprint": self.fingerprint(),
+            "precision": str(dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "dimension": self.dimension,
+            "code": computed_by,
+        }
+        return self._cache.store(decided_by, self.dimension, self.spec)

@@ -6,7 +6,7 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from retrokit.notices import progress
 CHUNK = 512  # texts tokenised in one call
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
+
+Keep = Callable[[np.ndarray, np.ndarray], None]
+"""Is given embeddings float32 ``[b, d]`` as they are made, and their positions ``[b]`` in the list of texts."""
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -57,6 +60,7 @@ def encode(
     dtype: torch.dtype,
     name: str,
     max_tokens: int | None = None,
+    keep: Keep | None = None,
 ) -> np.ndarray:
     """Embeddings of ``texts``, float32 ``[n, d]``, in input order.
 
@@ -67,6 +71,7 @@ def encode(
         dtype: what the first module computes in; pooling and what follows stay in float32.
         name: the encoder's, for messages.
         max_tokens: padded tokens of a batch.
+        keep: is given each batch when it is done.
 
     Raises:
         DataError: an embedding is not finite.
@@ -80,6 +85,8 @@ def encode(
         if embeddings is None:
             embeddings = np.empty((len(texts), output.shape[-1]), dtype=np.float32)
         embeddings[rows] = output.float().cpu().numpy()
+        if keep is not None:
+            keep(rows, embeddings[rows])
     if embeddings is None:
         return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
     _check_finite(np.isfinite(embeddings).all(axis=1), name)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from retrokit.encoders import registry
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision, encode
+from retrokit.encoders.engine import Keep
 from retrokit.encoders.loading import RUN_FILE
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
@@ -64,7 +64,7 @@ class _EveryLayer(Encoder):
         self.bounds = list(accumulate([*pooled, encoder.dimension], initial=0))
         modules = [transformer, _PoolEveryLayer(rest, count)]
         model = SentenceTransformer(modules=modules, device=str(encoder.device), prompts=encoder.model.prompts)
-        super().__init__(encoder.spec, model, encoder.similarity, encoder.had_normalize)
+        super().__init__(encoder.spec, model, encoder.similarity, encoder.had_normalize, cached=encoder.cached)
         self._last = encoder
 
     @property
@@ -75,17 +75,15 @@ class _EveryLayer(Encoder):
     def device(self) -> torch.device:
         return self._last.device
 
-    def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
-        dtype = choose_precision(precision, self.device)
+    def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
         with _hidden_states(_config(_transformer(self._last))):
-            found = encode(self.model, texts, role, self.prompts[role], dtype, self.spec)
-        return found.reshape(len(texts), self.dimension)
+            return super()._encode(texts, role, dtype, keep).reshape(len(texts), self.dimension)
 
     def use_with(self, similarity: Any, dims: int | None = None) -> None:
         self._last.use_with(similarity, dims)
 
     def fingerprint(self) -> str:
-        return self._last.fingerprint()
+        return f"{self._last.fingerprint()} after every layer"
 
 
 class _PoolEveryLayer(nn.Module):

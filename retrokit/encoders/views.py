@@ -15,13 +15,13 @@ from retrokit.similarities.base import Role, Similarity
 
 
 class Kept(Encoder):
-    """An encoder that keeps the embeddings of every list of texts it was given, in memory (float32), and hands out
-    parts of itself."""
+    """An encoder that keeps the embedding of every text it was given, in memory (float32), and hands out parts of
+    itself. For work that asks for the same texts again and again: it does without the disk."""
 
     def __init__(self, encoder: Encoder) -> None:
-        super().__init__(encoder.spec, encoder.model, encoder.similarity, encoder.had_normalize)
+        super().__init__(encoder.spec, encoder.model, encoder.similarity, encoder.had_normalize, cached=False)
         self._encoder = encoder
-        self._rows: dict[tuple[tuple[str, ...], Role, str], np.ndarray] = {}
+        self._known: dict[tuple[Role, str], tuple[dict[str, int], np.ndarray]] = {}
         self._fingerprint: str | None = None
 
     @property
@@ -35,15 +35,35 @@ class Kept(Encoder):
         return self._encoder.device
 
     def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
-        """Raw embeddings, float32 ``[n, d]``; the same array at every call with the same texts, so leave it as it is.
+        """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``; only new texts are encoded.
+
+        The array may be the one that is kept, so leave it as it is.
 
         Raises:
             DataError: an embedding is not finite.
         """
-        key = (tuple(texts), role, precision)
-        if key not in self._rows:
-            self._rows[key] = self._encoder.embed(texts, role, precision)
-        return self._rows[key]
+        return self.columns(texts, role, precision, 0, self.dimension)
+
+    def columns(self, texts: Sequence[str], role: Role, precision: str, start: int, stop: int) -> np.ndarray:
+        """The dimensions from ``start`` up to ``stop`` of the embeddings, float32 ``[n, stop − start]``.
+
+        Raises:
+            DataError: an embedding is not finite.
+        """
+        rows, embeddings = self._known.get((role, precision), (dict[str, int](), np.empty((0, self.dimension), "f4")))
+        new = [text for text in dict.fromkeys(texts) if text not in rows]
+        if new:
+            made = self._encoder.embed(new, role, precision)
+            embeddings = np.concatenate([embeddings, made]) if len(embeddings) else made
+            rows |= {text: len(rows) + i for i, text in enumerate(new)}
+            self._known[role, precision] = rows, embeddings
+        wanted = np.fromiter((rows[text] for text in texts), dtype=np.int64, count=len(texts))
+        part = embeddings[:, start:stop]
+        return part if np.array_equal(wanted, np.arange(len(part))) else part[wanted]
+
+    def forget(self) -> None:
+        """Drop all that is kept."""
+        self._known.clear()
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits, as the encoder itself does."""
@@ -64,7 +84,7 @@ class Part(Encoder):
     """An encoder whose embeddings are the dimensions from ``start`` up to ``stop`` of another one's."""
 
     def __init__(self, whole: Kept, start: int, stop: int, name: str) -> None:
-        super().__init__(f"{whole.spec} {name}", whole.model, whole.similarity, whole.had_normalize)
+        super().__init__(f"{whole.spec} {name}", whole.model, whole.similarity, whole.had_normalize, cached=False)
         self._whole = whole
         self._start = start
         self._stop = stop
@@ -85,7 +105,7 @@ class Part(Encoder):
         Raises:
             DataError: an embedding is not finite.
         """
-        return self._whole.embed(texts, role, precision)[:, self._start : self._stop]
+        return self._whole.columns(texts, role, precision, self._start, self._stop)
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits the part."""

@@ -21,6 +21,7 @@ from mteb.types import PromptType
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
+from retrokit.encoders.views import Kept
 from retrokit.evaluation.knn import majority
 from retrokit.evaluation.symmetric import prepared
 from retrokit.search import top_k
@@ -34,19 +35,15 @@ class Embeddings:
     """Raw embeddings of an encoder, kept until they are dropped, so that several similarities share them."""
 
     def __init__(self, encoder: Encoder, precision: str, dims: int | None) -> None:
-        self.encoder, self.precision, self.dims = encoder, precision, dims
-        self._kept: dict[str, np.ndarray] = {}
+        self.encoder, self.precision, self.dims = Kept(encoder), precision, dims
 
     def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
         """Float32 ``[n, dims]``, in the order of ``texts``."""
-        key = hashlib.sha256(json.dumps([role, *texts]).encode()).hexdigest()
-        if key not in self._kept:
-            self._kept[key] = self.encoder.embed(texts, role, self.precision)[:, : self.dims]
-        return self._kept[key]
+        return self.encoder.columns(texts, role, self.precision, 0, self.dims or self.encoder.dimension)
 
     def drop(self) -> None:
         """Forget all of them."""
-        self._kept.clear()
+        self.encoder.forget()
 
 
 class MtebModel:

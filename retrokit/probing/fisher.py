@@ -18,10 +18,10 @@ from retrokit import encoders, evaluation, similarities
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.notices import notice, progress
-from retrokit.probing.embeddings import Remembering
 from retrokit.registry import parse_all
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
@@ -332,9 +332,9 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     """
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
-    remembering = Remembering(encoder)  # a text may stand in several pairs
-    queries = remembering.embed([query for query, _ in pairs], "query", precision)
-    documents = remembering.embed([document for _, document in pairs], "document", precision)
+    kept = Kept(encoder)  # a text may stand in several pairs
+    queries = kept.embed([query for query, _ in pairs], "query", precision)
+    documents = kept.embed([document for _, document in pairs], "document", precision)
     empty = np.flatnonzero((np.linalg.norm(queries, axis=1) == 0) | (np.linalg.norm(documents, axis=1) == 0))
     if len(empty):
         raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
 from retrokit.notices import notice
-from retrokit.probing.embeddings import Remembering
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
 
@@ -203,16 +203,16 @@ def measure(
         DataError: no relevant or no irrelevant documents, or embeddings that all have the same length.
         UsageError: a similarity that does not fit the encoder.
     """
-    remembered = cast(Encoder, Remembering(encoder))
+    kept = Kept(encoder)
     ranker = _ranker(encoder, options)
-    results = _evaluated(remembered, task, [ranker], options)
+    results = _evaluated(kept, task, [ranker], options)
     gain = None
     if options.proxies is None:
-        gain = _gain(remembered, task, options) if baseline is None else _gain_over(baseline, remembered, task, options)
-    lengths = np.linalg.norm(remembered.embed(task.data.documents, "document", options.precision), axis=1)
+        gain = _gain(kept, task, options) if baseline is None else _gain_over(baseline, kept, task, options)
+    lengths = np.linalg.norm(kept.embed(task.data.documents, "document", options.precision), axis=1)
     _check_lengths(encoder, lengths)
     groups = _groups(task, results[0].run, lengths.astype(np.float64), options)
-    query_lengths = _query_lengths(remembered, task, options)
+    query_lengths = _query_lengths(kept, task, options)
     ratio = None
     if baseline is not None:
         ratio = query_lengths.cv / max(_query_lengths(baseline, task, options).cv, 1e-12)
@@ -335,7 +335,7 @@ def probe_magnitude(
         notice(task.describe())
     against = None
     if baseline is not None:
-        against = cast(Encoder, Remembering(encoders.registry.create(baseline, device=options.device)))
+        against = Kept(encoders.registry.create(baseline, device=options.device))
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=options.device)

@@ -85,7 +85,7 @@ def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
     *modules, prepare = list(model)
     kept = [module for module in modules if not isinstance(module, Dropout)]
     view = SentenceTransformer(modules=kept, device=str(model.device), prompts=model.prompts)
-    return Encoder(spec, view, prepare.similarity, had_normalize=False)
+    return Encoder(spec, view, prepare.similarity, had_normalize=False, cached=False)
 
 
 def export(model: SentenceTransformer, folder: Path) -> None:

@@ -41,9 +41,14 @@ def test_parts_are_columns_and_the_whole_is_encoded_once(encoder: Encoder, monke
         assert part.dimension == stop - start
         assert np.array_equal(part.embed(TEXTS, "document", "fp32"), expected[:, start:stop])
     assert calls == [len(TEXTS)]
+    again = kept.embed([TEXTS[3], "new", *TEXTS[:2], TEXTS[3]], "document", "fp32")
+    assert np.array_equal(again[[0, 2, 3, 4]], expected[[3, 0, 1, 3]])
     kept.embed(TEXTS, "query", "fp32")
-    kept.embed(TEXTS[:3], "document", "fp32")
-    assert calls == [7, 7, 3]  # another role and other texts are encoded
+    kept.embed(TEXTS[:3], "document", "bf16")
+    assert calls == [7, 1, 7, 3]  # a new text, another role, another precision
+    kept.forget()
+    assert np.array_equal(kept.embed(TEXTS, "document", "fp32"), expected)
+    assert calls == [7, 1, 7, 3, 7]
 
 
 def test_a_part_has_its_own_fingerprint_and_checks_its_own_dimensions(encoder: Encoder) -> None:

@@ -20,6 +20,9 @@ from retrokit.similarities.base import Similarity
 class GivenEncoder:
     """Stands in for an encoder: what each text's embedding is, is given. Counts what it is asked for."""
 
+    model = None
+    had_normalize = False
+
     def __init__(self, vectors: Mapping[str, Sequence[float]], spec: str = "given", similarity: str = "cosine") -> None:
         self.vectors = vectors
         self.spec = spec

@@ -1,0 +1,36 @@
+"""``retrokit cache``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrokit.cli.common import JsonOption, app, show
+from retrokit.errors import UsageError
+
+
+@app.command()
+def cache(
+    limit: Annotated[
+        str | None,
+        typer.Option(help="First remove what was not used for longest, until at most so much is left, e.g. 5GB."),
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="First remove everything.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What the embedding cache holds of each encoder, and making it smaller.
+
+    retrokit cache --limit 5GB
+    """
+    if clear and limit is not None:
+        raise UsageError("--clear removes everything, --limit leaves something: give one")
+    from retrokit.encoders.cache import open_cache, read_size
+    from retrokit.report.cache_table import cache_json, cache_table
+
+    found = open_cache()
+    if found is None:
+        raise UsageError("the embedding cache is turned off (RETROKIT_CACHE=off, --no-cache)")
+    if clear or limit is not None:
+        found.shrink(read_size(limit) if limit is not None else 0)
+    show(*(cache_json(found) if as_json else cache_table(found)))

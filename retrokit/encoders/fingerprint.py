@@ -1,0 +1,115 @@
+"""What decides an embedding: a model's weights, tokenizer and settings, and the code that computes with them."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from retrokit.data.files import digest
+
+
+class Weights:
+    """The digest of a model's weights, their names and types; computed again only when they have changed."""
+
+    def __init__(self) -> None:
+        self._stamp: list[tuple[Any, ...]] | None = None
+        self._digest = hashlib.sha256()
+
+    def __reduce__(self) -> tuple[type[Weights], tuple[()]]:
+        return Weights, ()  # a copy starts anew: a digest cannot be pickled, and the copied weights lie elsewhere
+
+    def digest(self, model: SentenceTransformer) -> Any:
+        """A SHA-256 object that was fed the weights of ``model``; the caller may feed it more."""
+        tensors = sorted(model.state_dict().items())
+        stamp = [(name, *_stamp(tensor)) for name, tensor in tensors]
+        if stamp != self._stamp:
+            self._digest = hashlib.sha256()
+            for name, tensor in tensors:
+                self._digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
+                self._digest.update(_bytes(tensor.detach().cpu()).numpy().tobytes())
+            self._stamp = stamp
+        return self._digest.copy()
+
+
+def _stamp(tensor: Tensor) -> tuple[Any, ...]:
+    """Where a tensor lies, PyTorch's count of changes in place, and the sum of its bits: changes through ``.data`` are
+    not counted, but they show in the sum. It costs one pass over the memory, as a forward pass does."""
+    changes = 0 if tensor.is_inference() else tensor._version
+    raw = _bytes(tensor.detach())
+    is_whole = raw.numel() % 4 == 0 and raw.storage_offset() % 4 == 0
+    words = raw.view(torch.int32) if is_whole else raw
+    return str(tensor.dtype), tuple(tensor.shape), tensor.data_ptr(), changes, int(words.sum(dtype=torch.int64))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    flat = tensor.contiguous().reshape(-1)
+    return flat.view(torch.uint8) if flat.numel() else torch.zeros(0, dtype=torch.uint8)
+
+
+def describe(model: SentenceTransformer) -> dict[str, Any]:
+    """Architecture, modules with their settings, and tokenizer."""
+    return {
+        "architecture": _architecture(model),
+        "modules": [{"class": type(module).__name__, "config": _config(module)} for module in model],
+        "tokenizer": _tokenizer(model),
+    }
+
+
+def _config(module: Any) -> dict[str, Any]:
+    return module.get_config_dict() if hasattr(module, "get_config_dict") else {}
+
+
+_CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")
+
+
+def _architecture(model: SentenceTransformer) -> dict[str, Any]:
+    config = getattr(model[0], "config", None)
+    if config is None:
+        return {"class": type(model[0]).__name__}
+    return {key: value for key, value in config.to_dict().items() if key not in _CONFIG_WITHOUT_EFFECT}
+
+
+def _tokenizer(model: SentenceTransformer) -> Any:
+    tokenizer = model.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
+        return sorted(tokenizer.get_vocab().items())
+    # Calls leave their truncation and padding in the tokenizer; the length counts by itself.
+    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("truncation", "padding")}
+
+
+# --- the code
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
+_PACKAGES = {name.replace("-", "_") for name in _LIBRARIES}
+
+
+def code(kinds: Iterable[type], files: Iterable[str]) -> Mapping[str, str] | None:
+    """Versions of the libraries that compute embeddings, and the digest of the source of all other classes among
+    ``kinds`` and of ``files``; ``None`` if a class comes from no file (an interactive session)."""
+    sources = set(files)
+    for kind in kinds:
+        if kind.__module__.partition(".")[0] in _PACKAGES:
+            continue
+        try:
+            sources.add(inspect.getfile(kind))
+        except (TypeError, OSError):
+            return None
+    if not all(map(os.path.isfile, sources)):
+        return None
+    return {**{name: version(name) for name in _LIBRARIES}, "source": " ".join(sorted(map(_digest, sources)))}
+
+
+@cache
+def _digest(file: str) -> str:
+    return digest(file)

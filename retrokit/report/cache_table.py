@@ -1,0 +1,41 @@
+"""What the embedding cache holds, as a table for people and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.filesize import decimal
+from rich.table import Table
+
+from retrokit.encoders.cache import EmbeddingCache
+from retrokit.report.tables import to_json
+
+
+def cache_json(cache: EmbeddingCache) -> list[str]:
+    """Sizes in bytes; the last use in ISO 8601, UTC."""
+    held = cache.held()
+    encoders = [{**asdict(one), "last_used": _time(one.last_used).isoformat(timespec="seconds")} for one in held]
+    total = sum(one.size for one in held)
+    return [to_json({"folder": str(cache.folder), "limit": cache.limit, "size": total, "encoders": encoders})]
+
+
+def cache_table(cache: EmbeddingCache) -> list[Any]:
+    """A row per encoder, the last used first; and where they lie."""
+    held = cache.held()
+    total = f"{decimal(sum(one.size for one in held))} of at most {decimal(cache.limit)} in {cache.folder}"
+    if not held:
+        return [total]
+    table = Table()
+    for name in ("encoder", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"):
+        table.add_column(name, justify="right" if name in ("dimensions", "embeddings", "size") else "left")
+    for one in held:
+        numbers = (f"{one.dimension:,}", f"{one.rows:,}", decimal(one.size))
+        used = _time(one.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
+        table.add_row(one.spec, one.precision, one.device, *numbers, used, one.fingerprint[:8])
+    return [table, total]
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

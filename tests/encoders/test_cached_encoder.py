@@ -1,0 +1,261 @@
+"""Encoders with the embedding cache: what hits, what misses, and that results stay those of the model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import retrokit
+from retrokit.encoders import cache, engine
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.layers import layers
+from retrokit.encoders.views import Kept
+from retrokit.errors import DataError
+from retrokit.training.model import as_encoder, build
+from tests.models import sentences
+
+TEXTS = [*sentences(20, seed=5), "", "cat cat", "ünïcödé 猫 🐈"]
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A cache of the test's own; the texts that are encoded are added to the list."""
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    asked: list[str] = []
+    encode = engine.encode
+
+    def counted(model: Any, texts: list[str], *rest: Any, **options: Any) -> np.ndarray:
+        asked.extend(texts)
+        return encode(model, texts, *rest, **options)
+
+    monkeypatch.setattr(engine, "encode", counted)
+    return asked
+
+
+def uncached(spec: str, monkeypatch: pytest.MonkeyPatch) -> Encoder:
+    with monkeypatch.context() as patch:
+        patch.setenv("RETROKIT_CACHE", "off")
+        return retrokit.encoder(spec)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("options", ["{bert}", "{bert},pooling=cls", "static:dim=8,tokenizer={bert}"])
+def test_the_second_time_nothing_is_encoded(tiny_bert, monkeypatch, encoded, options, precision):
+    spec = options.format(bert=tiny_bert)
+    expected = uncached(spec, monkeypatch).embed(TEXTS, "document", precision)
+    del encoded[:]
+    for count in (len(TEXTS), 0):
+        made = retrokit.encoder(spec).embed(TEXTS, "document", precision)
+        assert made.dtype == np.float32
+        assert np.array_equal(made, expected)
+        assert len(encoded) == count
+        del encoded[:]
+
+
+def test_the_same_text_in_another_corpus_hits(tiny_bert, encoded):
+    retrokit.encoder(str(tiny_bert)).embed(TEXTS[:10], "document", "fp32")
+    del encoded[:]
+    retrokit.encoder(str(tiny_bert)).embed(TEXTS[5:15], "document", "fp32")
+    assert encoded == TEXTS[10:15]
+
+
+VARIANTS = [
+    *("{bert}", "{bert},pooling=cls", "{bert},pooling=token1", '{bert},document_prompt="a "'),
+    *('{bert},query_prompt="a "', "{bert},max_length=9", "{bert},query_max_length=9", "{bert},dtype=bf16"),
+    *("scratch:{bert},seed=1", "scratch:{bert},seed=2", "static:dim=4,tokenizer={bert}"),
+    *("static:dim=8,tokenizer={bert}", "static:dim=4,tokenizer={bert},seed=1"),
+]
+
+
+def test_whatever_decides_an_embedding_misses(tiny_bert, monkeypatch, encoded):
+    asked = 0
+    for variant in VARIANTS:
+        encoder = retrokit.encoder(variant.format(bert=tiny_bert))
+        plain = uncached(variant.format(bert=tiny_bert), monkeypatch)
+        for role in ("query", "document"):
+            for precision in ("fp32", "fp16"):
+                made = encoder.embed(TEXTS, role, precision)
+                asked += len(TEXTS)
+                assert len(encoded) == asked, (variant, role, precision)
+                assert np.array_equal(made, plain.embed(TEXTS, role, precision))
+                asked += len(TEXTS)
+
+
+def last_bit(weight: torch.Tensor) -> None:
+    weight[-1, -1] = torch.nextafter(weight[-1, -1], torch.tensor(100.0))
+
+
+def swapped_rows(weight: torch.Tensor) -> None:
+    weight[[30, 31]] = weight[[31, 30]]  # the sum of the bits stays
+
+
+CHANGES: dict[str, Callable[[Encoder], Any]] = {
+    "the last bit of a weight": lambda encoder: last_bit(next(encoder.model.parameters())),
+    "behind PyTorch's back": lambda encoder: last_bit(next(encoder.model.parameters()).data),
+    "two rows swapped": lambda encoder: swapped_rows(next(encoder.model.parameters())),
+    "a prompt": lambda encoder: encoder.model.prompts.update(document="find "),
+    "the length": lambda encoder: setattr(encoder.model, "max_seq_length", 5),
+    "the pooling": lambda encoder: setattr(encoder.model[1], "pooling_mode", "cls"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_loaded_encoder_that_is_changed_misses(tiny_bert, encoded, change):
+    encoder = retrokit.encoder(str(tiny_bert))
+    encoder.embed(TEXTS, "document", "fp32")
+    encoder.embed(TEXTS, "document", "fp32")
+    assert len(encoded) == len(TEXTS)
+    with torch.no_grad():
+        CHANGES[change](encoder)
+    encoder.embed(TEXTS, "document", "fp32")
+    assert len(encoded) == 2 * len(TEXTS)
+
+
+def test_weights_are_digested_once(tiny_bert, encoded, monkeypatch):
+    encoder = retrokit.encoder(str(tiny_bert))
+    before = encoder.fingerprint()
+    monkeypatch.setattr("hashlib.sha256", lambda *arguments: pytest.fail("digested again"))
+    assert encoder.fingerprint() == before
+
+
+def test_where_a_model_lies_does_not_count(tiny_bert, tmp_path, encoded):
+    retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+    moved = tmp_path / "moved"
+    moved.symlink_to(tiny_bert)
+    retrokit.encoder(str(moved)).embed(TEXTS, "document", "fp32")
+    assert len(encoded) == len(TEXTS)
+    opened = cache.open_cache()
+    assert opened is not None
+    assert [held.spec for held in opened.held()] == [str(moved)]
+
+
+def test_other_libraries_or_another_source_miss(tiny_bert, encoded, monkeypatch):
+    for number, change in enumerate(
+        (
+            lambda patch: None,
+            lambda patch: patch.setattr("retrokit.encoders.fingerprint.version", lambda name: f"{name} of tomorrow"),
+            lambda patch: patch.setattr("retrokit.encoders.fingerprint._digest", lambda file: f"other {file}"),
+        ),
+        start=1,
+    ):
+        with monkeypatch.context() as patch:
+            change(patch)
+            retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+        assert len(encoded) == number * len(TEXTS)
+
+
+def test_a_class_that_comes_from_no_file_is_not_cached(tiny_bert, encoded):
+    encoder = retrokit.encoder(str(tiny_bert))
+    made = type("Made", (torch.nn.Identity,), {"__module__": "typed_in_a_session"})
+    encoder.model.append(made())
+    for _ in range(2):
+        encoder.embed(["cat"], "document", "fp32")
+    assert encoded == ["cat", "cat"]
+
+
+def test_a_model_under_training_is_not_cached(tiny_bert, tmp_path, encoded):
+    trained, _ = build(retrokit.encoder(str(tiny_bert)), "cosine")
+    view = as_encoder(trained, "in training")
+    for _ in range(2):
+        view.embed(["cat"], "document", "fp32")
+    assert encoded == ["cat", "cat"]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_all_layers_are_cached_beside_the_encoder(tiny_bert, encoded):
+    expected = [view.embed(TEXTS, "document", "fp32") for view in layers(retrokit.encoder(str(tiny_bert)))]
+    assert len(encoded) == len(TEXTS)
+    retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+    assert len(encoded) == 2 * len(TEXTS)
+    again = [view.embed(TEXTS, "document", "fp32") for view in layers(retrokit.encoder(str(tiny_bert)))]
+    assert np.array_equal(again, expected)
+    assert len(encoded) == 2 * len(TEXTS)
+
+
+def test_what_is_kept_in_memory_needs_no_disk(tiny_bert, encoded, monkeypatch):
+    kept = Kept(retrokit.encoder(str(tiny_bert)))
+    kept.embed(TEXTS, "document", "fp32")
+    monkeypatch.setattr(cache.Store, "read", lambda *arguments: pytest.fail("read again"))
+    kept.embed(TEXTS[:5], "document", "fp32")
+
+
+def test_what_is_not_finite_is_an_error_each_time(tiny_bert, encoded):
+    encoder = retrokit.encoder(str(tiny_bert))
+    token = encoder.model.tokenizer.convert_tokens_to_ids("mountain")
+    with torch.no_grad():
+        encoder.model[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
+    for asked in (["cat", "mountain"], ["mountain"]):
+        with pytest.raises(DataError, match=r"1 of . embeddings are not finite"):
+            encoder.embed(["cat", "mountain"], "document", "fp32")
+        del encoded[:-1]
+        assert encoded == asked[-1:]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=8), max_size=4))
+def test_any_mixture_of_cached_and_fresh_is_what_encoding_gives(tiny_bert, monkeypatch, encoded, calls):
+    plain, cached = uncached(str(tiny_bert), monkeypatch), retrokit.encoder(str(tiny_bert))
+    for texts in calls:
+        made, expected = (one.embed(texts, "query", "fp32") for one in (cached, plain))
+        assert made.shape == (len(texts), 16)
+        np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+
+
+KILLED = """
+import os, signal, sys
+import retrokit
+from retrokit.encoders import cache, engine
+from tests.models import sentences
+cache.SECONDS_AT_RISK = 0.0
+engine.CHUNK = 8
+forward, calls = engine._forward, []
+def counted(*arguments):
+    calls.append(1)
+    if len(calls) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return forward(*arguments)
+engine._forward = counted
+retrokit.encoder(sys.argv[1]).embed(sentences(60, seed=9), "document", sys.argv[3])
+"""
+
+
+def resumed_after(kills: list[int], bert: Path, folder: Path, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill the encoding at those batches, go on, and compare with one that was never killed, byte by byte."""
+    monkeypatch.setattr(engine, "CHUNK", 8)
+    monkeypatch.setattr(cache, "SECONDS_AT_RISK", 0.0)
+    texts = sentences(60, seed=9)
+    for kill in kills:
+        environment = {**os.environ, "RETROKIT_CACHE": str(folder / "broken")}
+        command = [sys.executable, "-c", KILLED, str(bert), str(kill), precision]
+        done = subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, timeout=300)
+        assert done.returncode == -9
+    found = {}
+    for name in ("broken", "whole"):
+        monkeypatch.setenv("RETROKIT_CACHE", str(folder / name))
+        found[name] = retrokit.encoder(str(bert)).embed(texts, "document", precision)
+        paths = [*(folder / name).glob("*/*.rows"), *(folder / name).glob("*/*.index")]
+        found[f"{name} files"] = [path.read_bytes() for path in paths]
+    assert np.array_equal(found["broken"], found["whole"])
+    assert found["broken files"] == found["whole files"]
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    assert np.array_equal(found["whole"], retrokit.encoder(str(bert)).embed(texts, "document", precision))
+
+
+def test_kill_9_and_go_on_to_the_same_bytes(tiny_bert, tmp_path, monkeypatch):
+    resumed_after([4], tiny_bert, tmp_path, "fp32", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_kill_9_several_times(tiny_bert, tmp_path, monkeypatch, precision):
+    resumed_after([1, 3, 2, 2], tiny_bert, tmp_path, precision, monkeypatch)
