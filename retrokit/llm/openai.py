@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
@@ -54,11 +55,9 @@ class OpenAILLM:
         self._endpoint = _endpoint(url)
         self._key = key
         self._key_name = key_name
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        # the session decides how many calls there are at once
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-        timeouts = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))
-        self._client = httpx2.AsyncClient(headers=headers, timeout=timeouts, limits=limits)
+        self._timeout = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))
+        self._tls = httpx2.create_ssl_context()
+        self._idle: list[httpx2.AsyncClient] = []
         self._length = "max_tokens"
         self._refused: set[str] = set()
 
@@ -80,7 +79,8 @@ class OpenAILLM:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        while self._idle:
+            await self._idle.pop().aclose()
 
     def _body(self, prompt: str, system: str | None, sampling: Sampling) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}] if system is not None else []
@@ -96,9 +96,24 @@ class OpenAILLM:
             body["seed"] = sampling.seed
         return {name: value for name, value in body.items() if name not in self._refused}
 
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """A client that nobody else uses meanwhile, so that it has one connection: a pool of many would look at all
+        of them whenever it takes one."""
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        if self._idle:
+            client = self._idle.pop()
+        else:
+            client = httpx2.AsyncClient(headers=headers, timeout=self._timeout, verify=self._tls)
+        try:
+            yield client
+        finally:
+            self._idle.append(client)
+
     async def _sent(self, body: Mapping[str, Any]) -> httpx2.Response:
         try:
-            return await self._client.post(self._endpoint, json=body)
+            async with self._client() as client:
+                return await client.post(self._endpoint, json=body)
         except httpx2.TimeoutException as error:
             raise TryAgain(f"{self.where}: no answer in time ({type(error).__name__})") from error
         except httpx2.UnsupportedProtocol as error:

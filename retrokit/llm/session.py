@@ -96,14 +96,18 @@ class Session:
         request = Request(self.llm.identity, sampling or self.sampling, system, prompt, attempt)
         running = self._running.get(request.key)
         if running is None:
-            stored = self.store.get(request.key) if self.store is not None else None
+            stored = self._stored(request)
             if stored is not None:
-                self.counts["from_store"] += 1
                 return stored
             running = asyncio.create_task(self._answered(request))
             self._running[request.key] = running
             running.add_done_callback(lambda task: self._done(request.key, task))
         return await asyncio.shield(running)  # who stops waiting does not take it from the others
+
+    def _stored(self, request: Request) -> Completion | None:
+        stored = self.store.get(request.key) if self.store is not None else None
+        self.counts["from_store"] += stored is not None
+        return stored
 
     def _done(self, key: bytes, task: asyncio.Task[Completion]) -> None:
         del self._running[key]
@@ -116,6 +120,9 @@ class Session:
         needed = estimated_tokens(request.system, request.prompt) + request.sampling.max_tokens
         used = 0
         async with self._slots:
+            stored = self._stored(request)  # another process may have been faster while this waited
+            if stored is not None:
+                return stored
             await self._budget.set_aside(needed)
             self._calling.add(task)
             try:

@@ -44,6 +44,7 @@ class Plan:
         delay: seconds before each answer.
         key: what a caller must send; ``None``: nothing.
         models: which there are; ``None``: any.
+        log: whether what is asked is remembered.
     """
 
     answer: Answer = echo
@@ -52,6 +53,7 @@ class Plan:
     delay: float = 0.0
     key: str | None = None
     models: Sequence[str] | None = None
+    log: bool = True
 
 
 @dataclass
@@ -183,14 +185,15 @@ class ChatServer:
             self.log.at_once -= 1
 
     def _reply(self, line: str, headers: dict[str, str], raw: bytes) -> tuple[str | None, bytes]:
-        plan, log = self.plan, self.log
+        plan = self.plan
         if not line.startswith("POST /v1/chat/completions"):
             return None, message(404, b'{"detail": "Not Found"}')
         body = json.loads(raw)
+        prompt = prompt_of(body)
+        log = self.log if plan.log else Log()
         log.bodies.append(body)
         log.headers.append(headers)
         log.times.append(time.monotonic())
-        prompt = prompt_of(body)
         log.asked[prompt] += 1
         if plan.key is not None and headers.get("authorization") != f"Bearer {plan.key}":
             given = headers.get("authorization", "nothing")
@@ -215,11 +218,9 @@ def main() -> None:
     parser.add_argument("--faults", default="", help="with commas between: " + ",".join(FAULTS))
     parser.add_argument("--each", type=int, default=1)
     parser.add_argument("--delay", type=float, default=0.0)
-    parser.add_argument("--text", help="answer to everything; default: a digest of the request")
+    parser.add_argument("--forget", action="store_true", help="keep no log, so that memory stays flat")
     given = parser.parse_args()
-    plan = Plan(echo, [name for name in given.faults.split(",") if name], given.each, given.delay)
-    if given.text is not None:
-        plan.answer = lambda body: given.text
+    plan = Plan(echo, [name for name in given.faults.split(",") if name], given.each, given.delay, log=not given.forget)
     asyncio.run(ChatServer(plan).serve(lambda port: print(port, flush=True)))
 
 
