@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from retrokit.errors import RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import LLM, Completion, Request, Sampling, TryAgain, estimated_tokens
@@ -262,6 +263,16 @@ async def run_all(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def wait_for(work: Coroutine[Any, Any, Found]) -> Found:
+    """What a coroutine returns, for code that is not asynchronous, in a notebook's running event loop, too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def iterate(stream: Callable[[], AsyncGenerator[Found, None]]) -> Iterator[Found]:
