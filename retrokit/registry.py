@@ -335,13 +335,15 @@ class Registry:
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
         spec = self.parse(spec)
-        return self.entry(spec.name).load()(**self.options(spec), **context)
+        return self.entry(spec.name).load()(**{**self.options(spec), **context})
 
     def create_on(self, spec: str | Spec, device: str | None) -> Any:
-        """Make what ``spec`` names, on ``device`` if its target has such a parameter: it loads models then."""
+        """Make what ``spec`` names, on ``device`` if its target has such a parameter: it loads models then. A device
+        that ``spec`` itself names goes before."""
         spec = self.parse(spec)
-        takes_device = "device" in inspect.signature(self.entry(spec.name).load()).parameters
-        return self.create(spec, device=device) if takes_device else self.create(spec)
+        if "device" not in inspect.signature(self.entry(spec.name).load()).parameters:
+            return self.create(spec)
+        return self.create(spec, device=spec.params.get("device") or device)
 
     def describe(self) -> str:
         """The registered names, what they are and what they take, as text for a help page."""
