@@ -1,0 +1,405 @@
+"""Triplets to train a verifier on that cannot be told apart by "is anything changed?": the positives are changed too.
+
+A verifier that is trained on (s, s, s̃) learns to look for any edit (COMP, D.1). Here a positive is a rewriting of the
+sentence that keeps its meaning, of the same size and often of the same kind as the near-miss: coordinates exchanged, a
+clause put first, active and passive, *above* and *below* with the two things exchanged, contractions, synonyms. Both
+ways count: of a near-miss, its own rewritings are positives and the sentence is the near-miss.
+
+    python examples/verifier_pairs.py texts FILE.jsonl -o OUT.jsonl [--per-family 1000] [--field text]
+    python examples/verifier_pairs.py scenes -o OUT.jsonl [--count 2000] [--seed 0]
+    python examples/verifier_pairs.py rewritten BEFORE.jsonl AFTER.jsonl -o OUT.jsonl
+
+``texts`` takes sentences as ``retrokit augment negatives`` does, ``scenes`` writes short sentences about made-up
+scenes, and ``rewritten`` aligns the sentences of texts with those of their rewritings by others (fields id, contents).
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from retrokit.augmentation.negatives.generator import load_families, why_not
+from retrokit.augmentation.negatives.phrases import parse
+from retrokit.augmentation.negatives.sentence import Change, inflected, rewrite, tag
+from retrokit.augmentation.splitters import Multilingual
+from retrokit.data.jsonl import read_jsonl, write_jsonl
+
+CONTRACTIONS = [
+    *[(rf"\b{word} not\b", f"{word}n't") for word in "is are was were do does did has have had would could".split()],
+    (r"\bcannot\b", "can't"),
+    (r"\bwill not\b", "won't"),
+    *[(rf"\b({who}) is (?=a|the|not|very|\w+ing)", r"\1's ") for who in ("it", "It", "he", "He", "she", "She")],
+    *[(rf"\b({who}) are\b", r"\1're") for who in ("we", "We", "they", "They", "you", "You")],
+    *[(rf"\b({who}) will\b", r"\1'll") for who in ("we", "We", "they", "They", "it", "It")],
+]
+EXPANSIONS = [
+    *[(rf"\b{word}n't\b", f"{word} not") for word in "is are was were do does did has have had would could".split()],
+    (r"\bcan't\b", "cannot"),
+    (r"\bwon't\b", "will not"),
+    (r"\bnever\b", "at no time"),
+    (r"\bno longer\b", "not any more"),
+    (r"\bwithout\b", "with no"),
+]
+SYNONYMS = """
+show demonstrate; big large; small little; begin start; buy purchase; help assist; obtain get; many numerous; often
+frequently; quick fast; important significant; use employ; need require; choose select; build construct; method
+approach; find discover; also additionally; about approximately; almost nearly; enough sufficient; therefore thus;
+however nevertheless; people persons; car automobile; doctor physician; movie film; picture image; child kid; ocean
+sea; shop store; street road; make produce; keep retain; ask inquire; end finish; try attempt; happen occur; whole
+entire; main principal; hard difficult; easy simple; rich wealthy; sick ill; happy glad; sad unhappy; smart clever;
+couch sofa; stone rock; forest woods; boat ship; jump leap; talk speak; look gaze; shut close; reply answer; mistake
+error; job task; trip journey; speed velocity; change alter; goal aim; area region; kind type; study investigate;
+examine inspect; improve enhance; propose suggest; evaluate assess; allow permit; contain include; consist comprise;
+various diverse; novel new; current present; previous prior; usually normally; mainly mostly; recently lately;
+efficient effective; accurate precise; robust sturdy; data information; results findings; while whereas; because since;
+although though; woman lady; man guy; phone telephone; bike bicycle; plane airplane; photo photograph; television TV;
+pretty beautiful; huge enormous; tiny minute; correct right; rapid swift; gather collect; construct assemble
+"""
+OPENINGS = "Indeed, |In fact, |Note that |It is known that |It is true that |As we know, |Actually, |We note that ".split("|")
+CLOSINGS = [", as is known", ", as has been noted", ", in fact", ", as one can see"]
+FRONTS = (
+    "in on at during after before for with by from since through under over among despite although while when if "
+    "because as until within without across"
+).split()
+_SYNONYM = {}
+for pair in SYNONYMS.split(";"):
+    one, other = pair.split()
+    _SYNONYM.setdefault(one, []).append(other)
+    _SYNONYM.setdefault(other, []).append(one)
+_FORMS = {"VVZ": "VBZ", "VVD": "VBD", "VVN": "VBN", "VVG": "VBG", "NN2": "NNS"}
+
+
+def rewritings(text: str) -> Iterator[tuple[str, str]]:
+    """What keeps the meaning of a sentence: the kind of each rewriting, and the text."""
+    sentence = tag(text)
+    parsed = parse(sentence)
+    for rules, name in ((CONTRACTIONS, "contract"), (EXPANSIONS, "expand")):
+        made = text
+        for pattern, by in rules:
+            made = re.sub(pattern, by, made)
+        if made != text:
+            yield name, made
+    for link in range(1, len(sentence.tokens) - 1):
+        if sentence.tokens[link].lower not in ("and", "or"):
+            continue
+        one, other = parsed.ending.get(link), parsed.starting.get(link + 1)
+        if one is None or other is None or parsed.code(one.start - 1) in ",&" or parsed.code(other.end) in ",&fP":
+            continue
+        if one.end - one.start > 1 and parsed.code(one.start) not in "dp" and parsed.code(other.start) in "dp":
+            continue
+        first, second = sentence.words(one.start, one.end), sentence.words(other.start, other.end)
+        if one.start == 0:
+            first = first[0].lower() + first[1:] if sentence.tokens[0].tag != "NP0" else first
+        changes = [Change(one.start, one.end, second), Change(other.start, other.end, first)]
+        if "respectively" not in text and "between" not in text:
+            yield "exchange-coordinates", rewrite(sentence, changes)
+    if match := re.match(rf"^({'|'.join(FRONTS)}) ([^,;:]{{3,70}}), ([^.;:?]+)\.?$", text, re.IGNORECASE):
+        rest = match[3][0].upper() + match[3][1:]
+        yield "put-last", f"{rest} {match[1].lower()} {match[2]}."
+    if match := re.match(rf"^([^,;:?]{{12,}}?) ({'|'.join(FRONTS[:7])}) ((?:\d{{4}}|the \w+|\w+ \d{{4}}))\.?$", text):
+        first = tag(match[1]).tokens[0]
+        start = match[1] if first.tag == "NP0" or first.text == "I" else match[1][0].lower() + match[1][1:]
+        yield "put-first", f"{match[2].capitalize()} {match[3]}, {start}."
+    for i, token in enumerate(sentence.tokens):
+        base = _base(token.lower, token.tag)
+        for synonym in _SYNONYM.get(base, ()):
+            form = inflected(synonym, _FORMS[token.tag]) if token.tag in _FORMS else synonym
+            form = form.capitalize() if token.text[0].isupper() else form
+            yield "synonym", rewrite(sentence, [Change(i, i + 1, form)])
+    if text[0].isupper() and not text.endswith("?") and sentence.tokens[0].tag not in ("NP0", "PUQ", "AV0"):
+        lowered = text if sentence.tokens[0].text == "I" or text[1].isupper() else text[0].lower() + text[1:]
+        yield "open", OPENINGS[len(text) % len(OPENINGS)] + lowered
+        yield "close", text.rstrip(".") + CLOSINGS[len(text) % len(CLOSINGS)] + "."
+    if (match := re.match(r"^(?:However|Moreover|Furthermore|In addition|Indeed|Also|Thus|Hence|Finally), (.+)$", text)):
+        yield "drop-opening", match[1][0].upper() + match[1][1:]
+    yield from _cancelled(text)
+
+
+def _base(word: str, part: str) -> str:
+    if part in ("VVZ", "NN2") and word.endswith("s"):
+        return word[:-1]
+    if part in ("VVD", "VVN") and word.endswith("ed"):
+        return word[:-2] if word[:-2] in _SYNONYM else word[:-1]
+    if part == "VVG" and word.endswith("ing"):
+        return word[:-3] if word[:-3] in _SYNONYM else word[:-3] + "e"
+    return word
+
+
+_PAIRED = {
+    ("binding", "swap-arguments"): ("active-to-passive",),
+    ("binding", "swap-agent"): ("passive-to-active",),
+    ("spatial", "swap-position"): ("swap-located", "swap-places"),
+    ("spatial", "swap-comparative"): ("swap-comparison",),
+    ("spatial", "swap-time"): ("swap-clauses",),
+    ("spatial", "swap-more-less"): ("swap-comparison",),
+}
+
+
+def _cancelled(text: str) -> Iterator[tuple[str, str]]:
+    """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, then exchanged."""
+    families = load_families()
+    for family in ("binding", "spatial"):
+        for edit in families[family](tag(text)):
+            for second in families["binding"](tag(edit.text)) if (family, edit.name) in _PAIRED else ():
+                if second.name in _PAIRED[family, edit.name]:
+                    yield f"{edit.name}+{second.name}", second.text
+
+
+def triplets(text: str, random: random.Random) -> Iterator[dict[str, object]]:
+    """Triplets of a sentence, a family at a time, and of its near-misses."""
+    tagged = tag(text)
+    same = list(rewritings(text))
+    for family, make in load_families().items():
+        by_kind: dict[str, list[str]] = {}
+        for edit in make(tagged):
+            by_kind.setdefault(edit.name, []).append(edit.text)
+        if not by_kind:
+            continue
+        kind = random.choice(sorted(by_kind, key=lambda name: (name in ("insert-not", "swap-attributes"), name))[:4])
+        near = random.choice(by_kind[kind])
+        of_near = list(rewritings(near))
+        near_texts = [near, *[text for _, text in random.sample(of_near, min(1, len(of_near)))]]
+        name, positive = _chosen(same, random) if same else ("same", text)
+        if random.random() < 0.15:
+            name, positive = "same", text
+        yield _row(text, positive, near_texts, family, kind, name)
+        if of_near:
+            name, positive = _chosen(of_near, random)
+            yield _row(near, positive, [text, *([_chosen(same, random)[1]] if same else [])], family, kind, name)
+
+
+def _chosen(found: list[tuple[str, str]], random: random.Random) -> tuple[str, str]:
+    """One of a kind that is drawn first, so that no kind crowds out the others."""
+    kind = random.choice(sorted({name for name, _ in found}))
+    return random.choice([one for one in found if one[0] == kind])
+
+
+def _row(anchor: str, positive: str, near: list[str], family: str, edit: str, kept: str) -> dict[str, object]:
+    near = [text for text in dict.fromkeys(near) if text not in (anchor, positive)]
+    return {"anchor": anchor, "positive": positive, "negatives": near, "family": family, "edit": edit, "kept": kept}
+
+
+def of_texts(path: str, field: str, per_family: int, seed: int) -> Iterator[dict[str, object]]:
+    """Triplets of the sentences of a file."""
+    draw = random.Random(seed)
+    splitter, counts, seen = Multilingual("en"), Counter[str](), set()
+    for _, row in read_jsonl(path):
+        for sentence in map(str.strip, splitter.cut(str(row[field]))):
+            if sentence in seen or why_not(sentence) is not None or len(sentence) > 220:
+                continue
+            seen.add(sentence)
+            for made in triplets(sentence, draw):
+                if made["negatives"] and counts[str(made["family"])] < per_family:
+                    counts[str(made["family"])] += 1
+                    yield made
+        if len(counts) == 3 and min(counts.values()) >= per_family:
+            return
+
+
+# --- scenes
+
+PEOPLE = (
+    "dog cat man woman boy girl teacher student doctor nurse lawyer farmer soldier king queen prince thief driver chef "
+    "waiter singer dancer artist writer editor actor pilot sailor baker banker clerk judge guard hunter fox wolf bear "
+    "horse monkey lion tiger robot child neighbour visitor guest tourist officer manager engineer scientist"
+).split()
+THINGS = (
+    "box ball cup table chair lamp book pen car bus train bicycle house tower bridge tree bush flower bottle plate bowl "
+    "knife spoon bag hat coat shoe clock mirror sofa bed desk shelf door window fence statue bench boat truck van phone "
+    "laptop camera vase basket bucket ladder carpet pillow"
+).split()
+LOOKS = (
+    "red blue green yellow black white brown purple orange pink grey large small tall short round square old new heavy "
+    "light wooden metal plastic broken clean dirty empty expensive cheap"
+).split()
+ACTS = (
+    "chase help see follow push pull praise blame thank greet call warn teach hire visit attack defeat rescue invite "
+    "admire carry kick bite scare watch interview arrest accuse trust marry hug photograph ignore"
+).split()
+ACT_WORDS = {"chase": "pursue", "help": "assist", "see": "notice", "defeat": "beat", "rescue": "save", "scare": "frighten"}
+OPPOSITES = {
+    "above": "below", "in front of": "behind", "to the left of": "to the right of", "inside": "around",
+    "over": "under", "north of": "south of", "east of": "west of", "on top of": "underneath", "ahead of": "behind",
+}  # fmt: skip
+SAID_OTHERWISE = {"above": "over", "behind": "at the back of", "in front of": "before", "below": "beneath"}
+GRADES = [
+    ("taller", "shorter"), ("older", "younger"), ("heavier", "lighter"), ("faster", "slower"), ("richer", "poorer"),
+    ("stronger", "weaker"), ("bigger", "smaller"), ("louder", "quieter"), ("happier", "sadder"), ("braver", "more timid"),
+]  # fmt: skip
+DOINGS = (
+    "eat dinner|read the letter|clean the kitchen|lock the door|water the plants|pay the bill|call the office|take a "
+    "walk|write the report|feed the horses|sign the contract|paint the wall|open the window|sell the car|close the shop"
+).split("|")
+STATES = (
+    ("open", "closed"), ("alive", "dead"), ("present", "absent"), ("asleep", "awake"), ("full", "not full"),
+    ("possible", "impossible"), ("legal", "illegal"), ("honest", "dishonest"), ("certain", "uncertain"),
+    ("complete", "incomplete"), ("safe", "unsafe"), ("true", "false"), ("married", "unmarried"),
+)  # fmt: skip
+
+
+def _past(verb: str) -> str:
+    head, _, rest = verb.partition(" ")
+    return f"{inflected(head, 'VBD')} {rest}".strip()
+
+
+def _roles(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    a, b = r.sample(PEOPLE, 2)
+    act = r.choice(ACTS)
+    did, done = inflected(act, "VBD"), inflected(act, "VBN")
+    same = [f"The {b} was {done} by the {a}.", f"It was the {a} that {did} the {b}.", f"The one who {did} the {b} was the {a}."]
+    if act in ACT_WORDS:
+        same.append(f"The {a} {inflected(ACT_WORDS[act], 'VBD')} the {b}.")
+    near = [f"The {b} {did} the {a}.", f"The {a} was {done} by the {b}.", f"It was the {b} that {did} the {a}."]
+    return "binding", f"The {a} {did} the {b}.", same, near
+
+
+def _giving(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    (a, b), thing = r.sample(PEOPLE, 2), r.choice(THINGS)
+    verb, back = r.choice([("gave", "got"), ("sold", "bought"), ("lent", "borrowed"), ("sent", "received")])
+    same = [f"The {a} {verb} the {b} the {thing}.", f"The {b} {back} the {thing} from the {a}."]
+    near = [f"The {b} {verb} the {thing} to the {a}.", f"The {a} {back} the {thing} from the {b}.", f"The {b} {verb} the {a} the {thing}."]
+    return "binding", f"The {a} {verb} the {thing} to the {b}.", same, near
+
+
+def _looks(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    (a, b), (x, y) = r.sample(THINGS, 2), r.sample(LOOKS, 2)
+    opening, closing = r.choice([("There is", "in the room."), ("I saw", "yesterday."), ("She bought", "at the market."), ("We found", "outside.")])
+
+    def said(x: str, a: str, y: str, b: str) -> str:
+        return f"{opening} a {x} {a} and a {y} {b} {closing}"
+
+    same = [said(y, b, x, a), f"{opening} a {a} that is {x} and a {b} that is {y} {closing}", said(x, a, y, b).replace(closing, f"as well {closing}")]
+    near = [said(y, a, x, b), said(x, b, y, a), f"{opening} a {a} that is {y} and a {b} that is {x} {closing}"]
+    return "binding", said(x, a, y, b), same, near
+
+
+def _places(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    (a, b), (where, back) = r.sample(THINGS, 2), r.choice(list(OPPOSITES.items()))
+    if r.random() < 0.5 and where != "inside":
+        where, back = back, where
+    same = [f"{where.capitalize()} the {b} is the {a}.", f"The {a} stands {where} the {b}."]
+    if where != "inside":
+        same += [f"The {b} is {back} the {a}."] * 2
+    if where in SAID_OTHERWISE:
+        same.append(f"The {a} is {SAID_OTHERWISE[where]} the {b}.")
+    near = [f"The {a} is {back} the {b}.", f"The {b} is {where} the {a}.", f"{where.capitalize()} the {a} is the {b}."]
+    return "spatial", f"The {a} is {where} the {b}.", same, near
+
+
+def _order(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    who, (x, y) = r.choice(PEOPLE), r.sample(DOINGS, 2)
+    word, back = r.choice([("before", "after"), ("after", "before")])
+    x, y = _past(x), _past(y)
+    same = [f"{word.capitalize()} the {who} {y}, the {who} {x}.", f"The {who} {y} {back} the {who} {x}."]
+    near = [f"The {who} {x} {back} the {who} {y}.", f"The {who} {y} {word} the {who} {x}.", f"{word.capitalize()} the {who} {x}, the {who} {y}."]
+    return "spatial", f"The {who} {x} {word} the {who} {y}.", same, near
+
+
+def _grades(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    (a, b), (more, less) = r.sample(PEOPLE, 2), r.choice(GRADES)
+    if r.random() < 0.5:
+        more, less = less, more
+    same = [f"The {b} is {less} than the {a}.", f"Compared with the {b}, the {a} is {more}.", f"Of the two, the {a} is {more} than the {b}."]
+    near = [f"The {b} is {more} than the {a}.", f"The {a} is {less} than the {b}.", f"Compared with the {a}, the {b} is {more}."]
+    return "spatial", f"The {a} is {more} than the {b}.", same, near
+
+
+def _denial(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    who, doing = r.choice(PEOPLE), r.choice(DOINGS)
+    did = _past(doing)
+    no = [f"The {who} did not {doing}.", f"The {who} didn't {doing}.", f"The {who} never {did}.", f"The {who} failed to {doing}.", f"It is not true that the {who} {did}."]
+    yes = [f"The {who} {did}.", f"The {who} did {doing}.", f"The {who} managed to {doing}.", f"It is true that the {who} {did}.", f"Indeed, the {who} {did}."]
+    return _either(yes, no, r)
+
+
+def _state(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    who, (x, y) = r.choice([*PEOPLE, *THINGS, "plan", "answer", "offer", "road"]), r.choice(STATES)
+    y = y.removeprefix("not ")
+    yes = [f"The {who} is {x}.", f"It is true that the {who} is {x}.", f"The {who} really is {x}."]
+    no = [f"The {who} is not {x}.", f"The {who} isn't {x}.", f"The {who} is by no means {x}."]
+    if y != x:
+        yes.append(f"The {who} is not {y}.")
+        no.append(f"The {who} is {y}.")
+    return _either(yes, no, r)
+
+
+def _amount(r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    who, did = inflected(r.choice(PEOPLE), "NNS"), _past(r.choice(DOINGS))
+    yes = [f"All of the {who} {did}.", f"All the {who} {did}.", f"Every one of the {who} {did}.", f"The {who} all {did}."]
+    no = [f"None of the {who} {did}.", f"No {who} {did}.", f"Not one of the {who} {did}."]
+    some = [f"Some of the {who} {did}.", f"A few of the {who} {did}."]
+    first, second = r.sample([yes, no, some], 2)
+    anchor = r.choice(first)
+    return "negation", anchor, [text for text in first if text != anchor], second
+
+
+def _either(yes: list[str], no: list[str], r: random.Random) -> tuple[str, str, list[str], list[str]]:
+    same, near = (yes, no) if r.random() < 0.5 else (no, yes)
+    anchor = r.choice(same)
+    return "negation", anchor, [text for text in same if text != anchor], near
+
+
+SCENES = {"roles": _roles, "giving": _giving, "looks": _looks, "places": _places, "order": _order, "grades": _grades,
+          "denial": _denial, "state": _state, "amount": _amount}  # fmt: skip
+
+
+def of_scenes(count: int, seed: int, kinds: list[str]) -> Iterator[dict[str, object]]:
+    """Triplets of made-up scenes, as many of each kind."""
+    draw = random.Random(seed)
+    for i in range(count):
+        kind = kinds[i % len(kinds)]
+        family, anchor, same, near = SCENES[kind](draw)
+        texts = [anchor, *dict.fromkeys(same)]
+        first = draw.choice(texts)
+        others = [text for text in texts if text != first]
+        positive = first if draw.random() < 0.1 else draw.choice(others)
+        yield _row(first, positive, draw.sample(near, 2), family, kind, "scene")
+
+
+def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
+    """Pairs of a sentence and its rewriting by others, with a near-miss of either."""
+    splitter, families, draw = Multilingual("en"), load_families(), random.Random(0)
+    rewritten = {row["id"]: str(row["contents"]) for _, row in read_jsonl(after)}
+    for _, row in read_jsonl(before):
+        if row["id"] not in rewritten:
+            continue
+        first, second = ([part.strip() for part in splitter.cut(text)] for text in (str(row["contents"]), rewritten[row["id"]]))
+        for one, other in zip(first, second, strict=False) if len(first) == len(second) else ():
+            words = set(one.lower().split()), set(other.lower().split())
+            if len(words[0] & words[1]) < 0.25 * len(words[0] | words[1]) or max(len(one), len(other)) > 260 or one == other:
+                continue
+            if draw.random() < 0.5:
+                one, other = other, one
+            near = [edit for make in families.values() for edit in make(tag(draw.choice([one, other])))]
+            if near:
+                edit = draw.choice(near)
+                yield _row(one, other, [edit.text], edit.family, edit.name, "rewritten")
+
+
+def main() -> None:
+    """Write the triplets that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=("texts", "scenes", "rewritten"))
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("--field", default="text")
+    parser.add_argument("--per-family", type=int, default=1000)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", default=",".join(SCENES), help="of scenes")
+    asked = parser.parse_args()
+    if asked.what == "texts":
+        rows = of_texts(asked.files[0], asked.field, asked.per_family, asked.seed)
+    elif asked.what == "scenes":
+        rows = of_scenes(asked.count, asked.seed, asked.kinds.split(","))
+    else:
+        rows = islice(of_rewritten(*asked.files), 3 * asked.per_family)
+    print(f"{write_jsonl(asked.output, (row for row in rows if row['negatives'])):,} triplets in {asked.output}")
+
+
+if __name__ == "__main__":
+    main()
