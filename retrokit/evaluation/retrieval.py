@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,10 +32,10 @@ class Retrieval:
     Documents are searched in descending order of their ids, so that equal scores rank as trec_eval ranks them.
     """
 
-    symmetric = False
+    symmetric: ClassVar[bool] = False
     main_metric = "ndcg@10"
-    shown_metrics = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
-    default_metrics = DEFAULT_METRICS
+    shown_metrics: tuple[str, ...] = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
+    default_metrics: tuple[str, ...] = DEFAULT_METRICS
     spec = ""
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
