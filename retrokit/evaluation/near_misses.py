@@ -201,12 +201,14 @@ class Verification(NearMisses):
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""
-        near = score(self._anchor, self._near_miss).astype(np.float64)
-        positive = score(*self._paraphrases).astype(np.float64)
+        groups = [np.stack([self._anchor, self._near_miss]), self._paraphrases]
+        groups += [] if self._reference else [np.stack([self._anchor, self._positive])]
+        pairs, place = np.unique(np.concatenate(groups, axis=1), axis=1, return_inverse=True)
+        scores = score(*pairs).astype(np.float64)[place.reshape(-1)]
+        near, positive, *own = np.split(scores, np.cumsum([group.shape[1] for group in groups])[:-1])
         per_pair = self._by_family("near_miss", near)
-        if not self._reference:
-            own = score(self._anchor, self._positive).astype(np.float64)
-            per_pair |= self._by_family("positive", own)
+        if own:
+            per_pair |= self._by_family("positive", own[0])
         per_pair["positive"] = {f"positive {i}": value for i, value in enumerate(positive.tolist(), 1)}
         metrics = {name: float(np.mean(list(values.values()))) for name, values in per_pair.items()}
         again: dict[str, Resampled] = {}
