@@ -9,9 +9,18 @@ from retrokit.cli import finetune as _finetune
 from retrokit.cli import probe as _probe
 from retrokit.cli import probe_embeddings as _probe_embeddings
 from retrokit.cli import rerank as _rerank
+from retrokit.cli import rerank_train as _rerank_train
 from retrokit.cli.common import app
 from retrokit.cli.entry import main, run
 
 __all__ = ["app", "main", "run"]
 
-_COMMANDS = (_augment, _evaluate, _finetune, _probe, _probe_embeddings, _rerank)  # importing them registers them
+_COMMANDS = (
+    _augment,
+    _evaluate,
+    _finetune,
+    _probe,
+    _probe_embeddings,
+    _rerank,
+    _rerank_train,
+)  # importing registers them

@@ -1,8 +1,8 @@
 """Pairs of texts that do or do not mean the same: near-misses of a family, and pairs labelled 0 or 1.
 
 Near-misses are read as ``retrokit augment negatives`` writes them (``anchor``, ``positive``, ``negatives``,
-``family``), or as ``text``, ``near_miss`` and optionally ``family``; labelled pairs as ``sentence1``, ``sentence2``,
-``label``.
+``family``), or as ``text``, ``near_miss`` and optionally ``positive`` and ``family``; labelled pairs as
+``sentence1``, ``sentence2``, ``label``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _labelled(row: Mapping[str, Any], path: str | Path, line: int) -> LabelledPa
 
 def _simple(row: Mapping[str, Any], path: str | Path, line: int) -> NearMiss:
     text = text_of(row, "text", path, line)
-    return _near_miss(str(line), text, text, text_of(row, "near_miss", path, line), row, path, line)
+    positive = text_of(row, "positive", path, line) if row.get("positive") is not None else text
+    return _near_miss(str(line), text, positive, text_of(row, "near_miss", path, line), row, path, line)
 
 
 def _augmented(row: Mapping[str, Any], path: str | Path, line: int) -> list[NearMiss]:

@@ -115,6 +115,20 @@ def encode_tokens(
     return embeddings
 
 
+def train_tokens(
+    model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None
+) -> tuple[Tensor, Tensor]:
+    """Embeddings of the tokens of a few texts, padded float32 ``[n, t, d]``, and which are no padding, bool ``[n, t]``.
+
+    The tokens are those of :func:`encode_tokens`, but the gradients are kept and the model stays in the mode it is in.
+    """
+    special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long, device=model.device)
+    features = _forward(model[0], model.preprocess(list(texts), prompt=prompt, task=role), model.device)
+    tokens, lengths = _tokens(model, features, special)
+    padded = nn.utils.rnn.pad_sequence(tokens.split(lengths.tolist()), batch_first=True)
+    return padded.float(), torch.arange(padded.shape[1], device=padded.device) < lengths[:, None]
+
+
 def _check_finite(finite: np.ndarray, name: str) -> None:
     bad = np.flatnonzero(~finite)
     if len(bad):

@@ -19,19 +19,29 @@ def to_json(value: Any) -> str:
 
 def preflight_tables(preflight: Preflight) -> list[Table]:
     """What a run will do."""
-    data = Table(title="training data", title_justify="left")
+    return [source_table(preflight.sources), length_table(preflight.lengths), _plan_table(preflight)]
+
+
+def source_table(sources: list[dict[str, Any]]) -> Table:
+    """What each source of training data holds."""
+    table = Table(title="training data", title_justify="left")
     for column in ("source", "records", "anchors", "documents", "duplicates", "weight"):
-        data.add_column(column, justify="left" if column == "source" else "right")
-    for source in preflight.sources:
+        table.add_column(column, justify="left" if column == "source" else "right")
+    for source in sources:
         numbers = [f"{source[key]:,}" for key in ("records", "anchors", "documents", "duplicates")]
-        data.add_row(source["name"], *numbers, f"{source['weight']:g}")
-    lengths = Table(title="tokens of a text (sample)", title_justify="left")
+        table.add_row(source["name"], *numbers, f"{source['weight']:g}")
+    return table
+
+
+def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
+    """How long the texts of each role are."""
+    table = Table(title="tokens of a text (sample)", title_justify="left")
     for column in ("role", "50%", "90%", "99%", "longest", "limit", "cut"):
-        lengths.add_column(column, justify="left" if column == "role" else "right")
-    for role, found in preflight.lengths.items():
+        table.add_column(column, justify="left" if column == "role" else "right")
+    for role, found in lengths.items():
         percentiles = [str(value) for value in found["percentiles"].values()]
-        lengths.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
-    return [data, lengths, _plan_table(preflight)]
+        table.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
+    return table
 
 
 def _plan_table(preflight: Preflight) -> Table:

@@ -1,35 +1,124 @@
-"""The registry of rerankers: the table of names. A reranker scores a query with documents that a search has found."""
+"""The registries of rerankers and of verifiers: the tables of names.
+
+A reranker scores a query with documents that a search has found. A verifier is what a reranker scores token maps with;
+``retrokit rerank train`` makes it anew, and the reranker of its name takes the folder that this leaves.
+"""
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.registry import Entry, Param, Registry, SpecRegistry
+
+_ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
+_PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
+_CACHE = Param("cache", str, summary="folder where token embeddings are kept, in half precision")
+_MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of a query and a document that count")
+_FOLDER = (
+    Param("path", str, required=True, summary="folder that rerank train has made"),
+    Param("encoder", str, summary="its encoder, where it lies elsewhere now; refused if another one"),
+    _PRECISION,
+    _CACHE,
+)
+_SOFT = (
+    Param("lambda", float, 0.01, minimum=0.0, summary="what a token of distance costs"),
+    Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
+)
+_LOAD = "retrokit.reranking.verifier"
 
 registry = SpecRegistry(
     "reranker",
     "retrokit.rerankers",
     [
         Entry(
-            "cross-encoder",
-            "a transformer that reads query and document together",
-            "retrokit.reranking.cross_encoder:cross_encoder",
-            (
-                Param("path", str, required=True, summary="folder or hub id"),
-                Param("max_length", int, minimum=1, summary="tokens of a query and a document that count"),
-                Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
-            ),
-            positional="path",
+            "mean",
+            "the mean of the token map (COMP, F0)",
+            "retrokit.reranking.mean:mean_reranker",
+            (_ENCODER, _PRECISION, _CACHE),
+            positional="encoder",
         ),
         Entry(
             "maxsim",
             "late interaction: each token of the query with the nearest of the document (COMP, F1)",
             "retrokit.reranking.maxsim:maxsim_reranker",
-            (
-                Param("encoder", str, "minilm", summary="whose token embeddings are compared"),
-                Param(
-                    "precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts"
-                ),
-            ),
+            (_ENCODER, _PRECISION, _CACHE),
             positional="encoder",
+        ),
+        Entry(
+            "soft",
+            "soft alignment with a positional bias (COMP, F2)",
+            "retrokit.reranking.soft:soft_reranker",
+            (_ENCODER, *_SOFT, _PRECISION, _CACHE),
+            positional="encoder",
+        ),
+        Entry("cnn", "a trained convolutional network over token maps (COMP, F3)", f"{_LOAD}:cnn", _FOLDER, "path"),
+        Entry(
+            "transformer",
+            "a trained Transformer over patches of token maps (COMP, F4)",
+            f"{_LOAD}:transformer",
+            _FOLDER,
+            "path",
+        ),
+        Entry(
+            "verifier",
+            "whatever rerank train has made, F0 to F4",
+            f"{_LOAD}:verifier",
+            _FOLDER,
+            "path",
+        ),
+        Entry(
+            "colbert",
+            "late interaction of a multi-vector encoder, such as ColBERT, through sentence-transformers",
+            "retrokit.reranking.colbert:colbert",
+            (Param("path", str, required=True, summary="folder or hub id"), _MAX_LENGTH),
+            positional="path",
+        ),
+        Entry(
+            "cross-encoder",
+            "a transformer that reads query and document together",
+            "retrokit.reranking.cross_encoder:cross_encoder",
+            (
+                Param("path", str, required=True, summary="folder or hub id"),
+                _MAX_LENGTH,
+                Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
+            ),
+            positional="path",
+        ),
+    ],
+)
+
+_DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
+_HIDDEN = Param("hidden", int, 64, minimum=1, summary="width of the last layer but one")
+
+verifiers = Registry(
+    "verifier",
+    "retrokit.verifiers",
+    [
+        Entry("mean", "the mean of the token map (F0); trains the encoder alone", "retrokit.reranking.mean:MeanOfMap"),
+        Entry("maxsim", "late interaction (F1); trains the encoder alone", "retrokit.reranking.maxsim:MaxSim"),
+        Entry("soft", "soft alignment with a positional bias (F2)", "retrokit.reranking.soft:soft_alignment_of", _SOFT),
+        Entry(
+            "cnn",
+            "a convolutional network over the token map (F3)",
+            "retrokit.reranking.cnn:map_cnn",
+            (
+                Param("channels", int, 16, minimum=1, summary="of a layer"),
+                Param("layers", int, 2, minimum=1, summary="convolutions"),
+                Param("kernel", int, 3, minimum=1, summary="tokens that one looks at, odd"),
+                _HIDDEN,
+                _DROPOUT,
+            ),
+        ),
+        Entry(
+            "transformer",
+            "a Transformer over patches of the token map (F4)",
+            "retrokit.reranking.transformer:map_transformer",
+            (
+                Param("patch", int, 4, minimum=1, summary="tokens of a patch's side"),
+                Param("dim", int, 64, minimum=4, summary="of a patch's vector"),
+                Param("layers", int, 2, minimum=1, summary="of attention"),
+                Param("heads", int, 4, minimum=1, summary="of a layer"),
+                _HIDDEN,
+                _DROPOUT,
+            ),
         ),
     ],
 )

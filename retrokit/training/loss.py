@@ -118,12 +118,23 @@ class InfoNCE(PreparedLoss):
         return torch.stack(losses).mean()
 
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
-        """Which pairs are known positives, bool ``[nq, nd]``."""
-        codes = pair_codes(query_ids[:, None], document_ids[None, :])
-        if not len(self.positives):
-            return torch.zeros_like(codes, dtype=torch.bool)
-        place = torch.searchsorted(self.positives, codes).clamp_max(len(self.positives) - 1)
-        return (self.positives[place] == codes) & (document_ids >= 0)[None, :]
+        """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
+        return known_pairs(self.positives, query_ids, document_ids) & (document_ids >= 0)[None, :]
+
+
+def known_pairs(positives: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+    """Which pairs of texts are among the known positives, bool ``[nq, nd]``.
+
+    Args:
+        positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
+        query_ids: of the queries (``records.text_id``), int64 ``[nq]``.
+        document_ids: of the documents, int64 ``[nd]``.
+    """
+    codes = pair_codes(query_ids[:, None], document_ids[None, :])
+    if not len(positives):
+        return torch.zeros_like(codes, dtype=torch.bool)
+    place = torch.searchsorted(positives, codes).clamp_max(len(positives) - 1)
+    return positives[place] == codes
 
 
 class ScoredMSE(PreparedLoss):

@@ -8,8 +8,7 @@ import torch
 from sentence_transformers.util import mean_maxsim_pairwise
 
 from retrokit.errors import UsageError
-from retrokit.reranking import maxsim as module
-from retrokit.reranking import registry
+from retrokit.reranking import maps, registry
 from retrokit.reranking.maxsim import maxsim
 from tests.models import sentences
 
@@ -55,9 +54,9 @@ def test_scores_are_those_of_loops(reranker, expected):
 
 @pytest.mark.parametrize(("dense", "cells", "characters"), [(2.0, 8_000_000, 250_000), (0.0, 3_000, 400), (2.0, 1, 1)])
 def test_neither_batch_nor_order_matters(reranker, expected, monkeypatch, dense, cells, characters):
-    monkeypatch.setattr(module, "DENSE", dense)
-    monkeypatch.setattr(module, "MAP_CELLS", cells)
-    monkeypatch.setattr(module, "BLOCK_CHARACTERS", characters)
+    monkeypatch.setattr(reranker.scorer, "dense", dense)
+    monkeypatch.setattr(maps, "MAP_CELLS", cells)
+    monkeypatch.setattr(maps, "BLOCK_CHARACTERS", characters)
     shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
     for pairs in (PAIRS, shuffled):
         np.testing.assert_allclose(scored(reranker, pairs), [expected[pair] for pair in pairs], atol=2e-6)

@@ -1,0 +1,113 @@
+"""The reranker ``colbert``: late interaction of a multi-vector encoder, through sentence-transformers.
+
+Khattab and Zaharia, "ColBERT", 2020. Any ``MultiVectorEncoder`` of the library: it brings its own prefixes, query
+expansion, projection and list of tokens that do not count, and is scored by its own MaxSim.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from sentence_transformers import MultiVectorEncoder
+
+from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.loading import no_progress_bars
+from retrokit.errors import DataError, ServiceError, UsageError
+
+
+class MultiVectorReranker:
+    """Scores pairs by the sum, over the query's vectors, of the best product with one of the document's.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        model: the ``MultiVectorEncoder``.
+    """
+
+    def __init__(self, spec: str, model: MultiVectorEncoder) -> None:
+        self.spec = spec
+        self.model = model
+
+    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order.
+
+        Raises:
+            DataError: a score is not finite.
+        """
+        return self.score_pairs([query] * len(documents), documents)
+
+    @torch.inference_mode()
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i; each distinct text is encoded once.
+
+        Raises:
+            UsageError: different counts.
+            DataError: a score is not finite.
+        """
+        if len(queries) != len(documents):
+            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        if not queries:
+            return np.zeros(0, dtype=np.float32)
+        first, second = list(dict.fromkeys(queries)), list(dict.fromkeys(documents))
+        query_of = {text: i for i, text in enumerate(first)}
+        document_of = {text: i for i, text in enumerate(second)}
+        query_vectors = self.model.encode_query(first, show_progress_bar=False, convert_to_tensor=True)
+        document_vectors = self.model.encode_document(second, show_progress_bar=False, convert_to_tensor=True)
+        found = self.model.similarity_pairwise(
+            [query_vectors[query_of[text]] for text in queries],
+            [document_vectors[document_of[text]] for text in documents],
+        )
+        scores: np.ndarray = found.float().cpu().numpy()
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):
+            problem = f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
+            raise DataError(self.spec, problem)
+        return scores
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score: weights, modules, tokenizer, prompts, similarity."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        modules: list[Any] = [(type(part).__name__, getattr(part, "get_config_dict", dict)()) for part in self.model]
+        backend = json.loads(self.model.tokenizer.backend_tokenizer.to_str())
+        tokenizer = {key: value for key, value in backend.items() if key not in ("truncation", "padding")}
+        described = [modules, tokenizer, self.model.prompts, self.model.similarity_fn_name, self.model.max_seq_length]
+        digest.update(json.dumps(described, sort_keys=True, default=str).encode())
+        return digest.hexdigest()
+
+
+def colbert(path: str, max_length: int | None, device: str | None = None) -> MultiVectorReranker:
+    """A multi-vector encoder from a local folder or a hub id.
+
+    Raises:
+        UsageError: neither a folder nor a hub id.
+        DataError: a folder that holds no multi-vector encoder.
+        ServiceError: a hub id that cannot be had.
+    """
+    if os.path.isfile(path):
+        raise UsageError(f"{path} is a file; a multi-vector encoder is a folder or a hub id")
+    if not os.path.isdir(path):
+        ask_hub(path, f"colbert: {path!r} is no folder and no hub id", partial(_no_model, path))
+    try:
+        with no_progress_bars():
+            loaded = MultiVectorEncoder(path, device=device)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if os.path.isdir(path):
+            raise DataError(path, f"is no multi-vector encoder that can be loaded: {first_line(error)}") from error
+        raise _no_model(path, error) from error
+    if max_length is not None:
+        loaded.max_seq_length = max_length
+    return MultiVectorReranker(f"colbert:{path}", loaded)
+
+
+def _no_model(name: str, error: BaseException) -> ServiceError:
+    return ServiceError(f"colbert: {name!r} is no folder, and the model hub gave nothing: {first_line(error)}")

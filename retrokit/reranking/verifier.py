@@ -1,0 +1,143 @@
+"""A trained verifier's folder: its weights, its description, and the fingerprint of the encoder that it was made for.
+
+Scores of one encoder's maps mean nothing for another's, so a verifier refuses any other encoder. One that was trained
+end to end brings its encoder in the same folder, which loads as any run does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from retrokit import encoders, reranking
+from retrokit.data.files import writing
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.loading import RUN_FILE
+from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.reranking.maps import MapReranker, MapScorer
+
+WEIGHTS_FILE = "verifier.safetensors"
+
+
+def save_weights(scorer: MapScorer, folder: Path) -> None:
+    """Write the verifier's weights into a folder.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    path = folder / WEIGHTS_FILE
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with disk_errors(path):
+        save_file({name: tensor.cpu().contiguous() for name, tensor in scorer.state_dict().items()}, temporary)
+        os.replace(temporary, path)
+
+
+def load_weights(scorer: MapScorer, folder: str | Path) -> None:
+    """Put back what :func:`save_weights` wrote.
+
+    Raises:
+        DataError: no such file, a damaged one, or another verifier's.
+    """
+    path = Path(folder) / WEIGHTS_FILE
+    try:
+        scorer.load_state_dict(load_file(path))
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise DataError(path, f"holds no weights of this verifier: {str(error).splitlines()[0]}") from error
+
+
+def read_description(folder: str | Path) -> dict[str, Any]:
+    """The description of a finished verifier.
+
+    Raises:
+        UsageError: the folder is no verifier, or its training is not finished.
+        DataError: the description is damaged.
+    """
+    path = Path(folder) / RUN_FILE
+    if not path.is_file():
+        raise UsageError(f"{folder} is no verifier: it has no {RUN_FILE}; rerank train makes one")
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        status = described["status"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    if "verifier" not in described:
+        raise UsageError(f"{folder} is a run, but no verifier; rerank train makes one")
+    if status != "finished":
+        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+    return described
+
+
+def write_description(folder: str | Path, described: dict[str, Any]) -> None:
+    """Replace the description of a verifier.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    with writing(Path(folder) / RUN_FILE) as file:
+        json.dump(described, file, indent=2, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def load_verifier(
+    path: str,
+    encoder: str | None = None,
+    precision: str = "fp32",
+    cache: str | None = None,
+    device: str | None = None,
+    kind: str | None = None,
+) -> MapReranker:
+    """The reranker of a verifier's folder.
+
+    Args:
+        path: the folder.
+        encoder: spec of the encoder that it was made for; default: as the folder says.
+        precision: of encoding.
+        cache: folder where token embeddings are kept.
+        device: where to compute.
+        kind: what the verifier must be, such as ``cnn``; default: any.
+
+    Raises:
+        UsageError: no verifier, one of another kind, or another encoder than the one that it was made for.
+        DataError: a damaged folder.
+    """
+    described = read_description(path)
+    try:
+        spec = reranking.verifiers.parse(described["verifier"])
+        made_for = described["made_for"]
+        named, fingerprint = str(made_for["encoder"]), str(made_for["fingerprint"])
+    except (KeyError, TypeError) as error:
+        raise DataError(Path(path) / RUN_FILE, f"is no description of a verifier: {error} is missing") from None
+    if kind is not None and spec.name != kind:
+        raise UsageError(f"{path} is no {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
+    own = str(Path(path)) if made_for.get("in_folder") else named
+    loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
+    if loaded.fingerprint() != fingerprint:
+        raise UsageError(
+            f"{path} was made for another encoder ({'its own' if made_for.get('in_folder') else named}, fingerprint "
+            f"{fingerprint[:12]}) than {loaded.spec} ({loaded.fingerprint()[:12]}): train it anew for that one"
+        )
+    scorer: MapScorer = reranking.verifiers.create(spec)
+    load_weights(scorer, path)
+    return MapReranker(f"{_reranker_of(spec.name)}:{path}", loaded, scorer, precision, cache)
+
+
+def _spec_of(named: str) -> str:
+    """A folder's path may read like a name."""
+    return f"model:{json.dumps(named, ensure_ascii=False)}" if os.path.isdir(named) else named
+
+
+def _reranker_of(name: str) -> str:
+    """The reranker that takes a folder of this verifier."""
+    entry = next((entry for entry in reranking.registry.entries() if entry.name == name), None)
+    return name if entry is not None and entry.positional == "path" else "verifier"
+
+
+verifier = load_verifier
+cnn = partial(load_verifier, kind="cnn")
+transformer = partial(load_verifier, kind="transformer")

@@ -1,0 +1,97 @@
+"""Accept or reject pairs of texts, a line each: a calibrated verifier as a filter in a pipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from retrokit.data.files import named, writing
+from retrokit.data.jsonl import fields_of, json_line, read_jsonl, text_of
+from retrokit.errors import DataError, UsageError
+from retrokit.reranking.maps import MapReranker
+from retrokit.reranking.verifier import load_verifier, read_description
+
+FIELDS = (
+    ("text", "candidate"),
+    ("text", "near_miss"),
+    ("sentence1", "sentence2"),
+    ("query", "document"),
+    ("anchor", "positive"),
+)
+"""The names under which a line may hold its two texts; the first that fit count."""
+AT_ONCE = 512  # lines
+KEEP = ("all", "accepted", "rejected")
+
+
+@dataclass
+class Verdicts:
+    """How many lines were accepted and rejected, and the score that decided."""
+
+    threshold: float
+    accepted: int = 0
+    rejected: int = 0
+
+
+def verify(
+    folder: str,
+    pairs: str = "-",
+    output: str = "-",
+    threshold: float | None = None,
+    keep: str = "all",
+    precision: str = "fp32",
+    device: str | None = None,
+) -> Verdicts:
+    """Write each line of ``pairs`` again, with its ``score`` and whether it is ``accepted``.
+
+    Args:
+        folder: the verifier's.
+        pairs: JSON lines with two texts each, under one of the names in :data:`FIELDS`; ``-`` is standard input.
+        output: where to write; ``-`` is standard output.
+        threshold: the score from which on a pair is accepted; default: the calibrated one.
+        keep: which lines to write: ``all``, ``accepted``, ``rejected``.
+        precision: of encoding.
+        device: where to compute.
+
+    Raises:
+        UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
+        DataError: a line without two texts.
+    """
+    if keep not in KEEP:
+        raise UsageError(f"--keep {keep} is none of {', '.join(KEEP)}")
+    described = read_description(folder)
+    if threshold is None:
+        if "calibration" not in described:
+            raise UsageError(f"{folder} has no threshold: run retrokit rerank calibrate, or give --threshold")
+        threshold = float(described["calibration"]["threshold"])
+    if not math.isfinite(threshold):
+        raise UsageError(f"--threshold {threshold} is no finite number")
+    verdicts = Verdicts(threshold)
+    reranker = load_verifier(folder, precision=precision, device=device)
+    with writing(output) as file:
+        for row in _judged(reranker, pairs, verdicts):
+            if keep == "all" or row["accepted"] == (keep == "accepted"):
+                file.write(json_line(row))
+    return verdicts
+
+
+def _judged(reranker: MapReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
+    rows = read_jsonl(path, "pairs of texts, one JSON object a line")
+    pairs = ((row, *_texts(row, path, line)) for line, row in rows)
+    while part := list(islice(pairs, AT_ONCE)):
+        scores = reranker.score_pairs([first for _, first, _ in part], [second for _, _, second in part])
+        for (row, _, _), score in zip(part, scores.tolist(), strict=True):
+            accepted = score >= verdicts.threshold
+            verdicts.accepted += accepted
+            verdicts.rejected += not accepted
+            yield {**row, "score": score, "accepted": accepted}
+
+
+def _texts(row: Mapping[str, Any], path: str, line: int) -> tuple[str, str]:
+    for first, second in FIELDS:
+        if first in row and second in row:
+            return text_of(row, first, path, line), text_of(row, second, path, line)
+    expected = ", or ".join(" and ".join(names) for names in FIELDS)
+    raise DataError(named(path), f"expected {expected}; the fields are {fields_of(row)}", line)

@@ -1,0 +1,133 @@
+"""What a verifier is trained and measured on: candidates of each anchor, and examples held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from retrokit.data.pairs import Pair, Source
+from retrokit.data.records import RecordStore, text_id
+from retrokit.errors import DataError
+from retrokit.training.batches import Example
+from retrokit.training.loss import known_pairs
+
+HELD_OUT = 0.1  # of the anchors, where no other data are given to measure on
+MOST_HELD_OUT = 500  # anchors
+OTHERS = 30  # documents of other anchors in a list that is ranked
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The texts of a batch, and which documents each anchor is compared with.
+
+    Attributes:
+        anchors: texts ``[n]``.
+        documents: texts ``[m]``.
+        columns: positions among the documents, int64 ``[n, k]``: the anchor's positive, its negatives, then documents
+            of others; −1 is padding.
+        own: which of them are the anchor's own negatives, bool ``[n, k]``.
+    """
+
+    anchors: list[str]
+    documents: list[str]
+    columns: Tensor
+    own: Tensor
+
+
+def draw_candidates(
+    examples: Sequence[Example], positives: Tensor, in_batch: int, random: np.random.Generator
+) -> Candidates:
+    """Compare each anchor with its positive, its negatives, and ``in_batch`` documents of the other examples at random.
+
+    A document that is a known positive of the anchor (``positives``: sorted codes) is never among the others.
+    """
+    records = [example.record for example in examples]
+    assert all(isinstance(record, Pair) for record in records)
+    anchors = [record.anchor for record in records]  # type: ignore[union-attr]
+    documents = [text for record in records for text in (record.positive, *record.negatives)]  # type: ignore[union-attr]
+    ids = torch.tensor([number for example in examples for number in example.document_ids])
+    known = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
+    counts = [len(example.document_ids) for example in examples]
+    starts = np.cumsum([0, *counts])
+    rows = []
+    for i, count in enumerate(counts):
+        mine = np.arange(starts[i], starts[i] + count)
+        free = np.flatnonzero(~known[i])
+        free = free[~np.isin(ids[free].numpy(), ids[mine].numpy())]
+        others = random.permutation(free)[:in_batch]
+        rows.append((mine, others))
+    width = max(len(mine) + len(others) for mine, others in rows)
+    columns = np.full((len(rows), width), -1, dtype=np.int64)
+    own = np.zeros((len(rows), width), dtype=bool)
+    for row, (mine, others) in enumerate(rows):
+        columns[row, : len(mine) + len(others)] = np.concatenate([mine, others])
+        own[row, 1 : len(mine)] = True
+    return Candidates(anchors, documents, torch.from_numpy(columns), torch.from_numpy(own))
+
+
+def hold_out(source: Source) -> tuple[Source, list[Pair]]:
+    """A source without a tenth of its anchors, 500 at most, and their records; the texts decide which."""
+    assert isinstance(source.records, RecordStore)
+    numbers = np.array([text_id(record.anchor) for record in source.records], dtype=np.int64)
+    anchors = np.unique(numbers)
+    count = min(MOST_HELD_OUT, int(len(anchors) * HELD_OUT))
+    if count == 0:
+        raise DataError(source.spec, f"has {len(anchors)} anchors: too few to hold some out; give --dev")
+    chosen = np.isin(numbers, anchors[:count])
+    records = [source.records[i] for i in np.flatnonzero(chosen).tolist()]
+    return replace(source, records=source.records.chosen(np.flatnonzero(~chosen).tolist())), records
+
+
+@dataclass(frozen=True)
+class RankedLists:
+    """Pairs to score, those of an anchor one after another: its positive, its negatives, documents of others."""
+
+    queries: list[str]
+    documents: list[str]
+    starts: list[int]
+    negatives: list[int]
+
+    @classmethod
+    def of(cls, records: Sequence[Pair]) -> RankedLists:
+        """Lists of the records, the others drawn at random by a fixed seed, none of them a positive of the anchor."""
+        random = np.random.default_rng(42)
+        positives: dict[str, set[str]] = {}
+        for record in records:
+            positives.setdefault(record.anchor, set()).add(record.positive)
+        pool = list(dict.fromkeys(record.positive for record in records))
+        queries: list[str] = []
+        documents: list[str] = []
+        starts, negatives = [0], []
+        for record in records:
+            drawn = [pool[i] for i in random.permutation(len(pool))[: 2 * OTHERS].tolist()]
+            mine = [record.positive, *record.negatives]
+            avoided = {record.anchor, *record.negatives, *positives[record.anchor]}
+            candidates = [*mine, *[text for text in drawn if text not in avoided][:OTHERS]]
+            queries += [record.anchor] * len(candidates)
+            documents += candidates
+            starts.append(len(documents))
+            negatives.append(len(record.negatives))
+        return cls(queries, documents, starts, negatives)
+
+    def metrics(self, scores: np.ndarray) -> dict[str, float]:
+        """Of scores ``[n]`` of the pairs, higher is better: nDCG@10, the share of positives that come first, and where
+        there are negatives the area under the ROC curve of positives against them. Equal scores count against the
+        positive."""
+        from retrokit.metrics.separation import roc_auc
+
+        lists = list(zip(self.starts, self.starts[1:], strict=False))
+        ranks = np.array([1 + int((scores[a + 1 : b] >= scores[a]).sum()) for a, b in lists])
+        own = [scores[a + 1 : a + 1 + count] for (a, _), count in zip(lists, self.negatives, strict=True)]
+        found = {
+            "ndcg@10": float(np.where(ranks <= 10, 1 / np.log2(1 + ranks), 0.0).mean()),
+            "accuracy": float((ranks == 1).mean()),
+        }
+        negative = np.concatenate(own)
+        if len(negative):
+            found["roc_auc"] = roc_auc(np.array([scores[a] for a, _ in lists]), negative)
+            found["negative_score"] = float(negative.mean())
+        return found
