@@ -1,0 +1,33 @@
+"""The registry of language models that write text: the table of names. One client for all of them is in
+:mod:`retrokit.llm.session`."""
+
+from __future__ import annotations
+
+from retrokit.registry import Entry, Param, SpecRegistry
+
+registry = SpecRegistry(
+    "llm",
+    "retrokit.llms",
+    [
+        Entry(
+            "openai",
+            "any service that speaks OpenAI's chat protocol: vLLM, llama.cpp, Ollama, hosted ones",
+            "retrokit.llm.openai:openai_llm",
+            (
+                Param("model", str, required=True, summary="as the service calls it"),
+                Param("url", str, summary="up to /v1; default: $OPENAI_BASE_URL, else OpenAI's own"),
+                Param("key_env", str, "OPENAI_API_KEY", summary="environment variable that holds the key, if any"),
+                Param("timeout", float, 300.0, minimum=0.1, summary="seconds to wait for an answer"),
+            ),
+            positional="model",
+            extra="llm",
+        ),
+        Entry(
+            "replay",
+            "recorded answers: a JSONL file of prompt, answer and, where there was one, system",
+            "retrokit.llm.replay:replay_llm",
+            (Param("path", str, required=True, summary="the file"),),
+            positional="path",
+        ),
+    ],
+)

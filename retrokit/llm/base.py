@@ -1,0 +1,171 @@
+"""What is asked of a language model, what it answers, and how it fails.
+
+An answer is decided by the model, the sampling settings, and the prompt with its system message; :class:`Request` is
+all of that, and its ``key`` is what answers are stored under.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from retrokit.errors import ServiceError, UsageError
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What decides an answer besides the model and the prompt.
+
+    Attributes:
+        temperature: 0 is greedy: the likeliest token each time.
+        top_p: the share of the probability that is sampled from, the likeliest tokens first.
+        max_tokens: of the answer, what a reasoning model thinks included.
+        seed: of the draws; ``None``: none is asked for.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise UsageError(f"the temperature must be at least 0, not {self.temperature:g}")
+        if not 0 < self.top_p <= 1:
+            raise UsageError(f"top-p must lie above 0 and be at most 1, not {self.top_p:g}")
+        if self.max_tokens < 1:
+            raise UsageError(f"an answer must have room for at least 1 token, not {self.max_tokens}")
+
+    def of_attempt(self, attempt: int) -> Sampling:
+        """The settings of a further answer to the same prompt: other draws, where the draws have a seed."""
+        return self if self.seed is None or attempt == 0 else replace(self, seed=self.seed + attempt)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """An answer.
+
+    Attributes:
+        text: without what a reasoning model thought, and without white space around it.
+        prompt_tokens, completion_tokens: as the model counts them, else estimated.
+        finish: ``stop``, ``length`` where it was cut off, or what else the service says.
+        estimated: whether the token counts are estimates.
+    """
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+    finish: str = "stop"
+    estimated: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """All that decides an answer.
+
+    Attributes:
+        identity: of the model (:attr:`LLM.identity`).
+        attempt: from 0; a higher one asks for a further answer to the same prompt.
+    """
+
+    identity: str
+    sampling: Sampling
+    system: str | None
+    prompt: str
+    attempt: int = 0
+
+    @cached_property
+    def key(self) -> bytes:
+        """Digest of all of it (32 bytes)."""
+        settings = asdict(self.sampling)
+        for name in ("temperature", "top_p"):
+            settings[name] = float(settings[name])  # 0 and 0.0 are the same setting
+        whole = [self.identity, settings, self.system, self.prompt, self.attempt]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).digest()
+
+
+class LLM(Protocol):
+    """What answers a prompt.
+
+    Attributes:
+        spec: the canonical spec it was made from; it holds no secret.
+    """
+
+    spec: str
+
+    @property
+    def identity(self) -> str:
+        """What of the model decides an answer: its name at a service, or a digest of its weights."""
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        """One answer to one prompt.
+
+        Raises:
+            TryAgain: it failed in a way that may pass.
+            PromptRefused: this prompt cannot be answered; others may be.
+            ServiceError: it failed for good.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections and threads."""
+
+
+class TryAgain(ServiceError):
+    """A failure that may pass.
+
+    Attributes:
+        wait: seconds that the service asks to wait, if it does.
+        rate_limited: whether it failed for there being too many calls.
+        instead: an answer to be content with if the next ones are no better.
+    """
+
+    def __init__(
+        self, message: str, wait: float | None = None, rate_limited: bool = False, instead: Completion | None = None
+    ) -> None:
+        super().__init__(message)
+        self.wait = wait
+        self.rate_limited = rate_limited
+        self.instead = instead
+
+
+class PromptRefused(ServiceError):
+    """The model does not take this prompt (too long, say); it may take others."""
+
+
+def estimated_tokens(*texts: str | None) -> int:
+    """About how many tokens texts have: four bytes of UTF-8 a token, which suits English and most of the rest.
+
+    >>> estimated_tokens("The cat sleeps.", None)
+    4
+    """
+    return sum(-(-len(text.encode("utf-8", "replace")) // 4) for text in texts if text)
+
+
+def encodable(text: str) -> str:
+    """``text`` with a mark in place of lone surrogates, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_BLOCK = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OPEN = re.compile(r"<(?:think|thinking)>", re.IGNORECASE)
+_CLOSE = re.compile(r"</(?:think|thinking)>", re.IGNORECASE)
+
+
+def without_thinking(text: str) -> str:
+    """``text`` without a reasoning model's think-blocks and the white space around it.
+
+    Some chat templates open the block in the prompt, so that an answer only closes it; an answer that was cut off
+    may only open it.
+
+    >>> without_thinking("<think>Cats? No.</think> Dogs.")
+    'Dogs.'
+    >>> without_thinking("Cats? No.</think> Dogs."), without_thinking("<think>Cats, or")
+    ('Dogs.', '')
+    """
+    text = _BLOCK.sub("", text)
+    text = _CLOSE.split(text)[-1]
+    return _OPEN.split(text, maxsplit=1)[0].strip()

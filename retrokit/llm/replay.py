@@ -1,0 +1,62 @@
+"""Recorded answers in place of a model: what a run with ``replay:FILE`` gets does not depend on any service."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from retrokit.data.files import digest
+from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.errors import DataError
+from retrokit.llm.base import Completion, Sampling, encodable, estimated_tokens, without_thinking
+
+_EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'
+
+
+class ReplayLLM:
+    """Answers that a file holds, whatever the sampling settings.
+
+    Raises:
+        DataError: no such file, a line without prompt and answer, or two answers to one prompt.
+    """
+
+    spec = ""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.identity = f"replay {digest(path)}"
+        self._answers: dict[bytes, str] = {}
+        lines: dict[bytes, int] = {}
+        for number, row in read_jsonl(path, _EXPECTED):
+            system = text_of(row, "system", path, number) if row.get("system") is not None else None
+            key = _key(text_of(row, "prompt", path, number), system)
+            answer = text_of(row, "answer", path, number)
+            if self._answers.setdefault(key, answer) != answer:
+                raise DataError(path, f"another answer to the prompt of line {lines[key]}", number)
+            lines.setdefault(key, number)
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        """The recorded answer.
+
+        Raises:
+            DataError: there is none.
+        """
+        answer = self._answers.get(_key(prompt, system))
+        if answer is None:
+            shown = " ".join(prompt.split())
+            shown = shown if len(shown) <= 80 else shown[:79] + "…"
+            raise DataError(self.path, f"holds no answer to the prompt {shown!r}")
+        tokens = estimated_tokens(system, prompt), estimated_tokens(answer)
+        return Completion(without_thinking(encodable(answer)), *tokens, estimated=True)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _key(prompt: str, system: str | None) -> bytes:
+    return hashlib.sha256(f"{system is not None}\0{system or ''}\0{prompt}".encode("utf-8", "surrogatepass")).digest()
+
+
+def replay_llm(path: str) -> ReplayLLM:
+    """The model ``replay``; raises as :class:`ReplayLLM` does."""
+    return ReplayLLM(path)

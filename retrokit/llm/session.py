@@ -1,0 +1,291 @@
+"""Asking one language model many things: answers from the store where it has them, and else calls, within a number of
+calls at once, a budget of tokens and some patience with a service that stumbles.
+
+What goes wrong is tried again after a wait that doubles each time, with jitter, so that those who failed together do
+not come back together. Where a service says how long to wait (``Retry-After``), all calls wait that long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+from retrokit.errors import RetrokitError, ServiceError, UsageError
+from retrokit.llm.base import LLM, Completion, Request, Sampling, TryAgain, estimated_tokens
+from retrokit.llm.store import ResponseStore
+from retrokit.notices import notice
+
+LONGEST_WAIT = 60.0
+EMPTY_ANSWERS = 3
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+class BudgetSpent(RetrokitError):
+    """The next call might not fit into the budget of tokens. What was answered is stored: the same work with a larger
+    budget goes on from there."""
+
+
+class Session:
+    """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end.
+
+    Args:
+        llm: which (:data:`retrokit.llm.registry` makes one of a spec).
+        store: where answers are looked up, and kept before they are used; ``None``: nowhere. It is not closed.
+        concurrency: calls at once.
+        max_tokens: of prompts and answers together that calls of this session may use; ``None``: any number. A call
+            is made only if its prompt and its longest possible answer still fit; answers of the store cost nothing.
+        sampling: of the requests that bring none of their own.
+        retries: how often a call is tried again.
+        backoff: seconds before the first of these; it doubles each time, up to a minute.
+        patience: seconds in all that a call waits for a service that limits the rate.
+
+    Attributes:
+        counts: ``calls`` (answered), ``from_store``, ``retries``, ``rate_limited`` (those of them for there being too
+            many calls), ``prompt_tokens`` and ``completion_tokens`` of the calls.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        store: ResponseStore | None,
+        *,
+        concurrency: int = 16,
+        max_tokens: int | None = None,
+        sampling: Sampling = Sampling(),
+        retries: int = 7,
+        backoff: float = 0.5,
+        patience: float = 900.0,
+    ) -> None:
+        if concurrency < 1:
+            raise UsageError(f"there must be at least 1 call at once, not {concurrency}")
+        if max_tokens is not None and max_tokens < 1:
+            raise UsageError(f"the budget must be at least 1 token, not {max_tokens}")
+        self.llm, self.store, self.sampling = llm, store, sampling
+        self.counts = dict.fromkeys(
+            ("calls", "from_store", "retries", "rate_limited", "prompt_tokens", "completion_tokens"), 0
+        )
+        self._retries, self._backoff, self._patience = retries, backoff, patience
+        self._slots = asyncio.Semaphore(concurrency)
+        self._budget = _Budget(max_tokens)
+        self._running: dict[bytes, asyncio.Task[Completion]] = {}
+        self._calling: set[asyncio.Task[Completion]] = set()
+        self._not_before = 0.0
+        self._closing = False
+        self._noticed: set[str] = set()
+
+    async def ask(
+        self, prompt: str, *, system: str | None = None, attempt: int = 0, sampling: Sampling | None = None
+    ) -> Completion:
+        """The answer to ``prompt``, once it is stored. Equal requests at the same time make one call.
+
+        Args:
+            attempt: above 0: a further answer to the same prompt. Greedy sampling gives the same again; a seed is
+                raised by it.
+
+        Raises:
+            PromptRefused: the model does not take this prompt.
+            ServiceError: the service failed for good, or too often.
+            BudgetSpent: the budget is used up.
+            DataError: the store cannot be written.
+        """
+        request = Request(self.llm.identity, sampling or self.sampling, system, prompt, attempt)
+        running = self._running.get(request.key)
+        if running is None:
+            stored = self._stored(request)
+            if stored is not None:
+                return stored
+            running = asyncio.create_task(self._answered(request))
+            self._running[request.key] = running
+            running.add_done_callback(lambda task: self._done(request.key, task))
+        return await asyncio.shield(running)  # who stops waiting does not take it from the others
+
+    def _stored(self, request: Request) -> Completion | None:
+        stored = self.store.get(request.key) if self.store is not None else None
+        self.counts["from_store"] += stored is not None
+        return stored
+
+    def _done(self, key: bytes, task: asyncio.Task[Completion]) -> None:
+        del self._running[key]
+        if not task.cancelled():
+            task.exception()  # seen, even where nobody waits any more
+
+    async def _answered(self, request: Request) -> Completion:
+        task = asyncio.current_task()
+        assert task is not None
+        needed = estimated_tokens(request.system, request.prompt) + request.sampling.max_tokens
+        used = 0
+        async with self._slots:
+            stored = self._stored(request)  # another process may have been faster while this waited
+            if stored is not None:
+                return stored
+            await self._budget.set_aside(needed)
+            self._calling.add(task)
+            try:
+                completion = await self._call(request)
+                used = self._count(completion)
+                if self.store is not None:
+                    completion = await asyncio.wrap_future(self.store.submit(request, completion))
+                return completion
+            finally:
+                self._calling.discard(task)
+                self._budget.release(needed, used)
+
+    def _count(self, completion: Completion) -> int:
+        self.counts["calls"] += 1
+        self.counts["prompt_tokens"] += completion.prompt_tokens
+        self.counts["completion_tokens"] += completion.completion_tokens
+        return completion.prompt_tokens + completion.completion_tokens
+
+    async def _call(self, request: Request) -> Completion:
+        sampling = request.sampling.of_attempt(request.attempt)
+        failures = empty = 0
+        waited = 0.0  # because the service asked for it
+        while True:
+            await self._rate_limit()
+            try:
+                return await self.llm.complete(request.prompt, request.system, sampling)
+            except TryAgain as trouble:
+                empty += trouble.instead is not None
+                if trouble.instead is not None and empty > EMPTY_ANSWERS:
+                    return trouble.instead
+                if self._closing:
+                    raise
+                failures += not trouble.rate_limited
+                wait = self._wait(trouble, failures)
+                waited += wait if trouble.rate_limited or trouble.wait is not None else 0
+                if failures > self._retries or waited > self._patience:
+                    raise self._given_up(trouble, failures) from trouble
+                self._note(trouble)
+                if trouble.wait is not None:
+                    self._not_before = max(self._not_before, asyncio.get_running_loop().time() + trouble.wait)
+            await asyncio.sleep(wait)
+
+    def _wait(self, trouble: TryAgain, failures: int) -> float:
+        """Seconds before the next try; ``failures`` are those before it."""
+        if trouble.wait is not None:
+            return trouble.wait + random.uniform(0, self._backoff)
+        # too many calls, but not for how long: as after a few failures
+        doublings = failures - 1 if not trouble.rate_limited else 3
+        return min(LONGEST_WAIT, self._backoff * 2.0**doublings) * random.uniform(0.5, 1)
+
+    async def _rate_limit(self) -> None:
+        """Wait until the service wants calls again."""
+        while (wait := self._not_before - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(wait + random.uniform(0, self._backoff))
+
+    def _note(self, trouble: TryAgain) -> None:
+        self.counts["retries"] += 1
+        self.counts["rate_limited"] += trouble.rate_limited
+        kind = str(trouble)
+        if kind not in self._noticed and len(self._noticed) < 5:
+            self._noticed.add(kind)
+            notice(f"{kind}; trying again")
+
+    def _given_up(self, trouble: TryAgain, failures: int) -> ServiceError:
+        kept = (
+            "; what was answered is stored, and the same command goes on from there" if self.store is not None else ""
+        )
+        tried = f"failed {failures} times" if failures > self._retries else "asks to wait for too long"
+        return ServiceError(f"the model {tried}, at last with {trouble}{kept}")
+
+    async def close(self, at_once: bool = False) -> None:
+        """Wait for the calls that are under way (``at_once``: break them off), and close the model."""
+        self._closing = True
+        waiting = list(self._running.values())
+        for task in waiting:
+            if at_once or task not in self._calling:
+                task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await self.llm.close()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(at_once=kind is not None and not issubclass(kind, Exception))
+
+
+class _Budget:
+    """Tokens that may be used: those used up, and those set aside for calls under way."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._used = self._set_aside = 0
+        self._spent = False
+        self._changed = asyncio.Event()
+
+    async def set_aside(self, needed: int) -> None:
+        """Wait until ``needed`` tokens are there, or it is certain that they will not be."""
+        while self._limit is not None and (self._spent or self._used + self._set_aside + needed > self._limit):
+            if self._spent or not self._set_aside:
+                self._spent = True
+                self._changed.set()
+                raise BudgetSpent(
+                    f"the budget of {self._limit:,} tokens is used up: {self._used:,} are used, and the next call may "
+                    f"take {needed:,}; what was answered is stored, and a larger budget goes on from there"
+                )
+            self._changed.clear()
+            await self._changed.wait()
+        self._set_aside += needed
+
+    def release(self, needed: int, used: int) -> None:
+        """A call is over, for which ``needed`` were set aside and which used ``used``."""
+        self._set_aside -= needed
+        self._used += used
+        self._changed.set()
+
+
+async def run_all(
+    worker: Callable[[Item], Awaitable[Found]], items: Iterable[Item], limit: int = 64
+) -> AsyncGenerator[Found, None]:
+    """What ``worker`` returns for each item, in the order of ``items``, which are taken as they are needed.
+
+    At most ``limit`` items are held, those that are done and wait for an earlier one included, so memory stays flat.
+    If a worker fails, the others are cancelled and its exception is raised at its item's turn.
+    """
+    tasks: deque[asyncio.Task[Found]] = deque()
+    try:
+        for item in items:
+            if len(tasks) >= limit:
+                yield await tasks[0]
+                tasks.popleft()
+            tasks.append(asyncio.ensure_future(worker(item)))
+        while tasks:
+            yield await tasks[0]
+            tasks.popleft()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def iterate(stream: Callable[[], AsyncGenerator[Found, None]]) -> Iterator[Found]:
+    """What an asynchronous generator yields, for code that is not asynchronous.
+
+    ``stream`` makes the generator within the event loop, which runs whenever a next one is asked for.
+    """
+    end = object()
+
+    async def started() -> AsyncGenerator[Found, None]:
+        return stream()
+
+    with asyncio.Runner() as runner:
+        found = runner.run(started())
+        try:
+            while (one := runner.run(_next(found, end))) is not end:
+                yield one  # type: ignore[misc] # no end, so found
+        finally:
+            runner.run(_closed(found))
+
+
+async def _next(found: AsyncGenerator[Found, None], end: object) -> Found | object:
+    return await anext(found, end)
+
+
+async def _closed(found: AsyncGenerator[Found, None]) -> None:
+    await found.aclose()

@@ -1,0 +1,220 @@
+"""The response store: every answer of a language model, in one SQLite file that several processes may share.
+
+An answer is handed out only once its transaction is committed, so that a process that is killed at any moment loses
+nothing that was used. Committing is what costs time (it waits for the disk), so answers that arrive while one
+transaction is written go into the next one together: the more calls are in flight, the fewer commits a call.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from retrokit.errors import DataError
+from retrokit.llm.base import Completion, Request
+
+_APPLICATION = 0x72746B4C
+_VERSION = 1
+_PATIENCE = 60.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS responses (
+    key BLOB PRIMARY KEY,
+    identity TEXT NOT NULL,
+    sampling TEXT NOT NULL,
+    system TEXT,
+    prompt TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    finish TEXT NOT NULL,
+    estimated INTEGER NOT NULL,
+    written REAL NOT NULL
+)
+"""
+_ANSWER = "SELECT text, prompt_tokens, completion_tokens, finish, estimated FROM responses WHERE key = ?"
+
+_Job = tuple[Request, Completion, "Future[Completion]"]
+
+
+class ResponseStore:
+    """Answers by :attr:`retrokit.llm.base.Request.key`.
+
+    Raises:
+        DataError: the file cannot be opened or written, or is no response store.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        with self._errors():
+            self._reader = self._opened()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._writer = threading.Thread(target=self._write_all, name=f"store {self.path.name}", daemon=True)
+        self._writer.start()
+
+    def get(self, key: bytes) -> Completion | None:
+        """The answer stored under ``key``, by whichever process; ``None`` if there is none."""
+        with self._errors():
+            return _completion(self._reader.execute(_ANSWER, (key,)).fetchone())
+
+    def submit(self, request: Request, completion: Completion) -> Future[Completion]:
+        """Store an answer together with others that come at about the same time.
+
+        The future is done once it is on the disk, and holds what is stored: where another process was faster, its
+        answer, so that all that share a store use the same.
+        """
+        future: Future[Completion] = Future()
+        if self._closed:
+            raise ValueError("the response store is closed")
+        future.set_running_or_notify_cancel()  # an asker who leaves does not take the answer back
+        self._jobs.put((request, completion, future))
+        return future
+
+    def put(self, request: Request, completion: Completion) -> Completion:
+        """Store an answer; returns what is stored (see :meth:`submit`) once it is on the disk."""
+        return self.submit(request, completion).result()
+
+    def __len__(self) -> int:
+        with self._errors():
+            return int(self._reader.execute("SELECT count(*) FROM responses").fetchone()[0])
+
+    def close(self) -> None:
+        """Write what is still waiting, and close the file."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        self._writer.join()
+        self._reader.close()
+
+    def __enter__(self) -> ResponseStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- opening
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        # in this order: where another process makes the table meanwhile, it sets the other two with it
+        tables, application, version = (
+            connection.execute(query).fetchone()[0]
+            for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
+        )
+        if tables and application != _APPLICATION:
+            raise DataError(self.path, "is a SQLite file, but no response store")
+        if version > _VERSION:
+            raise DataError(self.path, f"is a response store of a later retrokit (version {version}, not {_VERSION})")
+        _patiently(connection, "PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
+        if not tables:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.execute(_TABLE)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._damage(error) from error
+
+    def _damage(self, error: sqlite3.Error) -> DataError:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            return DataError(self.path, "is no response store (no SQLite file)")
+        return DataError(self.path, f"the response store cannot be used: {error}")
+
+    # --- writing: one thread, one connection
+
+    def _write_all(self) -> None:
+        try:
+            with closing(self._opened()) as connection:
+                more = True
+                while more:
+                    jobs, more = self._waiting()
+                    if jobs:
+                        self._write(connection, jobs)
+        except (sqlite3.Error, DataError) as error:
+            self._refuse_all(self._damage(error) if isinstance(error, sqlite3.Error) else error)
+
+    def _waiting(self) -> tuple[list[_Job], bool]:
+        """All answers that wait to be written, at least one; and whether there may be more."""
+        jobs: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            jobs.append(job)
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return jobs, True
+        return jobs, False
+
+    def _write(self, connection: sqlite3.Connection, jobs: list[_Job]) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            stored = [self._written(connection, request, completion) for request, completion, _ in jobs]
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for _, _, future in jobs:
+                future.set_exception(self._damage(error))
+            return
+        for (_, _, future), completion in zip(jobs, stored, strict=True):
+            future.set_result(completion)
+
+    def _written(self, connection: sqlite3.Connection, request: Request, completion: Completion) -> Completion:
+        done = connection.execute(
+            "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(request.key, request.identity, json.dumps(asdict(request.sampling), sort_keys=True)),
+                *(request.system, request.prompt, request.attempt),
+                *(completion.text, completion.prompt_tokens, completion.completion_tokens),
+                *(completion.finish, completion.estimated, time.time()),
+            ),
+        )
+        if done.rowcount:
+            return completion
+        return _completion(connection.execute(_ANSWER, (request.key,)).fetchone()) or completion
+
+    def _refuse_all(self, error: DataError) -> None:
+        """The writer cannot go on: every answer that waits, and all that come, fail with ``error``."""
+        while (job := self._jobs.get()) is not None:
+            job[2].set_exception(error)
+
+
+def _completion(row: tuple[str, int, int, str, int] | None) -> Completion | None:
+    return None if row is None else Completion(*row[:4], estimated=bool(row[4]))
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """Execute what SQLite refuses at once, without its usual patience, while another process does the same."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)

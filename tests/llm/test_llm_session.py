@@ -1,0 +1,246 @@
+"""A session: one answer for equal requests, a budget, patience, and answers that are stored before they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+import pytest
+
+from retrokit.errors import ServiceError, UsageError
+from retrokit.llm.base import Completion, PromptRefused, Sampling, TryAgain
+from retrokit.llm.session import BudgetSpent, Session, iterate, run_all
+from retrokit.llm.store import ResponseStore
+
+
+class Fake:
+    """Answers with the prompt in capitals, 10 tokens each way, after the failures that it was given."""
+
+    spec = "fake"
+    identity = "fake"
+
+    def __init__(self, failures: list[Exception] | None = None, delay: float = 0.0) -> None:
+        self.failures = failures or []
+        self.delay = delay
+        self.asked: list[tuple[str, str | None, Sampling]] = []
+        self.at_once = self.most_at_once = 0
+        self.closed = False
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        self.asked.append((prompt, system, sampling))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(self.delay)
+            if self.failures:
+                raise self.failures.pop(0)
+            return Completion(prompt.upper(), 10, 10)
+        finally:
+            self.at_once -= 1
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with ResponseStore(tmp_path / "answers.db") as opened:
+        yield opened
+
+
+def run(session: Callable[[], Session], *prompts: str) -> tuple[list[str], dict[str, int]]:
+    """The answers to the prompts, asked at once, and the counts."""
+
+    async def asked() -> tuple[list[str], dict[str, int]]:
+        async with session() as opened:
+            found = await asyncio.gather(*(opened.ask(prompt) for prompt in prompts))
+            return [completion.text for completion in found], opened.counts
+
+    return asyncio.run(asked())
+
+
+def test_a_second_time_makes_no_call(store: ResponseStore) -> None:
+    llm = Fake()
+    texts, counts = run(lambda: Session(llm, store), "a", "b", "a")
+    assert texts == ["A", "B", "A"]
+    assert len(llm.asked) == 2  # equal requests at once make one call
+    assert counts == {
+        **{"calls": 2, "from_store": 0, "retries": 0, "rate_limited": 0},
+        **{"prompt_tokens": 20, "completion_tokens": 20},
+    }
+    again, counts = run(lambda: Session(llm, store), "b", "a")
+    assert again == ["B", "A"]
+    assert len(llm.asked) == 2
+    assert (counts["calls"], counts["from_store"], counts["prompt_tokens"]) == (0, 2, 0)
+    assert llm.closed
+
+
+def test_what_makes_another_request() -> None:
+    async def asked() -> list[tuple[str, str | None, Sampling]]:
+        llm = Fake()
+        async with Session(llm, None, sampling=Sampling(seed=5)) as session:
+            for options in ({}, {"system": "s"}, {"attempt": 1}, {"sampling": Sampling(temperature=1.0)}):
+                await session.ask("p", **options)
+        return llm.asked
+
+    assert asyncio.run(asked()) == [
+        ("p", None, Sampling(seed=5)),
+        ("p", "s", Sampling(seed=5)),
+        ("p", None, Sampling(seed=6)),  # other draws
+        ("p", None, Sampling(temperature=1.0)),
+    ]
+
+
+def test_concurrency_is_kept(store: ResponseStore) -> None:
+    llm = Fake(delay=0.01)
+    run(lambda: Session(llm, store, concurrency=3), *map(str, range(12)))
+    assert llm.most_at_once == 3
+
+
+def test_failures_that_pass(store: ResponseStore) -> None:
+    llm = Fake([TryAgain("hiccup"), TryAgain("limit", 0.2, rate_limited=True), TryAgain("hiccup")])
+    texts, counts = run(lambda: Session(llm, store, backoff=0.001), "a")
+    assert texts == ["A"]
+    assert (counts["calls"], counts["retries"], counts["rate_limited"]) == (1, 3, 1)
+
+
+def test_a_limit_holds_all_calls_back() -> None:
+    async def times() -> list[float]:
+        loop = asyncio.get_running_loop()
+        llm = Fake([TryAgain("limit", 0.3, rate_limited=True)])
+        found = []
+        start = loop.time()
+        async with Session(llm, None, concurrency=1, backoff=0.001) as session:
+
+            async def one(prompt: str) -> None:
+                await session.ask(prompt)
+                found.append(loop.time() - start)
+
+            await asyncio.gather(*map(one, "abc"))
+        return found
+
+    assert min(asyncio.run(times())) >= 0.3
+
+
+def test_failures_that_stay(store: ResponseStore) -> None:
+    with pytest.raises(
+        ServiceError, match=r"^the model failed 3 times, at last with hiccup; what was answered is stor"
+    ):
+        run(lambda: Session(Fake([TryAgain("hiccup")] * 9), store, retries=2, backoff=0.001), "a")
+    limit = TryAgain("too many", 5000.0, rate_limited=True)
+    with pytest.raises(ServiceError, match=r"^the model asks to wait for too long, at last with too many"):
+        run(lambda: Session(Fake([limit]), None), "a")
+    llm = Fake([PromptRefused("too long")])
+    with pytest.raises(PromptRefused, match="too long"):
+        run(lambda: Session(llm, store), "a")
+    assert len(llm.asked) == 1
+    assert len(store) == 0
+
+
+def test_an_empty_answer_is_taken_after_some_tries() -> None:
+    nothing = Completion("", 3, 0)
+    llm = Fake([TryAgain("empty", instead=nothing)] * 9)
+    texts, _ = run(lambda: Session(llm, None, backoff=0.001), "a")
+    assert texts == [""]
+    assert len(llm.asked) == 4
+    texts, _ = run(lambda: Session(Fake([TryAgain("empty", instead=nothing)] * 3), None, backoff=0.001), "a")
+    assert texts == ["A"]
+
+
+def test_the_budget_is_never_exceeded(store: ResponseStore) -> None:
+    # a call may take 1 token of prompt and 40 of answer, and takes 20: the third fits (40 + 41), a fourth does not
+    sampling = Sampling(max_tokens=40)
+    llm = Fake(delay=0.01)
+
+    def session(budget: int) -> Session:
+        return Session(llm, store, max_tokens=budget, sampling=sampling)
+
+    with pytest.raises(BudgetSpent, match=r"the budget of 90 tokens is used up: 60 are used, .* may take 41; what was"):
+        run(lambda: session(90), *"abcdef")
+    assert llm.most_at_once == 2
+    assert len(store) == 3
+    texts, counts = run(lambda: session(120), *"abcdef")  # a larger one, or the same again, goes on
+    assert texts == list("ABCDEF")
+    assert (counts["calls"], counts["from_store"]) == (3, 3)
+    assert run(lambda: session(1), *"abcdef")[1]["from_store"] == 6  # what is stored costs nothing
+
+
+def test_what_is_under_way_is_kept_when_another_fails(store: ResponseStore) -> None:
+    class OneRefused(Fake):
+        async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+            if prompt == "bad":
+                raise PromptRefused("bad")
+            return await super().complete(prompt, system, sampling)
+
+    async def asked() -> None:
+        async with Session(OneRefused(delay=0.1), store) as session:
+            async for _ in run_all(session.ask, ["bad", "a", "b"]):
+                pass
+
+    with pytest.raises(PromptRefused):
+        asyncio.run(asked())
+    assert len(store) == 2
+
+
+def test_who_leaves_does_not_take_the_answer_from_others() -> None:
+    async def asked() -> str:
+        async with Session(Fake(delay=0.05), None) as session:
+            first = asyncio.create_task(session.ask("a"))
+            await asyncio.sleep(0.01)
+            second = asyncio.create_task(session.ask("a"))
+            await asyncio.sleep(0.01)
+            first.cancel()
+            return (await second).text
+
+    assert asyncio.run(asked()) == "A"
+
+
+def test_run_all_is_in_order_and_holds_few() -> None:
+    taken: list[int] = []
+    held: list[int] = []
+
+    async def worker(item: int) -> int:
+        await asyncio.sleep(0.001 * (item % 3))
+        return item * item
+
+    def items():
+        for item in range(50):
+            taken.append(item)
+            yield item
+
+    async def collected() -> list[int]:
+        found = []
+        async for square in run_all(worker, items(), 7):
+            found.append(square)
+            held.append(len(taken) - len(found))
+        return found
+
+    assert asyncio.run(collected()) == [item * item for item in range(50)]
+    assert max(held) <= 7
+
+
+def test_iterate_runs_an_asynchronous_generator() -> None:
+    closed = []
+
+    async def stream() -> AsyncGenerator[int, None]:
+        try:
+            for number in range(5):
+                await asyncio.sleep(0)
+                yield number
+        finally:
+            closed.append(True)
+
+    assert list(iterate(stream)) == [0, 1, 2, 3, 4]
+    some = iterate(stream)
+    assert [next(some), next(some)] == [0, 1]
+    some.close()  # who has seen enough
+    assert closed == [True, True]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.1}, {"max_tokens": 0}]
+)
+def test_wrong_settings(settings: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        Sampling(**settings)

@@ -1,0 +1,213 @@
+"""The response store: what is in it stays, with several processes, and with processes that are killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from retrokit.errors import DataError
+from retrokit.llm.base import Completion, Request, Sampling
+from retrokit.llm.store import ResponseStore
+from tests.llm.asker import CONCURRENCY
+from tests.llm.server import ChatServer, Plan, echo
+
+REQUEST = Request("model", Sampling(), None, "Who purrs?")
+ANSWER = Completion("Cats.", 3, 2, "length", estimated=True)
+
+
+def test_what_is_put_is_got(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s.db") as store:
+        assert store.get(REQUEST.key) is None
+        assert store.put(REQUEST, ANSWER) == ANSWER
+        assert store.get(REQUEST.key) == ANSWER
+        # the first answer stays, so that all who share a store use the same
+        assert store.put(REQUEST, Completion("Lions.", 3, 2)) == ANSWER
+        assert len(store) == 1
+    with ResponseStore(tmp_path / "s.db") as store:
+        assert store.get(REQUEST.key) == ANSWER
+
+
+def test_the_key_is_of_all_that_decides_an_answer() -> None:
+    others = [
+        REQUEST,
+        Request("other", Sampling(), None, "Who purrs?"),
+        Request("model", Sampling(temperature=0.5), None, "Who purrs?"),
+        Request("model", Sampling(top_p=0.5), None, "Who purrs?"),
+        Request("model", Sampling(max_tokens=5), None, "Who purrs?"),
+        Request("model", Sampling(seed=0), None, "Who purrs?"),
+        Request("model", Sampling(), "", "Who purrs?"),
+        Request("model", Sampling(), "Who purrs?", ""),
+        Request("model", Sampling(), None, "Who purrs? "),
+        Request("model", Sampling(), None, "Who purrs?", 1),
+    ]
+    assert len({request.key for request in others}) == len(others)
+    assert REQUEST.key == Request("model", Sampling(temperature=0, top_p=1), None, "Who purrs?").key
+    # stored on disks: it must not change from one version to the next
+    assert REQUEST.key.hex() == "5ed3583c6ef2fc1203395a1b74924aaebefa9904cb3b744da3a846177f3c2563"
+
+
+def test_the_prompt_is_in_the_store(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s.db") as store:
+        store.put(Request("model", Sampling(seed=3), "Be brief.", "Who purrs?", 2), ANSWER)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        row = connection.execute("SELECT identity, sampling, system, prompt, attempt, text FROM responses").fetchone()
+    assert row == (
+        "model",
+        '{"max_tokens": 1024, "seed": 3, "temperature": 0.0, "top_p": 1.0}',
+        *("Be brief.", "Who purrs?", 2, "Cats."),
+    )
+
+
+def test_answers_that_arrive_together_are_committed_together(tmp_path: Path) -> None:
+    requests = [Request("model", Sampling(), None, str(number)) for number in range(200)]
+    with ResponseStore(tmp_path / "s.db") as store, closing(sqlite3.connect(tmp_path / "s.db")) as other:
+        other.execute("BEGIN IMMEDIATE")  # the writer has to wait for another process
+        futures = [store.submit(request, ANSWER) for request in requests]
+        time.sleep(0.2)
+        assert not any(future.done() for future in futures)
+        before = other.execute("PRAGMA data_version").fetchone()
+        other.rollback()
+        assert all(future.result(20) == ANSWER for future in futures)
+        assert other.execute("PRAGMA data_version").fetchone() != before
+        assert len(store) == 200
+
+
+def test_closing_writes_what_waits(tmp_path: Path) -> None:
+    store = ResponseStore(tmp_path / "s.db")
+    futures = [store.submit(Request("model", Sampling(), None, str(number)), ANSWER) for number in range(50)]
+    store.close()
+    store.close()
+    assert all(future.done() for future in futures)
+    with pytest.raises(ValueError, match="is closed"):
+        store.put(REQUEST, ANSWER)
+    with ResponseStore(tmp_path / "s.db") as again:
+        assert len(again) == 50
+
+
+def test_files_that_are_no_store(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database, but long enough to look at" * 30)
+    with pytest.raises(DataError, match=r"notes.txt: is no response store \(no SQLite file\)"):
+        ResponseStore(text)
+    assert text.read_text().startswith("not a database")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE things (id)")
+    with pytest.raises(DataError, match=r"other.db: is a SQLite file, but no response store"):
+        ResponseStore(tmp_path / "other.db")
+    with pytest.raises(DataError, match=r"s.db: the response store cannot be used: unable to open"):
+        ResponseStore(tmp_path / "nowhere" / "s.db")
+    with pytest.raises(DataError, match="the response store cannot be used"):
+        ResponseStore(tmp_path)
+    ResponseStore(tmp_path / "s.db").close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    with pytest.raises(DataError, match=r"is a response store of a later retrokit \(version 9, not 1\)"):
+        ResponseStore(tmp_path / "s.db")
+
+
+def test_a_failing_disk_is_told_to_who_asked(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s.db") as store:
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            connection.execute("DROP TABLE responses")
+        with pytest.raises(DataError, match=r"s.db: the response store cannot be used: no such table"):
+            store.put(REQUEST, ANSWER)
+
+
+def test_opening_at_the_same_time(tmp_path: Path) -> None:
+    stores: list[ResponseStore] = []
+    threads = [threading.Thread(target=lambda: stores.append(ResponseStore(tmp_path / "s.db"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stores) == 8
+    for number, store in enumerate(stores):
+        store.put(Request("model", Sampling(), None, str(number)), ANSWER)
+    assert [len(store) for store in stores] == [8] * 8
+    for store in stores:
+        store.close()
+
+
+# --- processes
+
+
+def asker(server: ChatServer, folder: Path, out: Path, count: int, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.llm.asker", server.url, folder / "s.db", out, str(count), *options]
+    return subprocess.Popen(list(map(str, command)), cwd=Path(__file__).parents[2])
+
+
+def answers(out: Path) -> list[tuple[str, str]]:
+    """What was written down so far, the last line only if it is whole."""
+    if not out.exists():
+        return []
+    return [tuple(json.loads(line)) for line in out.read_text().split("\n")[:-1]]
+
+
+def test_two_processes_share_a_store(tmp_path: Path) -> None:
+    numbers = itertools.count()
+    plan = Plan(lambda body: f"answer {next(numbers)}", delay=0.005)  # another one to every call
+    with ChatServer(plan) as server:
+        outs = [tmp_path / "forwards", tmp_path / "backwards"]
+        processes = [
+            asker(server, tmp_path, outs[0], 150),
+            asker(server, tmp_path, outs[1], 150, "--reverse"),
+        ]
+        assert [process.wait(60) for process in processes] == [0, 0]
+    first, second = (dict(answers(out)) for out in outs)
+    assert len(first) == 150
+    assert first == second
+    assert len(server.log.bodies) < 300  # each had answers of the other
+
+
+def stored(folder: Path) -> set[str]:
+    with closing(sqlite3.connect(folder / "s.db")) as connection:
+        return {prompt for (prompt,) in connection.execute("SELECT prompt FROM responses")}
+
+
+def kill_again_and_again(folder: Path, kills: int, count: int) -> None:
+    """Kill an asker at random moments; what was used or stored by then is never asked for again."""
+    draws = random.Random(kills)
+    out = folder / "used"
+    asked_when_kept: dict[str, int] = {}
+    with ChatServer(Plan(delay=0.002)) as server:
+        for kill in range(kills):
+            process = asker(server, folder, out, count)
+            before = len(answers(out))
+            # it first writes down what is stored already
+            wanted = before + len(asked_when_kept) + draws.randrange(max(1, 2 * count // kills))
+            while len(answers(out)) <= wanted and process.poll() is None:
+                time.sleep(0.0005)
+            time.sleep(draws.uniform(0, 0.01))
+            process.kill()
+            process.wait()
+            used, kept = {prompt for prompt, _ in answers(out)}, stored(folder)
+            assert used <= kept, f"used before it was stored, at kill {kill}"
+            for prompt in kept:
+                asked_when_kept.setdefault(prompt, server.log.asked[prompt])
+        assert len(asked_when_kept) > 0
+        assert asker(server, folder, out, count).wait(60) == 0
+    assert stored(folder) == {f"prompt {number}" for number in range(count)}
+    assert {prompt: server.log.asked[prompt] for prompt in asked_when_kept} == asked_when_kept
+    # what is asked twice was under way at a kill
+    assert len(server.log.bodies) <= count + kills * CONCURRENCY
+    expected = {body["messages"][-1]["content"]: echo(body) for body in server.log.bodies}
+    assert set(answers(out)) == set(expected.items())
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, kills=4, count=120)
+
+
+@pytest.mark.slow
+def test_a_process_killed_fifty_times_loses_nothing(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, kills=50, count=1000)
