@@ -5,21 +5,26 @@ The blocks are the same whether or not a run before was interrupted, so the scor
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from retrokit.data.shards import Shards
 from retrokit.errors import DataError
 from retrokit.evaluation.sure_reference import Scorer
-from retrokit.notices import progress
+from retrokit.notices import Advance, progress
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
 
 class KeptScorer:
     """Scores pairs with ``scorer``, and keeps the scores in ``store``.
+
+    What keeps what it has done by itself (an attribute ``keeps_itself``) has nothing kept here, and gets all its pairs
+    at once.
 
     Attributes:
         spec: the scorer's.
@@ -33,12 +38,23 @@ class KeptScorer:
         self.pairs = self.computed = 0
         self.seconds = 0.0
         self._scorer = scorer
-        self._store = store
+        self._keeps_itself = getattr(scorer, "keeps_itself", False)
+        self._store = Shards(None) if self._keeps_itself else store
+        self._at_once = sys.maxsize if self._keeps_itself else PAIRS_AT_ONCE
         self._fingerprint = scorer.fingerprint()
+        self._counted = self._counts_now()
 
     def fingerprint(self) -> str:
         """The scorer's."""
         return self._fingerprint
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the scorer itself has counted meanwhile, if it counts anything."""
+        return {name: count - self._counted.get(name, 0) for name, count in self._counts_now().items()}
+
+    def _counts_now(self) -> dict[str, int]:
+        return dict(getattr(self._scorer, "counts", {}))
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i.
@@ -47,9 +63,9 @@ class KeptScorer:
             DataError: a score is not finite, or the scores cannot be kept.
         """
         parts = [np.empty(0, dtype=np.float32)]
-        with progress(f"scoring with {self.spec}", len(queries), "pairs") as advance:
-            for start in range(0, len(queries), PAIRS_AT_ONCE):
-                block = slice(start, start + PAIRS_AT_ONCE)
+        with self._progress("scoring", len(queries), "pairs") as advance:
+            for start in range(0, len(queries), self._at_once):
+                block = slice(start, start + self._at_once)
                 parts.append(self._block(queries[block], documents[block]))
                 advance(len(parts[-1]))
         return np.concatenate(parts)
@@ -61,13 +77,19 @@ class KeptScorer:
             DataError: as for :meth:`score_pairs`.
         """
         found: list[np.ndarray] = []
-        with progress(f"reranking with {self.spec}", len(queries), "queries") as advance:
-            for block in _blocks(queries, lists):
+        with self._progress("reranking", len(queries), "queries") as advance:
+            for block in _blocks(queries, lists, self._at_once):
                 texts = [document for row in block for document in lists[row]]
                 scores = self._block([queries[row] for row in block for _ in lists[row]], texts)
                 found += np.split(scores, np.cumsum([len(lists[row]) for row in block])[:-1])
                 advance(len(block))
         return found
+
+    def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
+        """Progress by block; what gets everything at once shows its own."""
+        if self._keeps_itself:
+            return nullcontext(lambda count: None)
+        return progress(f"{doing} with {self.spec}", total, unit)
 
     def _block(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         def make() -> np.ndarray:
@@ -87,12 +109,12 @@ class KeptScorer:
         return self._store.array((self._fingerprint, *queries, *documents), (len(queries),), make)
 
 
-def _blocks(queries: Sequence[str], lists: Sequence[Sequence[str]]) -> Iterator[range]:
-    """Whole lists, about so many pairs together. Two queries of the same text never follow each other in a block: what
-    ranks lists could not tell where one ends."""
+def _blocks(queries: Sequence[str], lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:
+    """Whole lists, about ``at_once`` pairs together. Two queries of the same text never follow each other in a block:
+    what ranks lists could not tell where one ends."""
     start = pairs = 0
     for row, documents in enumerate(lists):
-        is_full = pairs + len(documents) > PAIRS_AT_ONCE
+        is_full = pairs + len(documents) > at_once
         if row > start and (is_full or queries[row] == queries[row - 1]):
             yield range(start, row)
             start, pairs = row, 0

@@ -154,10 +154,14 @@ def rerank(
         notice(f"going on with the scores kept in {store.folder}")
     try:
         scorers = [reranking.registry.create(spec, device=options.device) for spec in dict.fromkeys(reranker_specs)]
+        _prepare(scorers, loaded, store)
         results = _measured(encoder, loaded, scorers, options, store)
     except KeyboardInterrupt:
         kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
         raise Interrupted(f"reranking stopped; {kept}") from None
+    for scorer in scorers:
+        if hasattr(scorer, "describe"):
+            notice(scorer.describe())
     found = _reranking(results, loaded, options)
     if save_run is not None:
         save_runs(found.reranked, save_run)
@@ -172,6 +176,17 @@ def _store(work: str | None) -> Shards:
     with disk_errors(work):
         Path(work).parent.mkdir(parents=True, exist_ok=True)
     return Shards(Path(work))
+
+
+def _prepare(scorers: Sequence[Any], loaded: Sequence[Retrieval | Verification], store: Shards) -> None:
+    """Tell what keeps its own work where to do so. What ranks lists has no score for a pair alone, which near-misses
+    need."""
+    for scorer in scorers:
+        near_misses = [task.spec for task in loaded if isinstance(task, Verification)]
+        if near_misses and getattr(scorer, "listwise", False):
+            raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {near_misses[0]} is not for it")
+        if store.folder is not None and hasattr(scorer, "keep_in"):
+            scorer.keep_in(store.folder)
 
 
 def _check_output(path: str, loaded: Sequence[Retrieval | Verification], reranker_specs: Sequence[str]) -> None:
@@ -365,6 +380,7 @@ def _configuration(scorer: KeptScorer, queries: int | None) -> dict[str, Any]:
         "reranker": scorer.spec,
         "reranker_fingerprint": scorer.fingerprint(),
         "cost": cost,
+        **({"reranker_counts": scorer.counts} if scorer.counts else {}),
         "retrokit": retrokit.__version__,
     }
 
