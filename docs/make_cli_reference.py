@@ -34,6 +34,7 @@ REGISTRIES = {
     "Splitters": "retrokit.augmentation.splitters:registry",
     "Parts of a mixture": "retrokit.augmentation.mixing:registry",
     "Rerankers": "retrokit.reranking:registry",
+    "Language models": "retrokit.llm:registry",
     "Readers": "retrokit.evaluation.rag:readers",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}

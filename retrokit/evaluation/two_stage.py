@@ -32,7 +32,7 @@ from retrokit.evaluation.comparison import (
 from retrokit.evaluation.first_stage import ranking_of_run
 from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.near_misses import NearMisses, Verification, read_reference
-from retrokit.evaluation.result import Result
+from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.retrieval import Retrieval, save_runs
 from retrokit.evaluation.sure_reference import Scorer
 from retrokit.metrics.ranking import trec_order
@@ -388,9 +388,14 @@ def _configuration(scorer: KeptScorer, queries: int | None) -> dict[str, Any]:
 def _reranking(
     results: Sequence[Result], loaded: Sequence[Retrieval | Verification], options: TwoStageOptions
 ) -> Reranking:
+    # drawn once for all that is made of them
+    drawn = [
+        replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()}) for result in results
+    ]
+
     def evaluation(kind: type) -> Evaluation | None:
         shown = {task.spec: _shown(task, options) for task in loaded if isinstance(task, kind)}
-        own = [result for result in results if result.task in shown]
+        own = [result for result in drawn if result.task in shown]
         return evaluation_of(own, shown, {}) if own else None
 
     whole = evaluation(object)

@@ -57,7 +57,7 @@ def _made(name: str) -> FakeReranker:
 def register(monkeypatch: pytest.MonkeyPatch, **scores: Score | Mapping[tuple[str, str], float]) -> list[FakeReranker]:
     """Put the rerankers ``fake`` and ``other`` into the registry for a test; returns where those made will be."""
     MADE.clear()
-    monkeypatch.setattr("tests.reranking.fakes.BREAK", {})
+    monkeypatch.delitem(BREAK, "at", raising=False)
     targets = {"fake": "first_fake", "other": "second_fake"}
     for name, score in scores.items():
         by = score if callable(score) else (lambda query, document, table=score: table[query, document])
