@@ -216,6 +216,7 @@ def test_importing_is_light(module):
         (["augment", "negatives", "--help"], "negation,binding,spatial"),
         (["augment", "mine", "--help"], "cross-encoder"),
         (["augment", "mix", "--help"], "count=N"),
+        (["rerank", "run", "--help"], "cross-encoder"),
         ([], "finetune"),
     ],
 )

@@ -23,6 +23,7 @@ import typer
 import retrokit
 from retrokit import augmentation, encoders, evaluation, reranking, retrievers, similarities
 from retrokit.cli import app
+from retrokit.cli.rerank_group import RUN
 from retrokit.data import pairs
 from retrokit.probing import sources
 from retrokit.registry import Entry, SpecRegistry, parse_all
@@ -207,6 +208,8 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
 def test_commands_parse(page, words):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
+    if words[0] == "rerank" and " ".join(words[:2]) not in COMMANDS:
+        words = ["rerank", RUN, *words[1:]]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS
@@ -222,6 +225,7 @@ def test_commands_parse(page, words):
     parse_all([(similarities.registry, spec) for spec in _listed(given.get("sim"))])
     parse_all([(pairs.registry, spec) for spec in _listed(given.get("data"))])
     parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
+    parse_all([(reranking.registry, spec) for spec in _listed(given.get("with_"))])
     tasks = OTHER_TASKS.get(name, evaluation.registry)
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 

@@ -38,12 +38,12 @@ import torch
 
 from retrokit import encoders, reranking, similarities
 from retrokit.augmentation.draws import distinct
-from retrokit.augmentation.shards import Shards
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
+from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError

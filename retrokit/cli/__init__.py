@@ -9,6 +9,7 @@ from retrokit.cli import evaluate as _evaluate
 from retrokit.cli import finetune as _finetune
 from retrokit.cli import probe as _probe
 from retrokit.cli import probe_embeddings as _probe_embeddings
+from retrokit.cli import rerank as _rerank
 from retrokit.cli import rerank_train as _rerank_train
 from retrokit.cli.common import app
 from retrokit.cli.entry import main, run
@@ -16,4 +17,4 @@ from retrokit.cli.entry import main, run
 __all__ = ["app", "main", "run"]
 
 # importing them registers them
-_COMMANDS = (_augment, _cache, _evaluate, _finetune, _probe, _probe_embeddings, _rerank_train)
+_COMMANDS = (_augment, _cache, _evaluate, _finetune, _probe, _probe_embeddings, _rerank, _rerank_train)

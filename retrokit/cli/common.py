@@ -103,18 +103,18 @@ def readers_may_leave() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def show(*parts: Any) -> None:
-    """Print tables or text on standard output."""
+def show(*parts: Any, error: bool = False) -> None:
+    """Print tables or text on standard output, or on standard error."""
     from retrokit.report.terminal import console
 
     with readers_may_leave():
         for part in parts:
             if not isinstance(part, str):
-                shown = console()
+                shown = console(error)
                 with shown.capture() as captured:  # rich's own way with a closed pipe is to exit with 1
                     shown.print(part)
                 part = captured.get().rstrip("\n")
-            typer.echo(part)
+            typer.echo(part, err=error)
         sys.stdout.flush()
 
 

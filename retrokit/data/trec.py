@@ -75,14 +75,15 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
-def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """Query id → document id → score (higher is better) from a TREC run; ranks and tags are not used, as in trec_eval.
+def read_run_lines(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
+    """``(line, query id, document id, score)`` of each line of a TREC run, in file order; higher scores are better.
+    Ranks and tags are not used, as in trec_eval.
 
     Raises:
         DataError: a line (named) without six columns, a score that is no finite number, or a document that a query
             has on an earlier line.
     """
-    run: dict[str, dict[str, float]] = {}
+    seen: set[tuple[str, str]] = set()
     for line, text in read_lines(path, "a TREC run, 'query-id Q0 document-id rank score tag' a line"):
         cells = _WORD.findall(text)
         if len(cells) != 6:
@@ -94,10 +95,21 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
             score = math.nan
         if not math.isfinite(score):
             raise DataError(named(path), f"the score {score_text[:40]!r} is no finite number", line)
-        ranked = run.setdefault(query_id, {})
-        if document_id in ranked:
+        if (query_id, document_id) in seen:
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
-        ranked[document_id] = score
+        seen.add((query_id, document_id))
+        yield line, query_id, document_id, score
+
+
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+    """Query id → document id → score (higher is better) from a TREC run.
+
+    Raises:
+        DataError: as for :func:`read_run_lines`.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for _, query_id, document_id, score in read_run_lines(path):
+        run.setdefault(query_id, {})[document_id] = score
     return run
 
 

@@ -168,21 +168,21 @@ def evaluate(
             anything to cross, or a retriever without embeddings on a task that needs them.
         DataError: a task's files.
     """
-    requests = [(_registry_of(spec), spec) for spec in encoder_specs]
+    requests = [(registry_of(spec), spec) for spec in encoder_specs]
     requests += [(tasks, spec) for spec in task_specs]
     requests += [(similarities.registry, spec) for spec in similarity_specs]
     parse_all(requests)
-    embedding = [spec for spec in encoder_specs if _registry_of(spec) is encoders.registry]
+    embedding = [spec for spec in encoder_specs if registry_of(spec) is encoders.registry]
     trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(similarity_specs) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
     for name in dict.fromkeys([*metrics, *also]):
-        _check_metric(loaded, name)
+        check_measured(loaded, name)
     for task in loaded:
         if len(embedding) < len(encoder_specs) and not hasattr(task, "evaluate_retriever"):
             others = ", ".join(spec for spec in encoder_specs if spec not in embedding)
             raise UsageError(f"{task.spec} needs embeddings, which {others} has none of")
-    shown = {task.spec: [m for m in metrics if _measures(task, m)] or list(task.shown_metrics) for task in loaded}
+    shown = {task.spec: [m for m in metrics if measures(task, m)] or list(task.shown_metrics) for task in loaded}
     for task in loaded:
         notice(task.describe())
     folder = ResultsFolder(results_folder) if results_folder is not None else None
@@ -190,7 +190,7 @@ def evaluate(
 
     def names_for(task: Task) -> list[str]:
         usual = shown[task.spec] if metrics else task.default_metrics
-        return list(dict.fromkeys([*usual, *(name for name in also if _measures(task, name))]))
+        return list(dict.fromkeys([*usual, *(name for name in also if measures(task, name))]))
 
     for spec in encoder_specs:
         if spec not in embedding:
@@ -200,7 +200,7 @@ def evaluate(
                 results.append(found if folder is None else folder.keep(found, task, names_for(task)))
             continue
         encoder: Encoder = encoders.registry.create(spec, device=device)
-        made = [_similarity(encoder, name) for name in columns]
+        made = [similarity_for(encoder, name) for name in columns]
         if cross and not similarity_specs:
             made = [similarity for similarity in made if similarity is encoder.similarity or not _learns(similarity)]
         for task in loaded:
@@ -253,7 +253,7 @@ def evaluated_before(
     return evaluation_of(results, shown, {record.result.encoder: record.training for record in kept}, cross)
 
 
-def _registry_of(spec: str) -> Registry:
+def registry_of(spec: str) -> Registry:
     """Where the name of an encoder, or of a retriever without embeddings, is looked up."""
     return retrievers.registry if spec.partition(":")[0] in retrievers.registry.names() else encoders.registry
 
@@ -265,7 +265,7 @@ def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]
     return list(dict.fromkeys(trained))
 
 
-def _measures(task: Task, metric: str) -> bool:
+def measures(task: Task, metric: str) -> bool:
     try:
         task.check_metrics([metric])
     except UsageError:
@@ -273,7 +273,7 @@ def _measures(task: Task, metric: str) -> bool:
     return True
 
 
-def _check_metric(tasks: Sequence[Task], metric: str) -> None:
+def check_measured(tasks: Sequence[Task], metric: str) -> None:
     """Raise :class:`UsageError`, with what each task says of it, for a metric that no task measures."""
     problems = []
     for task in tasks:
@@ -285,7 +285,7 @@ def _check_metric(tasks: Sequence[Task], metric: str) -> None:
     raise UsageError("\n".join(dict.fromkeys(problems)))
 
 
-def _similarity(encoder: Encoder, spec: str) -> Similarity:
+def similarity_for(encoder: Encoder, spec: str) -> Similarity:
     """The similarity of that spec; the encoder's own where it is the same, for that one has learned something."""
     made: Similarity = similarities.registry.create(spec)
     return encoder.similarity if encoder.similarity.spec == made.spec else made

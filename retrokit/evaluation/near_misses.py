@@ -8,23 +8,30 @@ Where every positive is the anchor itself, as in COMP's triplets (s, s, s̃), it
 threshold is sought; positives that are other texts give ROC-AUC, accuracy and threshold. In any case near-misses are
 set against pairs of anchors drawn at random, as in Figure 1: ``over_random`` is the share of (near-miss, random pair)
 couples in which the near-miss scores higher.
+
+:class:`Verification` is the same test of a gate (COMP, Evaluation 2), for anything that scores pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled_pairs import NearMiss
+from retrokit.data.pairs import Pair, read_source
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.result import Resampled
+from retrokit.errors import DataError
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.sure_reference import Scorer
 from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores
-from retrokit.metrics.separation import best_threshold, roc_auc
+from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
 from retrokit.similarities.base import Similarity
 
 SEED = 42
+FALSE_ACCEPTS = "false_accept@95"
 
 
 class NearMisses(SymmetricTask):
@@ -35,6 +42,7 @@ class NearMisses(SymmetricTask):
 
     def __init__(self, name: str, examples: Sequence[NearMiss]) -> None:
         self.name = name
+        self.examples = examples
         distinct = DistinctTexts()
         self._anchor = distinct.add(example.anchor for example in examples)
         self._positive = distinct.add(example.positive for example in examples)
@@ -42,8 +50,7 @@ class NearMisses(SymmetricTask):
         self._ids = [example.id for example in examples]
         self._families = np.array([example.family for example in examples])
         self._random = _other_anchors(self._anchor)
-        paraphrases = np.unique(np.stack([self._anchor, self._positive]), axis=1)
-        self._paraphrases = paraphrases[:, paraphrases[0] != paraphrases[1]]
+        self._paraphrases = self._find_paraphrases(distinct)
         counts = {
             "near_misses": len(examples),
             "paraphrases": self._paraphrases.shape[1],
@@ -52,6 +59,11 @@ class NearMisses(SymmetricTask):
         }
         super().__init__(distinct.texts, counts)
         self._name_metrics([family for family in sorted(set(self._families.tolist())) if family])
+
+    def _find_paraphrases(self, distinct: DistinctTexts) -> np.ndarray:
+        """Pairs that mean the same, as positions of their texts: ``[2, n]``."""
+        pairs = np.unique(np.stack([self._anchor, self._positive]), axis=1)
+        return pairs[:, pairs[0] != pairs[1]]
 
     def _name_metrics(self, families: Sequence[str]) -> None:
         per_family = [f"/{family}" for family in families]
@@ -119,6 +131,109 @@ class NearMisses(SymmetricTask):
         return found
 
 
+class Verification(NearMisses):
+    """The same pairs as the test of a gate that should let positives through and stop near-misses (COMP, Evaluation 2).
+
+    Reported are the mean scores of near-misses and of positives, the area under the ROC curve of all positives against
+    the near-misses, and ``false_accept@95``: the share of near-misses at or above the score that 95% of all positives
+    reach; each also per family, for one gate stands before all families. Lower is better of ``near_miss`` and
+    ``false_accept@95``.
+
+    Positives are the ``reference`` pairs, if there are any, else the file's positives that are other texts than their
+    anchors, else the anchors themselves (COMP's triplets): these last ask only whether identity is told from
+    near-misses, which cosine does by being 1.
+    """
+
+    main_metric = "roc_auc"
+
+    def __init__(self, name: str, examples: Sequence[NearMiss], reference: Sequence[tuple[str, str]] = ()) -> None:
+        self._reference = reference
+        super().__init__(name, examples)
+
+    def _find_paraphrases(self, distinct: DistinctTexts) -> np.ndarray:
+        if self._reference:
+            first, second = zip(*self._reference, strict=True)
+            return np.stack([distinct.add(first), distinct.add(second)])
+        found = super()._find_paraphrases(distinct)
+        anchors = np.unique(self._anchor)
+        self._identical = not found.shape[1]
+        return np.stack([anchors, anchors]) if self._identical else found
+
+    def _name_metrics(self, families: Sequence[str]) -> None:
+        self.families = list(families)
+        named = ["", *(f"/{family}" for family in families)]
+        every = [f"{name}{family}" for family in named for name in ("roc_auc", FALSE_ACCEPTS, "near_miss")]
+        every += [f"positive{family}" for family in (named[:1] if self._reference else named)]
+        self.shown_metrics = self.known_metrics = self.default_metrics = tuple(every)
+
+    def describe(self) -> str:
+        """What is used, and what the near-misses are set against, in a line."""
+        line = super().describe()
+        if self._reference:
+            return f"{line} of the reference"
+        return f"{line}: the anchors themselves; --reference gives other texts" if self._identical else line
+
+    def measure(
+        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+    ) -> Measured:
+        """The measures of the pooled score."""
+        return self._measured(lambda first, second: pair_scores(similarity, embeddings[first], embeddings[second]))
+
+    def evaluate_scorer(self, scorer: Scorer, similarity: str, configuration: dict[str, Any]) -> Result:
+        """The result of anything that scores pairs, such as a reranker; a text of each pair is the query."""
+
+        def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+            return scorer.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
+
+        found = self._measured(scores)
+        return Result(
+            encoder=scorer.spec,
+            similarity=similarity,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics=found.metrics,
+            per_query=found.per_query,
+            counts=dict(self.counts),
+            norms={},
+            configuration=configuration,
+            resampled=found.resampled,
+        )
+
+    def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
+        """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""
+        groups = [np.stack([self._anchor, self._near_miss]), self._paraphrases]
+        groups += [] if self._reference else [np.stack([self._anchor, self._positive])]
+        pairs, place = np.unique(np.concatenate(groups, axis=1), axis=1, return_inverse=True)
+        scores = score(*pairs).astype(np.float64)[place.reshape(-1)]
+        near, positive, *own = np.split(scores, np.cumsum([group.shape[1] for group in groups])[:-1])
+        per_pair = self._by_family("near_miss", near)
+        if own:
+            per_pair |= self._by_family("positive", own[0])
+        per_pair["positive"] = {f"positive {i}": value for i, value in enumerate(positive.tolist(), 1)}
+        metrics = {name: float(np.mean(list(values.values()))) for name, values in per_pair.items()}
+        again: dict[str, Resampled] = {}
+        for family in ("", *self.families):
+            slash = f"/{family}" if family else ""
+            own_near = near[self._families == family] if family else near
+            for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate)):
+                metrics[f"{name}{slash}"] = statistic(positive, own_near)
+                again[f"{name}{slash}"] = _resampled_groups(statistic, positive, own_near)
+        return Measured({name: metrics[name] for name in self.known_metrics}, per_pair, again)
+
+
+def read_reference(spec: str, count: int) -> list[Pair]:
+    """Pairs that mean the same, in the grammar of training data: at most ``count``, at random with a fixed seed.
+
+    Raises:
+        DataError: fewer than two.
+    """
+    pairs = [record for record in read_source(spec, "pairs").records if isinstance(record, Pair)]
+    if len(pairs) < 2:
+        raise DataError(spec, f"{len(pairs)} pairs of an anchor and a positive; expected two or more")
+    rows = np.random.default_rng(SEED).permutation(len(pairs))[:count]
+    return [pairs[i] for i in rows]
+
+
 def _other_anchors(anchors: np.ndarray) -> np.ndarray:
     """Each distinct anchor with another one, at random by a fixed seed: ``[2, n]``, or ``[2, 0]`` of a single one."""
     order = np.random.default_rng(SEED).permutation(np.unique(anchors))
@@ -128,8 +243,16 @@ def _other_anchors(anchors: np.ndarray) -> np.ndarray:
 
 def resampled_area(positive: np.ndarray, negative: np.ndarray) -> Resampled:
     """The area under the ROC curve over the items of both groups, so that it can be computed anew on items drawn."""
+    return _resampled_groups(roc_auc, positive, negative)
 
-    def area(rows: np.ndarray) -> float:
-        return roc_auc(positive[rows[rows < len(positive)]], negative[rows[rows >= len(positive)] - len(positive)])
 
-    return Resampled(len(positive) + len(negative), area)
+def _resampled_groups(
+    statistic: Callable[[np.ndarray, np.ndarray], float], positive: np.ndarray, negative: np.ndarray
+) -> Resampled:
+    """``statistic(positive, negative)`` over the items of both groups."""
+
+    def value(rows: np.ndarray) -> float:
+        drawn = rows < len(positive)
+        return statistic(positive[rows[drawn]], negative[rows[~drawn] - len(positive)])
+
+    return Resampled(len(positive) + len(negative), value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,8 +34,8 @@ class Retrieval(AsymmetricTask):
     """
 
     main_metric = "ndcg@10"
-    shown_metrics = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
-    default_metrics = DEFAULT_METRICS
+    shown_metrics: tuple[str, ...] = ("ndcg@10", "recall@100", "mrr@10", "map@100", "precision@10", "accuracy@1")
+    default_metrics: tuple[str, ...] = DEFAULT_METRICS
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
 
@@ -111,6 +112,30 @@ class Retrieval(AsymmetricTask):
         about = {"fingerprint": retriever.fingerprint()}
         return self._result(retriever.spec, OWN_SIMILARITY, lists, names, {}, about)
 
+    def evaluate_ranking(
+        self,
+        encoder: str,
+        similarity: str,
+        run: dict[str, dict[str, float]],
+        metrics: list[str] | None = None,
+        configuration: dict[str, Any] | None = None,
+    ) -> Result:
+        """The result of a ranking that is there already, ``{query: {document: score}}``, under the names ``encoder``
+        and ``similarity``. A query that it lacks counts as 0."""
+        per_query = evaluate_run(self.data.qrels, run, self._names(metrics))
+        return Result(
+            encoder=encoder,
+            similarity=similarity,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics={name: mean(scores) for name, scores in per_query.items()},
+            per_query=per_query,
+            counts=dict(self.data.counts),
+            norms={},
+            configuration=dict(configuration or {}),
+            run=run,
+        )
+
     def left_out(self, query: str) -> Set[str]:
         """The documents that are taken out of the ranking of ``query`` before the cut-off."""
         return {query} if self.ignore_identical_ids else frozenset()
@@ -136,20 +161,8 @@ class Retrieval(AsymmetricTask):
         norms: dict[str, float],
         configuration: dict[str, Any],
     ) -> Result:
-        run = self._run(lists, _deepest(names))
-        per_query = evaluate_run(self.data.qrels, run, names)
-        return Result(
-            encoder=name,
-            similarity=similarity,
-            task=self.spec,
-            main_metric=self.main_metric,
-            metrics={name: mean(scores) for name, scores in per_query.items()},
-            per_query=per_query,
-            counts=dict(self.data.counts),
-            norms=norms,
-            configuration=configuration,
-            run=run,
-        )
+        found = self.evaluate_ranking(name, similarity, self._run(lists, _deepest(names)), names, configuration)
+        return replace(found, norms=norms)
 
     def _run(self, lists: Iterable[tuple[np.ndarray, np.ndarray]], depth: int) -> dict[str, dict[str, float]]:
         """The best ``depth`` documents of each query, of lists of (scores, positions), best first."""

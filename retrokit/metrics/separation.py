@@ -1,7 +1,9 @@
-"""How well does one score tell two groups apart? The area under the ROC curve, and the threshold of best accuracy."""
+"""How well does one score tell two groups apart? The area under the ROC curve, the threshold of best accuracy, and how
+many of the wrong ones pass a gate that lets the right ones through."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -47,3 +49,18 @@ def best_threshold(positive: np.ndarray, negative: np.ndarray) -> Threshold:
     above = levels[best - 1] if best > 0 else np.nextafter(levels[0], np.inf)
     below = levels[best] if 0 < best < len(levels) else above
     return Threshold(float((above + below) / 2), float(right[best] / len(scores)))
+
+
+def false_accept_rate(positive: np.ndarray, negative: np.ndarray, true_accepts: float = 0.95) -> float:
+    """The share of the negatives ``[m]`` that score at least as high as the threshold which the share ``true_accepts``
+    of the positives ``[n]`` reach: the highest such threshold. 0 is best; NaN if a group is empty.
+
+    >>> false_accept_rate(np.array([0.9, 0.8, 0.7, 0.1]), np.array([0.75, 0.7, 0.2, 0.0]), true_accepts=0.75)
+    0.5
+    """
+    if not len(positive) or not len(negative):
+        return float("nan")
+    # rounded first: 0.95 · 20 is a little more than 19 in binary
+    accepted = math.ceil(round(true_accepts * len(positive), 9))
+    threshold = np.sort(positive)[len(positive) - accepted]
+    return float(np.mean(negative >= threshold))

@@ -17,17 +17,16 @@ from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.data.labelled import short_name
 from retrokit.data.labelled_pairs import NearMiss, read_labelled_pairs
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import Pair
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.near_misses import NearMisses
+from retrokit.errors import UsageError
+from retrokit.evaluation.near_misses import NearMisses, read_reference
 from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
 from retrokit.registry import Spec, parse_all
 from retrokit.similarities.base import Similarity
 
-SEED = 42
 BLIND = 0.5  # the AUC of a coin
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
@@ -171,7 +170,7 @@ def probe_near_misses(
     *_, source = parse_all([*specs, (evaluation.registry, on)])
     examples = _read(source)
     task = NearMisses(short_name(str(source.params["path"])), examples)
-    pairs = _read_reference(reference, reference_pairs) if reference is not None else None
+    pairs = read_reference(reference, reference_pairs) if reference is not None else None
     notice(task.describe())
     found = NearMissProbe(task.name, reference, [], [])
     for spec in encoder_specs:
@@ -246,14 +245,6 @@ def _families(
             )
         )
     return found
-
-
-def _read_reference(spec: str, count: int) -> list[Pair]:
-    pairs = [record for record in read_source(spec, "pairs").records if isinstance(record, Pair)]
-    if len(pairs) < 2:
-        raise DataError(spec, f"{len(pairs)} pairs of an anchor and a positive; expected two or more")
-    rows = np.random.default_rng(SEED).permutation(len(pairs))[:count]
-    return [pairs[i] for i in rows]
 
 
 def _reference_scores(

@@ -31,15 +31,15 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
         target.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for number, task in enumerate(evaluation.tasks, start=1):
-        name = f"{number:02}-{_file_name(task)}"
+        name = f"{number:02}-{file_name(task)}"
         written += _bars(evaluation.systems_on(task), evaluation.main_metric(task), target / name)
     if evaluation.is_cross:
         for number, cross in enumerate(cross_of(evaluation), start=1):
-            written += _heat_map(cross, target / f"{number:02}-{_file_name(cross.task)}-cross")
+            written += _heat_map(cross, target / f"{number:02}-{file_name(cross.task)}-cross")
     return written
 
 
-def _file_name(task: str) -> str:
+def file_name(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-._")[-80:]
 
 
@@ -74,10 +74,10 @@ def _bars(systems: list[System], metric: str, path: Path) -> list[Path]:
         end = max([value, 0.0, *(found or ())])
         axes.annotate(f"{value:.4f}", (end, place), (5, 0), textcoords="offset points", va="center")
     axes.margins(x=0.16)
-    axes.set_yticks(places, [_wrapped(system.name) for system in systems])
+    axes.set_yticks(places, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()
     axes.set_xlabel(f"{metric} with 95% bootstrap interval over items" if np.any(bars) else metric)
-    axes.set_title(_wrapped(systems[0].task, 2 * _LONGEST), fontsize="medium", loc="left")
+    axes.set_title(wrapped(systems[0].task, 2 * _LONGEST), fontsize="medium", loc="left")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     return save(figure, path)
@@ -116,14 +116,14 @@ def _heat_map(cross: Cross, path: Path) -> list[Path]:
         if cross.columns[j] == cross.trained_with[i]:
             axes.add_patch(plt.Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, edgecolor=_MARK, linewidth=3))
     axes.set_xticks(range(len(cross.columns)), cross.columns)
-    axes.set_yticks(range(len(cross.rows)), [_wrapped(label) for label in cross.labels()])
+    axes.set_yticks(range(len(cross.rows)), [wrapped(label) for label in cross.labels()])
     axes.set_xlabel("evaluated with (framed: as trained)")
     axes.set_ylabel("trained with")
-    axes.set_title(_wrapped(cross.task, 2 * _LONGEST), fontsize="medium", loc="left")
+    axes.set_title(wrapped(cross.task, 2 * _LONGEST), fontsize="medium", loc="left")
     return save(figure, path)
 
 
-def _wrapped(text: str, width: int = _LONGEST) -> str:
+def wrapped(text: str, width: int = _LONGEST) -> str:
     """A long name on several lines; of a very long one the end, which tells it from others."""
     lines = [text[start : start + width] for start in range(0, len(text), width)]
     return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])

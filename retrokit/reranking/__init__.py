@@ -82,6 +82,21 @@ registry = SpecRegistry(
             ),
             positional="path",
         ),
+        Entry(
+            "llm",
+            "a language model that orders lists, a window at a time (SURE 4.3)",
+            "retrokit.reranking.listwise:listwise",
+            (
+                Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
+                Param("window", int, 40, minimum=2, summary="passages that it orders at once"),
+                Param("step", int, 20, minimum=1, summary="passages from one window to the next"),
+                Param("words", int, 300, minimum=1, summary="of a passage that it reads"),
+                Param("answer_tokens", int, 4096, minimum=1, summary="of an answer at most, with what it thinks"),
+                Param("concurrency", int, 16, minimum=1, summary="calls at once"),
+                Param("store", str, summary="file in which answers are kept; default: in the work folder"),
+            ),
+            positional="model",
+        ),
     ],
 )
 

@@ -115,9 +115,9 @@ def test_files_are_pictures_wide_enough_to_read(tmp_path: Path) -> None:
 
 
 def test_names_that_are_too_long_are_wrapped_and_cut_at_the_start() -> None:
-    assert plots._wrapped("short") == "short"
-    assert plots._wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
-    cut = plots._wrapped("a" * 200 + "end")
+    assert plots.wrapped("short") == "short"
+    assert plots.wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
+    cut = plots.wrapped("a" * 200 + "end")
     assert cut.startswith("…")
     assert cut.endswith("end")
     assert cut.count("\n") == 2

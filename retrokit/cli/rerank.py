@@ -1,0 +1,137 @@
+"""``retrokit rerank run``, or ``retrokit rerank`` alone: two stages of retrieval, and near-misses, measured."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrokit.cli.common import (
+    ENCODERS,
+    RERANKERS,
+    RETRIEVERS,
+    SIMILARITIES,
+    TASKS,
+    DeviceOption,
+    JsonOption,
+    readers_may_leave,
+    show,
+    with_names,
+)
+from retrokit.cli.rerank_group import RUN, group
+from retrokit.errors import UsageError
+
+
+@group.command(RUN, cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS, RERANKERS))
+def run_two_stages(
+    encoder: Annotated[
+        str | None, typer.Argument(help="Encoder or retriever of the first stage; left out where --run gives it.")
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option("--on", help="Task: beir:data/scifact, or near-misses: pairs:FILE. Repeatable."),
+    ] = None,
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", help="Reranker, e.g. maxsim, cross-encoder:PATH. Repeatable.")
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, help="How many of each query's best documents are reranked.")] = 100,
+    run: Annotated[
+        str | None, typer.Option("--run", help="Rerank this TREC run in place of a search; - is standard input.")
+    ] = None,
+    blend: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Share of the reranker in a sum with the first stage's normalised scores."),
+    ] = None,
+    fusion: Annotated[str | None, typer.Option(help="rrf: fuse the ranks of both stages instead of scores.")] = None,
+    sim: Annotated[str | None, typer.Option(help="Similarity of the first stage; default: the encoder's own.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.")
+    ] = None,
+    dims: Annotated[int | None, typer.Option(help="Use the first N dimensions only in the first stage.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="Of encoding in the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
+    ] = "auto",
+    device: DeviceOption = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. "
+            "Default: the file's own positives."
+        ),
+    ] = None,
+    reference_pairs: Annotated[int, typer.Option(min=2, help="At most so many of them, at random.")] = 10_000,
+    format: Annotated[str | None, typer.Option(help="table (default), json, csv, markdown or latex.")] = None,
+    as_json: JsonOption = False,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="With --json: add the values of every query or pair.")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option(help="Draw each task as PNG and SVG into this folder, with the data as CSV.")
+    ] = None,
+    save_run: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the reranked ranking as a TREC run; a folder if there are several; - is standard output, and "
+            "tables go to standard error."
+        ),
+    ] = None,
+    work: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep scores in this folder: a run that was interrupted goes on, and other metrics or blends need no "
+            "new ones. Default: FILE.work beside --save-run FILE, until it is written."
+        ),
+    ] = None,
+    fail_under: Annotated[
+        list[str] | None, typer.Option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
+    ] = None,
+    fail_if_worse: Annotated[
+        bool,
+        typer.Option("--fail-if-worse", help="Exit 1 if a reranker is significantly worse than the first stage."),
+    ] = False,
+) -> None:
+    """Rerank what a search or a run has found, and measure both stages; test rerankers on near-misses (COMP 3.2).
+
+    retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
+    """
+    if as_json and format not in (None, "json"):
+        raise UsageError(f"--json is --format json, not {format}: give one")
+    format = "json" if as_json else format or "table"
+    from retrokit.report.evaluation import form
+
+    form(format)
+    if per_query and format != "json":
+        raise UsageError("--per-query adds to --json: give both")
+    if not on or not with_:
+        missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
+        raise UsageError(f"give {missing}")
+    if save_run == "-" and format == "json":
+        raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
+    from retrokit.evaluation import gates
+    from retrokit.evaluation.two_stage import TwoStageOptions, rerank
+
+    least = [gates.parse_gate(text) for text in fail_under or []]
+    options = TwoStageOptions(
+        depth=depth,
+        blend=blend,
+        fusion=fusion,
+        sim=sim,
+        run=run,
+        metrics=tuple(name.strip() for name in metrics.split(",")) if metrics else (),
+        also=tuple(metric for metric, _ in least),
+        precision=precision,
+        dims=dims,
+        device=device,
+        reference=reference,
+        reference_pairs=reference_pairs,
+    )
+    with readers_may_leave():
+        found = rerank(encoder, on, with_, options, work, save_run)
+    if plot is not None:
+        from retrokit.report.reranking_plots import reranking_plots
+
+        reranking_plots(found, plot)
+    from retrokit.report.reranking import reranking_parts
+
+    show(*reranking_parts(found, format, per_query), error=save_run == "-")
+    gates.check_gates(found.whole, least, fail_if_worse)

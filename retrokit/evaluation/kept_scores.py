@@ -1,0 +1,123 @@
+"""A reranker whose scores outlive a break: pairs are scored block by block, and each block kept until it is wanted.
+
+The blocks are the same whether or not a run before was interrupted, so the scores are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+
+from retrokit.data.shards import Shards
+from retrokit.errors import DataError
+from retrokit.evaluation.sure_reference import Scorer
+from retrokit.notices import Advance, progress
+
+PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
+
+
+class KeptScorer:
+    """Scores pairs with ``scorer``, and keeps the scores in ``store``.
+
+    What keeps what it has done by itself (an attribute ``keeps_itself``) has nothing kept here, and gets all its pairs
+    at once.
+
+    Attributes:
+        spec: the scorer's.
+        pairs: pairs asked for.
+        computed: those of them that were not kept from before.
+        seconds: that computing them took.
+    """
+
+    def __init__(self, scorer: Scorer, store: Shards) -> None:
+        self.spec = scorer.spec
+        self.pairs = self.computed = 0
+        self.seconds = 0.0
+        self._scorer = scorer
+        self._keeps_itself = getattr(scorer, "keeps_itself", False)
+        self._store = Shards(None) if self._keeps_itself else store
+        self._at_once = sys.maxsize if self._keeps_itself else PAIRS_AT_ONCE
+        self._fingerprint = scorer.fingerprint()
+        self._counted = self._counts_now()
+
+    def fingerprint(self) -> str:
+        """The scorer's."""
+        return self._fingerprint
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the scorer itself has counted meanwhile, if it counts anything."""
+        return {name: count - self._counted.get(name, 0) for name, count in self._counts_now().items()}
+
+    def _counts_now(self) -> dict[str, int]:
+        return dict(getattr(self._scorer, "counts", {}))
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i.
+
+        Raises:
+            DataError: a score is not finite, or the scores cannot be kept.
+        """
+        parts = [np.empty(0, dtype=np.float32)]
+        with self._progress("scoring", len(queries), "pairs") as advance:
+            for start in range(0, len(queries), self._at_once):
+                block = slice(start, start + self._at_once)
+                parts.append(self._block(queries[block], documents[block]))
+                advance(len(parts[-1]))
+        return np.concatenate(parts)
+
+    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores float32 ``[n]`` of each query with the documents of its list, in their order.
+
+        Raises:
+            DataError: as for :meth:`score_pairs`.
+        """
+        found: list[np.ndarray] = []
+        with self._progress("reranking", len(queries), "queries") as advance:
+            for block in _blocks(queries, lists, self._at_once):
+                texts = [document for row in block for document in lists[row]]
+                scores = self._block([queries[row] for row in block for _ in lists[row]], texts)
+                found += np.split(scores, np.cumsum([len(lists[row]) for row in block])[:-1])
+                advance(len(block))
+        return found
+
+    def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
+        """Progress by block; what gets everything at once shows its own."""
+        if self._keeps_itself:
+            return nullcontext(lambda count: None)
+        return progress(f"{doing} with {self.spec}", total, unit)
+
+    def _block(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        def make() -> np.ndarray:
+            start = time.perf_counter()
+            scores = self._scorer.score_pairs(queries, documents)
+            self.seconds += time.perf_counter() - start
+            self.computed += len(scores)
+            bad = np.flatnonzero(~np.isfinite(scores))
+            if len(bad):
+                shown = queries[bad[0]][:60]
+                raise DataError(self.spec, f"{len(bad)} scores are not finite, the first of the query {shown!r}")
+            return scores.astype(np.float32, copy=False)
+
+        self.pairs += len(queries)
+        if not queries:
+            return np.empty(0, dtype=np.float32)
+        return self._store.array((self._fingerprint, *queries, *documents), (len(queries),), make)
+
+
+def _blocks(queries: Sequence[str], lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:
+    """Whole lists, about ``at_once`` pairs together. Two queries of the same text never follow each other in a block:
+    what ranks lists could not tell where one ends."""
+    start = pairs = 0
+    for row, documents in enumerate(lists):
+        is_full = pairs + len(documents) > at_once
+        if row > start and (is_full or queries[row] == queries[row - 1]):
+            yield range(start, row)
+            start, pairs = row, 0
+        pairs += len(documents)
+    if start < len(lists):
+        yield range(start, len(lists))

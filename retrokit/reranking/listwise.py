@@ -1,0 +1,243 @@
+"""The reranker ``llm``: a language model orders lists of passages, a window at a time, from a list's end to its top.
+
+Sun et al., "Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents", 2023; with windows of
+40 passages and a step of 20 it is the reference of SURE, 4.3. The first window holds the last passages; each next one
+begins a step further up, so that good passages are carried upwards. Unlike in the paper's code, a last window always
+reaches the top, also where the step does not divide the list.
+
+An answer should name every passage of its window once. What it names twice or what is not there is dropped, and what it
+leaves out comes after the rest, in its old order; each such answer is counted as repaired. A prompt that the model
+refuses leaves the order of its window, and is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import tomllib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import ExitStack
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from retrokit import llm as language_models
+from retrokit.errors import UsageError
+from retrokit.llm.base import LLM, PromptRefused, Sampling
+from retrokit.llm.session import Session, run_all
+from retrokit.llm.store import ResponseStore
+from retrokit.notices import notice, progress
+
+STORE = "responses.sqlite"
+COUNTS = ("answers", "repaired", "left_out", "repeated", "unknown", "refused")
+_TAG = re.compile(r"<(?=/?\s*(?:passage|query)\b)", re.IGNORECASE)
+_IN_BRACKETS, _NUMBER = re.compile(r"\[\s*(\d{1,9})\s*\]"), re.compile(r"\d{1,9}")
+
+
+def windows(count: int, window: int, step: int) -> Iterator[slice]:
+    """The windows over a list of ``count`` passages, from its end to its top.
+
+    >>> [(part.start, part.stop) for part in windows(100, 40, 20)]
+    [(60, 100), (40, 80), (20, 60), (0, 40)]
+    >>> [(part.start, part.stop) for part in windows(50, 40, 20)]
+    [(10, 50), (0, 30)]
+    """
+    end = count
+    while end > 0:
+        start = max(0, end - window)
+        yield slice(start, end)
+        end = end - step if start else 0
+
+
+def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
+    """The order of ``count`` passages (from 0) that ``answer`` gives by their numbers (from 1), repaired; and how often
+    it leaves out, repeats and invents a number. Numbers in brackets count, or all numbers where there are no brackets.
+
+    >>> permutation_of("[3] > [1] > [3] > [7]", 3)
+    ([2, 0, 1], {'left_out': 1, 'repeated': 1, 'unknown': 1})
+    """
+    numbers = [int(number) - 1 for number in _IN_BRACKETS.findall(answer) or _NUMBER.findall(answer)]
+    known = [number for number in numbers if 0 <= number < count]
+    order = dict.fromkeys(known)
+    missing = [number for number in range(count) if number not in order]
+    faults = {"left_out": len(missing), "repeated": len(known) - len(order), "unknown": len(numbers) - len(known)}
+    return [*order, *missing], faults
+
+
+class ListwiseReranker:
+    """Orders lists with a language model. A score is the number of documents from the document's place to the end.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        listwise: a score says nothing but the place in a list.
+        keeps_itself: answers are stored, so scores need not be.
+        store: file in which answers are kept; ``None``: nowhere.
+        counts: ``answers``, those ``repaired``, what they ``left_out``, ``repeated`` and named though ``unknown``; the
+            prompts ``refused``; and the counts of :class:`retrokit.llm.session.Session`.
+    """
+
+    listwise = True
+    keeps_itself = True
+
+    def __init__(
+        self,
+        spec: str,
+        llm_spec: str,
+        window: int = 40,
+        step: int = 20,
+        words: int = 300,
+        answer_tokens: int = 4096,
+        concurrency: int = 16,
+        store: str | None = None,
+    ) -> None:
+        if step > window:
+            raise UsageError(f"{spec}: a step of {step} skips passages between windows of {window}")
+        self.spec = spec
+        self.store = store
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self._llm_spec = llm_spec
+        self._window, self._step, self._words = window, step, words
+        self._concurrency = concurrency
+        self._sampling = Sampling(max_tokens=answer_tokens)
+        self._identity = self._model().identity
+        text = files("retrokit.reranking").joinpath("listwise.toml").read_text(encoding="utf-8")
+        prompts = tomllib.loads(text)
+        self._system, self._template = prompts["system"].strip(), Template(prompts["prompt"].strip())
+        self._prompts = text
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep answers in ``folder``, unless a file for them was given."""
+        self.store = self.store or str(folder / STORE)
+
+    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of one query with the documents of a list, which is the first order.
+
+        Raises:
+            ServiceError: the model failed for good; what it answered is stored.
+        """
+        return self.score_pairs([query] * len(documents), documents)
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i. Consecutive pairs of one query are a list, in its first
+        order.
+
+        Raises:
+            UsageError: different counts.
+            ServiceError: the model failed for good, or refused every prompt; what it answered is stored.
+        """
+        if len(queries) != len(documents):
+            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        rows = [list(group) for _, group in groupby(range(len(queries)), key=lambda row: queries[row])]
+        lists = [(queries[group[0]], [documents[row] for row in group]) for group in rows]
+        orders = asyncio.run(self._orders(lists))
+        scores = np.empty(len(queries), dtype=np.float32)
+        for group, order in zip(rows, orders, strict=True):
+            for place, position in enumerate(order):
+                scores[group[position]] = len(group) - place
+        return scores
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides an answer: the model, the prompt, windows, lengths."""
+        settings = f"{self._identity} {self._window} {self._step} {self._words} {self._sampling} {self._prompts}"
+        return hashlib.sha256(settings.encode()).hexdigest()
+
+    def describe(self) -> str:
+        """What became of the answers, in a line."""
+        counts = self.counts
+        line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
+        line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
+        if counts["repaired"]:
+            parts = ("left_out", "repeated", "unknown")
+            faults = ", ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part])
+            line += f"; {counts['repaired']:,} were no permutation and are repaired (passages: {faults})"
+        return line + (f"; {counts['refused']:,} prompts were refused" if counts["refused"] else "")
+
+    def _model(self) -> LLM:
+        made: LLM = language_models.registry.create(self._llm_spec)
+        return made
+
+    async def _orders(self, lists: Sequence[tuple[str, list[str]]]) -> list[list[int]]:
+        with ExitStack() as stack:
+            store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
+            advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
+            answered = self.counts["answers"]
+            # a model is used in one event loop, and closed with its session
+            session = Session(self._model(), store, concurrency=self._concurrency, sampling=self._sampling)
+            refusals: list[PromptRefused] = []
+            try:
+                async with session:
+                    found = []
+                    async for order in self._ordered(session, lists, refusals):
+                        found.append(order)
+                        advance(1)
+            finally:
+                for name, count in session.counts.items():
+                    self.counts[name] = self.counts.get(name, 0) + count
+        if refusals and self.counts["answers"] == answered:
+            raise refusals[0]
+        return found
+
+    def _ordered(
+        self, session: Session, lists: Sequence[tuple[str, list[str]]], refusals: list[PromptRefused]
+    ) -> AsyncGenerator[list[int], None]:
+        async def order_of(item: tuple[str, list[str]]) -> list[int]:
+            query, documents = item
+            order = list(range(len(documents)))
+            for part in windows(len(order), self._window, self._step):
+                inside = order[part]
+                if len(inside) == 1:
+                    continue
+                try:
+                    answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
+                except PromptRefused as refusal:
+                    if not refusals:
+                        notice(f"{self.spec}: {refusal}; such windows keep their order")
+                    refusals.append(refusal)
+                    self.counts["refused"] += 1
+                    continue
+                places, faults = permutation_of(answer.text, len(inside))
+                self._count(faults)
+                order[part] = [inside[place] for place in places]
+            return order
+
+        return run_all(order_of, lists, limit=4 * self._concurrency)
+
+    def _count(self, faults: dict[str, int]) -> None:
+        self.counts["answers"] += 1
+        self.counts["repaired"] += any(faults.values())
+        for name, count in faults.items():
+            self.counts[name] += count
+
+    def _prompt(self, query: str, passages: Sequence[str]) -> str:
+        shown = "\n\n".join(
+            f'<passage number="{number}">\n{_as_data(" ".join(text.split()[: self._words]))}\n</passage>'
+            for number, text in enumerate(passages, start=1)
+        )
+        return self._template.substitute(query=_as_data(query), passages=shown, count=len(passages))
+
+
+def _as_data(text: str) -> str:
+    """``text`` without anything that could be taken for one of the prompt's own tags."""
+    return _TAG.sub("&lt;", text)
+
+
+def listwise(
+    model: str,
+    window: int,
+    step: int,
+    words: int,
+    answer_tokens: int,
+    concurrency: int,
+    store: str | None,
+    device: str | None = None,
+) -> ListwiseReranker:
+    """The listwise reranker over the language model that the spec ``model`` names; ``device`` is the service's matter.
+
+    Raises:
+        UsageError: an unknown model, or a step beyond the window.
+    """
+    return ListwiseReranker(f"llm:{model}", model, window, step, words, answer_tokens, concurrency, store)
