@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,10 @@ from retrokit.cli.common import (
     with_names,
 )
 from retrokit.errors import UsageError
+
+if TYPE_CHECKING:  # help is shown without loading what evaluates
+    from retrokit.evaluation.comparison import Evaluation
+    from retrokit.report.evaluation import Form
 
 
 @app.command("eval", cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS))
@@ -79,14 +83,7 @@ def evaluate(
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
     """
-    if as_json and format not in (None, "json"):
-        raise UsageError(f"--json is --format json, not {format}: give one")
-    format = "json" if as_json else format or "table"
-    from retrokit.report.evaluation import form
-
-    printed = form(format)
-    if per_query and format != "json":
-        raise UsageError("--per-query adds to --json: give both")
+    printed = _form(format, as_json, per_query)
     _check_together(encoders, on, results, _needing_encoders(precision, dims, device, save_run))
     from retrokit.evaluation import comparison, gates
 
@@ -109,6 +106,26 @@ def evaluate(
             results_folder=results,
             keep_runs=save_run is not None,
         )
+    _write(found, save_run, plot)
+    show(*printed(found, per_query))
+    gates.check_gates(found, least, fail_if_worse)
+
+
+def _form(format: str | None, as_json: bool, per_query: bool) -> Form:
+    """How results are printed; raises :class:`UsageError` for an unknown form, or for options that contradict it."""
+    if as_json and format not in (None, "json"):
+        raise UsageError(f"--json is --format json, not {format}: give one")
+    format = "json" if as_json else format or "table"
+    from retrokit.report.evaluation import form
+
+    printed = form(format)
+    if per_query and format != "json":
+        raise UsageError("--per-query adds to --json: give both")
+    return printed
+
+
+def _write(found: Evaluation, save_run: str | None, plot: str | None) -> None:
+    """The files that were asked for: rankings, pictures."""
     if save_run is not None:
         from retrokit.evaluation.retrieval import save_runs
 
@@ -117,8 +134,6 @@ def evaluate(
         from retrokit.report.evaluation_plots import evaluation_plots
 
         evaluation_plots(found, plot)
-    show(*printed(found, per_query))
-    gates.check_gates(found, least, fail_if_worse)
 
 
 def _needing_encoders(precision: str, dims: int | None, device: str | None, save_run: str | None) -> list[str]:

@@ -20,7 +20,7 @@ from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.files import digest, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, str_id, write_jsonl
 from retrokit.data.trec import read_judgements
-from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError, disk_errors
+from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError, did_you_mean, disk_errors
 from retrokit.notices import notice
 
 PUBLISHED = (
@@ -247,7 +247,8 @@ def queries_file(folder: str | Path) -> Path:
 def _file(folder: str | Path, name: str) -> Path:
     found = _plain_or_packed(Path(folder) / name)
     if found is None:
-        raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
+        present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
+        raise DataError(folder, f"holds no {name}; it holds {present}")
     return found
 
 
@@ -255,7 +256,8 @@ def _layout(folder: str | Path, split: str) -> _Layout:
     folder = Path(folder)
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
-        raise DataError(folder, f"{problem}; expected {_LAYOUT}")
+        hint = did_you_mean(str(folder), PUBLISHED)
+        raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
     corpus = _plain_or_packed(folder / "corpus.jsonl")
     queries = _plain_or_packed(folder / "queries.jsonl")
     qrels = folder / "qrels"

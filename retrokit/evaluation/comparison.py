@@ -26,6 +26,7 @@ from retrokit.registry import Registry, parse_all
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.encoder import Encoder
     from retrokit.evaluation.result import Result, Task
+    from retrokit.retrievers.base import Retriever
     from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
@@ -178,42 +179,62 @@ def evaluate(
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
-    for task in loaded:
-        if len(embedding) < len(encoder_specs) and not hasattr(task, "evaluate_retriever"):
-            others = ", ".join(spec for spec in encoder_specs if spec not in embedding)
-            raise UsageError(f"{task.spec} needs embeddings, which {others} has none of")
-    shown = {task.spec: [m for m in metrics if measures(task, m)] or list(task.shown_metrics) for task in loaded}
+    _check_retrievers(loaded, [spec for spec in encoder_specs if spec not in embedding])
+    shown = {task.spec: _shown(task, metrics) for task in loaded}
+    asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
         notice(task.describe())
     folder = ResultsFolder(results_folder) if results_folder is not None else None
     results = []
-
-    def names_for(task: Task) -> list[str]:
-        usual = shown[task.spec] if metrics else task.default_metrics
-        return list(dict.fromkeys([*usual, *(name for name in also if measures(task, name))]))
-
     for spec in encoder_specs:
         if spec not in embedding:
-            retriever = retrievers.registry.create(spec)
-            for task in loaded:
-                found = task.evaluate_retriever(retriever, names_for(task))  # type: ignore[attr-defined] # checked above
-                results.append(found if folder is None else folder.keep(found, task, names_for(task)))
+            results += _of_retriever(retrievers.registry.create(spec), loaded, asked, folder)
             continue
         encoder: Encoder = encoders.registry.create(spec, device=device)
-        made = [similarity_for(encoder, name) for name in columns]
+        chosen = [similarity_for(encoder, name) for name in columns]
         if cross and not similarity_specs:
-            made = [similarity for similarity in made if similarity is encoder.similarity or not _learns(similarity)]
+            chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
         for task in loaded:
-            names, chosen = names_for(task), made or [encoder.similarity]
+            request = (encoder, chosen or [encoder.similarity], asked[task.spec], precision, dims)
             if folder is None:
-                results += task.evaluate(encoder, chosen, names, precision, dims)
+                results += task.evaluate(*request)
             else:
-                training = trainings.get(encoder.spec)
-                results += folder.evaluate(task, encoder, chosen, names, precision, dims, training, keep_runs)
+                results += folder.evaluate(task, *request, trainings.get(encoder.spec), keep_runs)
     if folder is not None:
         folder.report()
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     return evaluation_of(results, shown, trainings, cross)
+
+
+def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
+    """The columns of a task: those of ``metrics`` that it measures, else its usual ones."""
+    return [metric for metric in metrics if measures(task, metric)] or list(task.shown_metrics)
+
+
+def _asked(task: Task, metrics: Sequence[str], also: Sequence[str]) -> list[str]:
+    """What a task computes: its columns where ``metrics`` are given, else all that it has by default; and ``also``."""
+    usual = _shown(task, metrics) if metrics else task.default_metrics
+    return list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
+
+
+def _check_retrievers(loaded: Sequence[Task], retriever_specs: Sequence[str]) -> None:
+    """Raise :class:`UsageError` for retrievers without embeddings where a task needs those."""
+    for task in loaded:
+        if retriever_specs and not hasattr(task, "evaluate_retriever"):
+            raise UsageError(f"{task.spec} needs embeddings, which {', '.join(retriever_specs)} has none of")
+
+
+def _of_retriever(
+    retriever: Retriever, loaded: Sequence[Task], asked: Mapping[str, list[str]], folder: ResultsFolder | None
+) -> list[Result]:
+    """The results of a retriever without embeddings in the metrics ``asked`` of each task; kept in ``folder``, to be
+    shown."""
+    results = []
+    for task in loaded:
+        names = asked[task.spec]
+        found = task.evaluate_retriever(retriever, names)  # type: ignore[attr-defined] # the tasks are checked for it
+        results.append(found if folder is None else folder.keep(found, task, names))
+    return results
 
 
 def evaluated_before(
@@ -266,6 +287,7 @@ def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]
 
 
 def measures(task: Task, metric: str) -> bool:
+    """Whether the task measures ``metric``."""
     try:
         task.check_metrics([metric])
     except UsageError:

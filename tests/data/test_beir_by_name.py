@@ -98,6 +98,13 @@ def test_a_folder_comes_before_a_name(tmp_path: Path) -> None:
         read_beir("scifakt")
 
 
+def test_a_name_that_is_nearly_one_of_beirs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^scifakt: does not exist \(did you mean scifact\?\); expected a BEIR folder"):
+        read_beir("scifakt")
+    with pytest.raises(DataError, match=r"work: holds no queries.jsonl; it holds none$"):
+        read_answers(tmp_path / "work")
+
+
 def test_answers(tmp_path: Path) -> None:
     folder = tmp_path / "made"
     queries = [("q1", "who purrs?"), ("q2", "who barks?"), ("q3", "who?")]
