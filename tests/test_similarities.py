@@ -13,7 +13,7 @@ from torch import nn
 
 import retrokit
 from retrokit.errors import UsageError
-from retrokit.similarities import registry
+from retrokit.similarities import distance, registry
 
 D = 12
 
@@ -460,3 +460,29 @@ def test_typical_score_of_angles_is_one():
         similarity = retrokit.similarity(name)
         prepared = [similarity.prepare(vectors(4, seed), "query") for seed in (1, 2)]
         assert similarity.typical_score(*prepared) == pytest.approx(1, rel=1e-5), name
+
+
+@pytest.mark.parametrize("size", [4, 12])
+@pytest.mark.parametrize("apart", [0.0, 1e-6, 1e-3, 1.0])
+def test_distances_by_products_are_those_by_differences(size, apart, monkeypatch):
+    monkeypatch.setattr(distance, "DOCUMENT_BLOCK", 7)
+    generator = torch.Generator().manual_seed(0)
+    queries = 3 + torch.randn(5, 12, generator=generator)
+    documents = queries.repeat(4, 1) + apart * torch.randn(20, 12, generator=generator)
+    fragments = (side.double().unflatten(-1, (-1, size)) for side in (queries[:, None], documents[None]))
+    expected = torch.linalg.vector_norm(torch.sub(*fragments), dim=-1).sum(-1)
+    found = distance.summed_distances(queries, documents, size)
+    assert found.dtype == torch.float32
+    assert (found - expected).abs().max() <= 1e-7 * 12 / size * queries.norm(dim=-1).max() + 1e-7 * expected.max()
+    queries.requires_grad_()
+    torch.testing.assert_close(distance.summed_distances(queries, documents, size), found, atol=1e-5, rtol=1e-5)
+    with torch.no_grad():
+        assert torch.equal(distance.summed_distances(queries, documents, size), found)
+
+
+@pytest.mark.parametrize("spec", ["l2", "sfs:size=4,base=l2"])
+def test_distances_have_gradients_where_vectors_meet(spec):
+    queries = torch.ones(2, 8, requires_grad=True)
+    retrokit.similarity(spec).score(queries, torch.ones(3, 8)).sum().backward()
+    assert queries.grad is not None
+    assert torch.equal(queries.grad, torch.zeros(2, 8))

@@ -13,6 +13,41 @@ def pairwise_distance(queries: Tensor, documents: Tensor, p: int) -> Tensor:
     return torch.cdist(queries, documents, p=p, compute_mode="donot_use_mm_for_euclid_dist")
 
 
+DOCUMENT_BLOCK = 2048  # their squared distances stay in the processor's cache between the passes over them
+
+
+def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
+    """``Σ ‖f_q − f_d‖₂`` over fragments of ``size`` dimensions, ``[nq, nd]``.
+
+    On a CPU, where no gradient is asked for, squared distances come from products in float64, some ten times faster
+    than from differences. The terms cancel for close vectors: that leaves an absolute error of at most about 1e-7 of
+    their length, which float32 embeddings have themselves.
+    """
+    has_gradient = torch.is_grad_enabled() and (queries.requires_grad or documents.requires_grad)
+    if has_gradient or queries.dtype != torch.float32 or queries.device.type != "cpu":
+        fragments = zip(queries.split(size, -1), documents.split(size, -1), strict=True)
+        distances = (pairwise_distance(query, document, 2) for query, document in fragments)
+        summed: Tensor = sum(distances, queries.new_zeros(len(queries), len(documents)))
+        return summed
+    found = torch.empty(len(queries), len(documents))
+    left = _factors(queries, size, is_left=True)
+    for start in range(0, len(documents), DOCUMENT_BLOCK):
+        right = _factors(documents[start : start + DOCUMENT_BLOCK], size, is_left=False)
+        total = torch.zeros(left.shape[1], right.shape[1], dtype=torch.float64)
+        for query, document in zip(left, right, strict=True):
+            total += torch.mm(query, document.T).clamp_min_(0).sqrt_()
+        found[:, start : start + DOCUMENT_BLOCK] = total
+    return found
+
+
+def _factors(embeddings: Tensor, size: int, is_left: bool) -> Tensor:
+    """``[fragments, n, size + 2]``: ``(−2f, ‖f‖², 1)`` or ``(f, 1, ‖f‖²)``, whose products are squared distances."""
+    fragments = embeddings.double().unflatten(-1, (-1, size)).transpose(0, 1)
+    squares = fragments.square().sum(-1, keepdim=True)
+    ones = torch.ones_like(squares)
+    return torch.cat([-2 * fragments, squares, ones] if is_left else [fragments, ones, squares], dim=-1)
+
+
 class Distance(Similarity):
     """``−‖q − d‖_p``.
 
@@ -33,7 +68,9 @@ class Distance(Similarity):
         return as_rows(embeddings)
 
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
-        return -pairwise_distance(queries, documents, self.p)
+        if self.p == 1:
+            return -pairwise_distance(queries, documents, 1)
+        return -summed_distances(queries, documents, queries.shape[-1])
 
     def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
         return -torch.linalg.vector_norm(queries - documents, ord=self.p, dim=-1)

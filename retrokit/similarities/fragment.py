@@ -11,7 +11,7 @@ from torch import Tensor
 
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity, as_rows, length
-from retrokit.similarities.distance import pairwise_distance
+from retrokit.similarities.distance import pairwise_distance, summed_distances
 
 
 class FragmentSimilarity(Similarity):
@@ -86,11 +86,10 @@ class FragmentDistance(FragmentSimilarity):
         return self.fragments(embeddings).flatten(1)
 
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
+        count = queries.shape[-1] // self.size
         if self.p == 1:
-            return -pairwise_distance(queries, documents, 1) / (queries.shape[-1] // self.size)
-        fragments = zip(queries.split(self.size, -1), documents.split(self.size, -1), strict=True)
-        distances = [pairwise_distance(query, document, 2) for query, document in fragments]
-        return -sum(distances, torch.zeros_like(distances[0])) / len(distances)
+            return -pairwise_distance(queries, documents, 1) / count
+        return -summed_distances(queries, documents, self.size) / count
 
     def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
         difference = (queries - documents).unflatten(-1, (-1, self.size))
