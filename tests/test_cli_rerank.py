@@ -121,7 +121,7 @@ def test_forms_of_output(rerank: Command, folder: Path, tiny_bert: Path, pairs: 
     with open(plots / "reranking.csv") as stream:
         assert [row["metric"] for row in csv.DictReader(stream)] == ["ndcg@5", "ndcg@5"]
     code, out, _ = rerank(*words, "--format", "markdown")
-    assert (code, out.count("| --- |")) == (0, 4), "rankings, tests, near-misses, cost"
+    assert (code, out.count("\n| ---")) == (0, 4), "rankings, tests, near-misses, cost"
     words = (*words[:3], *words[5:])
     code, out, _ = rerank(*words, "--format", "csv")
     assert out.startswith("task,encoder,similarity")
@@ -191,3 +191,7 @@ def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path) -> None:
             query: trec_order(scores)[4:] for query, scores in RUN.items()
         }
     assert first.stdout == second.stdout, "what is in order stays as it is"
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # as head does, once it has its lines
+    _, told = process.communicate((folder.parent / "first.trec").read_bytes())
+    assert (process.returncode, b"Traceback" in told) == (0, False), told.decode()

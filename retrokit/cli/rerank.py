@@ -125,8 +125,11 @@ def run_two_stages(
         reference=reference,
         reference_pairs=reference_pairs,
     )
+    found = None
     with readers_may_leave():
         found = rerank(encoder, on, with_, options, work, save_run)
+    if found is None:  # the reader of the run has seen enough
+        return
     if plot is not None:
         from retrokit.report.reranking_plots import reranking_plots
 

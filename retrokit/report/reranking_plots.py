@@ -95,7 +95,6 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     for i, scorer in enumerate(scorers):
         own = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
         places = np.arange(len(families)) + (i - (len(scorers) - 1) / 2) * width
-        # the pooled score of an encoder is what COMP draws as a line across its bars
         color = COLORS[i % len(COLORS)]
         label = scorer[0] if scorer[1] == "own" else " ".join(scorer)
         upper.bar(places, [own[family]["near_miss"] for family in families], width, color=color, label=label)
@@ -105,6 +104,7 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
         lower.errorbar(places, areas, yerr=[low, high], fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
     lower.set_xticks(range(len(families)), families)
+    lower.set_ylim(-0.03, 1.03)
     upper.set_ylabel("mean score of near-misses\n(lower is better)")
     lower.set_ylabel("AUC of positives\n(dotted: chance)")
     for axes in (upper, lower):
