@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -58,8 +59,8 @@ class MultiVectorReranker:
         first, second = list(dict.fromkeys(queries)), list(dict.fromkeys(documents))
         query_of = {text: i for i, text in enumerate(first)}
         document_of = {text: i for i, text in enumerate(second)}
-        query_vectors = self.model.encode_query(first, show_progress_bar=False, convert_to_tensor=True)
-        document_vectors = self.model.encode_document(second, show_progress_bar=False, convert_to_tensor=True)
+        query_vectors = self.model.encode_query(first, show_progress_bar=False)
+        document_vectors = self.model.encode_document(second, show_progress_bar=False)
         found = self.model.similarity_pairwise(
             [query_vectors[query_of[text]] for text in queries],
             [document_vectors[document_of[text]] for text in documents],
@@ -97,16 +98,46 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
         raise UsageError(f"{path} is a file; a multi-vector encoder is a folder or a hub id")
     if not os.path.isdir(path):
         ask_hub(path, f"colbert: {path!r} is no folder and no hub id", partial(_no_model, path))
+    said = _Said()
     try:
-        with no_progress_bars():
+        with no_progress_bars(), said:
             loaded = MultiVectorEncoder(path, device=device)
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         if os.path.isdir(path):
             raise DataError(path, f"is no multi-vector encoder that can be loaded: {first_line(error)}") from error
         raise _no_model(path, error) from error
+    if any("randomly-initialised" in line for line in said.lines):
+        raise DataError(path, "is no multi-vector encoder: it has no projection of its token vectors")
     if max_length is not None:
         loaded.max_seq_length = max_length
     return MultiVectorReranker(f"colbert:{path}", loaded)
+
+
+class _Said(logging.Handler):
+    """What the library says while it loads: of a model without a projection it makes a random one, and says so in a
+    log line only."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        self._before = _library.level, _library.propagate
+        _library.setLevel(logging.INFO)
+        _library.propagate = False
+        _library.addHandler(self)
+
+    def __exit__(self, *problem: object) -> None:
+        _library.removeHandler(self)
+        _library.setLevel(self._before[0])
+        _library.propagate = self._before[1]
+
+
+_library = logging.getLogger(MultiVectorEncoder.__module__)
 
 
 def _no_model(name: str, error: BaseException) -> ServiceError:

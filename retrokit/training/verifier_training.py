@@ -295,13 +295,14 @@ class _Training:
             loss.backward()
         parameters = [value for group in self.optimizer.param_groups for value in group["params"]]
         norm = float(nn.utils.clip_grad_norm_(parameters, config.max_grad_norm))
-        if not math.isfinite(float(loss)) or not math.isfinite(norm):
-            raise DataError(self.folder.path, f"the loss is {float(loss)} at step {step}; lower --lr")
+        value = loss.item()
+        if not math.isfinite(value) or not math.isfinite(norm):
+            raise DataError(self.folder.path, f"the loss is {value} at step {step}; lower --lr")
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * self._share_of_rate(step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return float(loss), norm
+        return value, norm
 
     def _scores(self, candidates: Candidates) -> Tensor:
         """Scores of each anchor's candidates, float32 ``[n, k]``, −∞ in padding."""

@@ -1,0 +1,96 @@
+"""`retrokit rerank train`, `calibrate` and `verify` as typed: a pipe from data to verdicts, exit codes, messages."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from tests.models import sentences
+
+
+@pytest.fixture
+def triplets(tmp_path: Path) -> Path:
+    rows = [{"anchor": t, "positive": t, "negatives": [" ".join(t.split()[::-1])]} for t in sentences(60, seed=8)]
+    write_jsonl(tmp_path / "triplets.jsonl", [row for row in rows if row["anchor"] not in row["negatives"]])
+    return tmp_path / "triplets.jsonl"
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys, tmp_path):
+    """Run a command line in the test's folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
+        code = cli.run()
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+QUICK = ("--steps", 12, "--batch-size", 8, "--precision", "fp32", "--device", "cpu", "--lr", 0.01)
+
+
+def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
+    command = ("rerank", "train", "cnn:channels=8", tiny_bert, "--data", "triplets.jsonl", "-o", "run", *QUICK)
+    code, out, err = typed(*command)
+    assert code == 0, err
+    assert "parameters of the verifier" in err
+    assert "µs from its token embeddings" in err
+    assert "roc_auc" in out
+    code, out, err = typed("rerank", "verify", "run", "triplets.jsonl")
+    assert code == 2
+    assert "run retrokit rerank calibrate" in err
+    assert out == ""
+    code, out, err = typed("rerank", "calibrate", "run", "triplets.jsonl", "--false-accept-rate", 0.1, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["false_accepts"]["value"] <= 0.1
+    code, out, _ = typed("rerank", "calibrate", "run", "triplets.jsonl", "--false-accept-rate", 0.1)
+    assert "true accepts" in out
+    line = json.dumps({"text": "cat sees dog", "candidate": "dog sees cat"}) + "\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    code, out, err = typed("rerank", "verify", "run", "-", "--threshold", 2, "--fail-on-reject")
+    assert code == 1
+    assert json.loads(out)["accepted"] is False
+    assert "1 of 1 pairs are rejected" in err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    code, out, err = typed("rerank", "verify", "run", "--threshold", -1, "--fail-on-reject", "--keep", "accepted")
+    assert code == 0, err
+    assert json.loads(out)["candidate"] == "dog sees cat"
+
+
+def test_the_plan_alone(typed, tiny_bert, triplets, tmp_path):
+    code, out, err = typed(
+        "rerank", "train", "transformer", tiny_bert, "--data", "triplets.jsonl", "--dry-run", "--json", *QUICK
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["parameters"]["verifier"] == found["parameters"]["trainable"] > 10_000
+    assert found["steps"]["total"] == 12
+    assert found["configuration"]["batch_size"] == 8
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "cnn", "minilm", "--data", "triplets.jsonl"), "give an output folder"),
+        (("train", "nn", "minilm", "--data", "triplets.jsonl", "-o", "x"), "unknown verifier 'nn'"),
+        (("train", "cnn:layer=2", "minilm", "--data", "t.jsonl", "-o", "x"), "did you mean layers"),
+        (("verify", "nowhere", "triplets.jsonl"), "nowhere is no verifier"),
+        (("calibrate", "nowhere", "triplets.jsonl"), "nowhere is no verifier"),
+    ],
+)
+def test_mistakes_are_one_clear_line(typed, triplets, words, message):
+    code, _, err = typed("rerank", *words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
