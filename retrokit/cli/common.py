@@ -49,6 +49,7 @@ RERANKERS = "retrokit.reranking:registry"
 SPLITTERS = "retrokit.augmentation.splitters:registry"
 MIXTURE = "retrokit.augmentation.mixing:registry"
 DATA = "retrokit.data.pairs:registry"
+LLMS = "retrokit.llm:registry"
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
