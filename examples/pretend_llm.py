@@ -2,9 +2,9 @@
 
     python examples/pretend_llm.py [--port 8765]
 
-It speaks OpenAI's chat protocol on loopback and answers build-sure's prompts by rules: the sentence that shares
-most words with the query is the key sentence and the summary, other words take the keywords' place. What it writes has the
-right form and no quality: build benchmarks with a real model.
+It speaks OpenAI's chat protocol on loopback and answers build-sure's prompts by rules: the sentence that shares most
+words with the query is the key sentence and the summary, and "the thing called number 1" takes a keyword's place. What
+it writes has the right form and no quality: build benchmarks with a real model.
 """
 
 from __future__ import annotations

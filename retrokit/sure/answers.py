@@ -44,7 +44,10 @@ def read_sentences(answer: str, marker: str) -> list[str]:
         Rejected: there is no marker, or nothing after it.
     """
     lines = [_bare(_LIST_MARK.sub("", line)) for line in read_text(answer, marker).splitlines()]
-    return [line for line in lines if words_of(line)]
+    found = [line for line in lines if words_of(line)]
+    if not found:
+        raise Rejected("off_format", f"no sentence stands after {marker!r}")
+    return found
 
 
 def read_two_sentences(answer: str, marker: str, language: str) -> list[str]:
@@ -137,8 +140,8 @@ def _place(answer: str, marker: str) -> tuple[int, int]:
     """Where the marker starts and ends: at the start of a line if it stands there anywhere, else its first place."""
     stem = r"\s+".join(re.escape(word) for word in marker.rstrip(" :：").split())
     colon = r"[\s*_\"'”’`]*[:：]" if marker.rstrip().endswith((":", "：")) else ""
-    decorated = rf"{stem}{colon}[*_`]*"
-    for lead in (rf"^[{re.escape(_DECORATION)}\d.)]*", r"(?<!\w)"):
+    decorated = rf"(?P<quote>[\"'“‘])?{stem}{colon}[*_`]*(?(quote)[\"'”’])"
+    for lead in (rf"^[{re.escape(_DECORATION)}\d.)]*?", r"(?<!\w)"):
         found = re.search(lead + decorated, answer, re.IGNORECASE | re.MULTILINE)
         if found:
             return found.start(), found.end()

@@ -13,6 +13,9 @@ from retrokit.sure.words import holds_run, share_within, words_of
 NEARLY = 0.8
 """How much of a text has to be found word for word in another that it is said to be in."""
 
+KEPT = 0.5
+"""How many of the key sentences' words stay when their pronouns are replaced; up to half may have been pronouns."""
+
 SUMMARY_LONGEST, SUMMARY_MORE = 1.2, 10
 """A summary has at most this many times the passage's words, and this many more."""
 
@@ -81,7 +84,7 @@ def check_pronouns(replaced: str, sentences: str, passage: str, query: str) -> N
         Rejected: ``content_changed``, ``too_long``.
     """
     before, after = words_of(sentences), words_of(replaced)
-    if share_within(before, after, 1) < NEARLY:
+    if share_within(before, after, 1) < KEPT:
         raise Rejected("content_changed", "more than pronouns was replaced or left out")
     added = [word for word in after if word not in set(before)]
     if len(added) > 5 and share_within(added, words_of(passage) + words_of(query), 1) < 0.5:
