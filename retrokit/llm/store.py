@@ -114,9 +114,10 @@ class ResponseStore:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        application, version, tables = (
+        # in this order: where another process makes the table meanwhile, it sets the other two with it
+        tables, application, version = (
             connection.execute(query).fetchone()[0]
-            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+            for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
         )
         if tables and application != _APPLICATION:
             raise DataError(self.path, "is a SQLite file, but no response store")

@@ -38,6 +38,7 @@ class Plan:
 
     Attributes:
         answer: what it says to a request's body.
+        reply: what it sends to a request's body, as a whole HTTP message; ``None``: the answer.
         faults: what goes wrong, by name (:data:`FAULTS`); the calls with one body go through the list from a place
             that the body decides, one fault a call, and then are answered.
         each: how many faults each body meets before its answer.
@@ -48,6 +49,7 @@ class Plan:
     """
 
     answer: Answer = echo
+    reply: Callable[[dict[str, Any]], bytes | None] | None = None
     faults: Sequence[str] = ()
     each: int = 1
     delay: float = 0.0
@@ -201,6 +203,8 @@ class ChatServer:
         if plan.models is not None and body["model"] not in plan.models:
             said = f"The model `{body['model']}` does not exist."
             return None, message(404, error(said, code="model_not_found"))
+        if plan.reply is not None and (reply := plan.reply(body)) is not None:
+            return None, reply
         good = completion(plan.answer(body), prompt=prompt)
         met = self._met[digest := hashlib.sha256(raw).digest()]
         if plan.faults and met < plan.each:
@@ -220,7 +224,8 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--forget", action="store_true", help="keep no log, so that memory stays flat")
     given = parser.parse_args()
-    plan = Plan(echo, [name for name in given.faults.split(",") if name], given.each, given.delay, log=not given.forget)
+    faults = [name for name in given.faults.split(",") if name]
+    plan = Plan(faults=faults, each=given.each, delay=given.delay, log=not given.forget)
     asyncio.run(ChatServer(plan).serve(lambda port: print(port, flush=True)))
 
 

@@ -1,0 +1,323 @@
+"""The client of OpenAI's protocol, against a real server on loopback that behaves, and one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrokit import notices
+from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
+from retrokit.llm import registry
+from retrokit.llm.base import Completion, PromptRefused, Sampling, without_thinking
+from retrokit.llm.session import Session, run_all
+from retrokit.llm.store import ResponseStore
+from tests.llm.server import FAULTS, ChatServer, Log, Plan, completion, error, message
+
+KEY = "sk-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def ask(spec: str, *prompts: str, store: ResponseStore | None = None, **options: Any) -> list[Completion]:
+    """The answers of a model to prompts."""
+
+    async def asked() -> list[Completion]:
+        async with Session(registry.create(spec), store, backoff=0.01, **options) as session:
+            return [found async for found in run_all(session.ask, prompts, 8)]
+
+    return asyncio.run(asked())
+
+
+def served(plan: Plan, **options: Any) -> tuple[Completion, Log]:
+    """The answer to one prompt, and what the server saw."""
+    with ChatServer(plan) as server:
+        return ask(f"openai:gpt-x,url={server.url}", "Who purrs?", **options)[0], server.log
+
+
+def test_what_is_sent_and_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    found, log = served(Plan(lambda body: " Cats do. "), sampling=Sampling(0.5, 0.9, 77, 3))
+    assert found == Completion("Cats do.", prompt_tokens=2, completion_tokens=2, finish="stop")
+    assert log.bodies == [
+        {
+            "model": "gpt-x",
+            "messages": [{"role": "user", "content": "Who purrs?"}],
+            "max_tokens": 77,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 3,
+        }
+    ]
+    assert log.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_system_message_goes_first() -> None:
+    async def asked(url: str) -> None:
+        async with Session(registry.create(f"openai:m,url={url}"), None) as session:
+            await session.ask("Who?", system="Be brief.")
+
+    with ChatServer() as server:
+        asyncio.run(asked(server.url))
+        (body,), (headers,) = server.log.bodies, server.log.headers
+    assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
+    assert "authorization" not in headers  # there is no key
+    assert body.keys() == {"model", "messages", "max_tokens", "temperature"}
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
+def test_urls(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(Plan(lambda body: "yes")) as server:
+        base = server.url.removesuffix("/v1")
+        assert ask(f"openai:m,url={base}{ending}", "p")[0].text == "yes"
+        monkeypatch.setenv("OPENAI_BASE_URL", base + ending)
+        assert ask("openai:m", "p")[0].text == "yes"
+
+
+# --- a server that misbehaves
+
+
+def test_whatever_the_server_does_the_answers_are_the_same(tmp_path: Path) -> None:
+    prompts = [f"prompt {number}" for number in range(60)]
+    found = []
+    for faults in ((), tuple(FAULTS)):
+        with ChatServer(Plan(faults=faults, each=2)) as server, ResponseStore(tmp_path / f"{len(faults)}") as store:
+            options = {"store": store, "concurrency": 8}
+            found.append(ask(f"openai:m,url={server.url},timeout=1", *prompts, **options))
+            assert len(store) == 60
+            calls = len(server.log.bodies)
+            assert ask(f"openai:m,url={server.url}", *prompts, **options) == found[-1]
+            assert len(server.log.bodies) == calls  # a second time makes no call
+            if faults:
+                assert calls > 150  # two faults for each prompt
+    assert found[0] == found[1]
+    assert len({completion.text for completion in found[0]}) == 60
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_passes(fault: str) -> None:
+    with ChatServer(Plan(lambda body: "yes", faults=[fault])) as server:
+        assert ask(f"openai:m,url={server.url},timeout=1", "p")[0].text == "yes"
+        assert len(server.log.bodies) == (1 if fault == "twice" else 2)
+        if fault in ("429", "503"):
+            assert server.log.times[1] - server.log.times[0] >= 0.05
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("500", r"127.0.0.1:\d+/v1/chat/completions: Internal Server Error \(500\)$"),
+        ("503", r"loading \(503\)$"),
+        ("drop", r"without sending a response"),
+        ("truncated", r"the answer is cut off or no chat completion$"),
+        ("no-choices", r"the answer is cut off or no chat completion$"),
+        ("error-in-200", r"upstream failed \(502\)$"),
+    ],
+)
+def test_a_fault_that_stays_is_told(fault: str, told: str) -> None:
+    with ChatServer(Plan(faults=[fault], each=99)) as server:
+        with pytest.raises(ServiceError, match=rf"^the model failed 3 times, at last with .*{told}"):
+            ask(f"openai:m,url={server.url}", "p", retries=2)
+        assert len(server.log.bodies) == 3
+
+
+def test_an_empty_answer_that_stays_is_an_answer() -> None:
+    found, log = served(Plan(faults=["null"], each=99))
+    assert (found.text, len(log.bodies)) == ("", 4)
+
+
+def test_nobody_there() -> None:
+    with ChatServer() as server:
+        url = server.url
+    with pytest.raises(ServiceError, match=rf"^the model failed 2 times, at last with {url}/chat/com.*connect"):
+        ask(f"openai:m,url={url}", "p", retries=1)
+
+
+# --- failures for good: one call, one line
+
+
+def refused(reply: bytes, spec: str = "openai:gpt-x") -> tuple[type[Exception], str, int]:
+    """The error that a server's reply becomes, without the address, and how many calls were made."""
+    with ChatServer(Plan(reply=lambda body: reply)) as server, pytest.raises(RetrokitError) as caught:
+        ask(f"{spec},url={server.url}", "p")
+    assert caught.value.exit_code == 4
+    assert "\n" not in str(caught.value)
+    return caught.type, str(caught.value).replace(f"{server.url}/chat/completions", "URL"), len(server.log.bodies)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "told"),
+    [
+        (message(400, error("too long\nby far")), PromptRefused, "URL refuses the request: too long by far (400)"),
+        (message(413, b"<html>"), PromptRefused, "URL refuses the request: Request Entity Too Large (413)"),
+        (message(422, b'{"detail": "x"}'), PromptRefused, "URL refuses the request: x (422)"),
+        (message(401, error("no")), ServiceError, "URL wants a key; set OPENAI_API_KEY: no (401)"),
+        (
+            message(404, b'{"error": "model \'gpt-x\' not found"}'),
+            ServiceError,
+            "URL has no model 'gpt-x', or is no such service: model 'gpt-x' not found (404)",
+        ),
+        (
+            message(429, error("You exceeded your quota", code="insufficient_quota")),
+            ServiceError,
+            "URL: You exceeded your quota (429)",
+        ),
+        (
+            message(307, b"", "Location: https://other.example/v1/chat/completions"),
+            ServiceError,
+            "URL has moved to https://other.example/v1/chat/completions (307): give that as url",
+        ),
+        (message(418, b"[1, 2]"), ServiceError, "URL: [1, 2] (418)"),
+        (message(418, b"x"), ServiceError, "URL: I'm a Teapot (418)"),
+    ],
+)
+def test_other_failures_are_not_tried_again(reply: bytes, kind: type[Exception], told: str) -> None:
+    assert refused(reply) == (kind, told, 1)
+
+
+def test_an_unknown_model() -> None:
+    with ChatServer(Plan(models=["gpt-y"])) as server, pytest.raises(ServiceError, match="has no model 'gpt-x'"):
+        ask(f"openai:gpt-x,url={server.url}", "p")
+
+
+# --- what some services spell differently
+
+
+def picky(body: dict[str, Any]) -> bytes | None:
+    """As OpenAI's reasoning models."""
+    if "max_tokens" in body:
+        said = (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        )
+        return message(400, error(said, param="max_tokens", code="unsupported_parameter"))
+    if "temperature" in body:
+        return message(400, error("Only the default (1) is supported.", param="temperature", code="unsupported_value"))
+    return None
+
+
+def test_settings_that_a_model_does_not_take() -> None:
+    said: list[str] = []
+
+    class Listener(notices._LoggingListener):
+        def notice(self, message: str) -> None:
+            said.append(message)
+
+    with ChatServer(Plan(reply=picky)) as server, notices.listening(Listener()):
+        answers = ask(f"openai:m,url={server.url}", "a", "b", "c", concurrency=1)
+        sent = [body.keys() - {"model", "messages"} for body in server.log.bodies]
+    assert len({answer.text for answer in answers}) == 3
+    assert sent == [{"max_tokens", "temperature"}, {"max_completion_tokens", "temperature"}] + 3 * [
+        {"max_completion_tokens"}
+    ]
+    assert said == ["m takes no temperature: it goes by its own"]
+
+
+def test_without_token_counts_they_are_estimated() -> None:
+    body = {"choices": [{"message": {"content": "<think>hm</think>Cats do."}, "finish_reason": "length"}]}
+    found, _ = served(Plan(reply=lambda _: message(200, json.dumps(body).encode())))
+    assert found == Completion("Cats do.", 3, 7, "length", estimated=True)
+
+
+def test_an_answer_that_is_all_thought_is_not_asked_for_again() -> None:
+    found, log = served(Plan(reply=lambda _: message(200, completion("<think>Cats, or", "length"))))
+    assert (found.text, found.finish, len(log.bodies)) == ("", "length", 1)
+
+
+def test_half_a_surrogate_pair(tmp_path: Path) -> None:
+    with ResponseStore(tmp_path / "s.db") as store:
+        found, _ = served(Plan(lambda body: "a\ud800b"), store=store)
+    assert found.text == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes.", "Yes."),
+        ("<think>no</think>Yes.", "Yes."),
+        ("<think>\nno\n</think>\n\nYes.\n", "Yes."),
+        ("<THINK>no</THINK> Yes.", "Yes."),
+        ("<thinking>no</thinking>Yes.", "Yes."),
+        ("no</think>Yes.", "Yes."),
+        ("<think>no", ""),
+        ("Yes. <think>or no", "Yes."),
+        ("<think>a</think>Yes, <think>b</think>it is.", "Yes, it is."),
+        ("<think>a <think>b</think> c</think>Yes.", "Yes."),
+        ("<think></think>", ""),
+        ("I think <b>so</b>.", "I think <b>so</b>."),
+    ],
+)
+def test_think_blocks_go(text: str, expected: str) -> None:
+    assert without_thinking(text) == expected
+
+
+# --- secrets
+
+
+def test_the_key_is_sent_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    caplog.set_level(logging.DEBUG)
+    with ChatServer(Plan(faults=["429"], key=KEY)) as server, ResponseStore(tmp_path / "s.db") as store:
+        spec = f"openai:m,url={server.url},key_env=MY_KEY"
+        llm = registry.create(spec)
+        assert ask(spec, "p", store=store)[0].text
+        monkeypatch.setenv("MY_KEY", KEY + "-wrong")
+        with pytest.raises(ServiceError) as caught:  # the server repeats the key that it was given
+            ask(spec, "q", store=store)
+    message = str(caught.value)
+    assert "does not take the key in MY_KEY: Incorrect API key provided: Bearer … (401)" in message
+    shown = [llm.spec, llm.identity, repr(llm), message, repr(caught.value), caplog.text]
+    assert not [text for text in shown if KEY in text]
+    files = list(tmp_path.iterdir())
+    assert files
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    assert "httpx2" in caplog.text or "httpcore2" in caplog.text  # the library's own log was looked at
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:hush@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=hush", "http://127.0.0.1:9/v1?token=hush"]
+)
+def test_no_secrets_in_addresses(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(spec: str) -> None:
+        with pytest.raises(UsageError, match=r"^the url of 127.0.0.1 holds a key or password; put it into") as caught:
+            registry.create(spec)
+        assert "hush" not in str(caught.value)
+
+    refuse(f"openai:m,url={url}")
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    refuse("openai:m")
+
+
+@pytest.mark.parametrize("key", ["sk-\u00e9t\u00e9-hush", "sk\nX-Evil: hush"])
+def test_a_key_that_cannot_be_sent(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(UsageError, match=r"^the key in OPENAI_API_KEY holds characters that no key has$"):
+        registry.create("openai:m")
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1", "nothing"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(UsageError, match=r"the LLM's url is no address; expected one like http://localhost:8000/v1"):
+        registry.create(f"openai:m,url={url}")
+
+
+def test_the_official_service_needs_a_key() -> None:
+    with pytest.raises(UsageError, match=r"^openai:gpt-x needs a key: set OPENAI_API_KEY, or give the url of another"):
+        registry.create("openai:gpt-x")
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "retrokit.llm.openai", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(MissingExtra, match=r"^openai needs an optional package: .* 'retrokit\[llm\]'$"):
+        registry.create("openai:m,url=http://127.0.0.1:9")
