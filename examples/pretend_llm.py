@@ -3,17 +3,19 @@
     python examples/pretend_llm.py [--port 8765]
 
 It speaks OpenAI's chat protocol on loopback and answers build-sure's prompts by rules: the sentence that shares most
-words with the query is the key sentence and the summary, and "the thing called number 1" takes a keyword's place. What
+words with the query is the key sentence and the summary, and "what is called alpha here" takes a keyword's place. What
 it writes has the right form and no quality: build benchmarks with a real model.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda sigma omega".split()
 _TAGGED = re.compile(r"<([a-z]+)-[0-9a-f]{8}>\n(.*?)\n</\1-[0-9a-f]{8}>", re.DOTALL)
 _SHORT = set(
     "a an and are as at be by do does for from how i in is it of on or that the this to was what when who".split()
@@ -93,10 +95,10 @@ def best_sentence(query: str, passage: str) -> str:
 
 
 def paraphrase(query: str, passage: str) -> str:
-    """The passage with "the matter", "the thing" and the like in place of the query's keywords."""
+    """The passage with "what is called alpha here" and the like in place of the query's keywords."""
     keywords = [word for word in dict.fromkeys(words(query)) if word not in _SHORT] or words(query)
-    for number, keyword in enumerate(keywords, start=1):
-        passage = re.sub(rf"\b{re.escape(keyword)}\b", f"the thing called number {number}", passage, flags=re.I)
+    for keyword, name in zip(keywords, itertools.cycle(_NAMES), strict=False):
+        passage = re.sub(rf"\b{re.escape(keyword)}\b", f"what is called {name} here", passage, flags=re.IGNORECASE)
     passage = f"In other words: {passage}"
     return f"keywords in the query: {', '.join(keywords)}\nparaphrased passage: {passage}"
 

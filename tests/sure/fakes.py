@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from retrokit.llm.base import Completion, Sampling
+from retrokit.llm.base import Completion, Sampling, estimated_tokens
 from retrokit.sure.prompts import SHAPES, load_prompts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +69,7 @@ class ScriptedLLM:
         turn = self.asked[step]
         self.asked[step] += 1
         if step not in self._script:
-            return Completion(by_rules(prompt), len(prompt) // 4, 10)
+            return Completion(by_rules(prompt), estimated_tokens(system, prompt), 10)
         given = self._script[step][min(turn, len(self._script[step]) - 1)]
         if isinstance(given, Exception):
             raise given
