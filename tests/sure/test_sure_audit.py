@@ -307,7 +307,8 @@ def test_a_name_is_no_verdict(browser, small):
 
 
 def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path):
-    sample = draw_sample(hostile_folder(tmp_path / "sure"), 8)
+    drawn = draw_sample(hostile_folder(tmp_path / "sure"), 8)
+    sample = Sample(drawn.name, [item for item in drawn.items if item.kind == "summary"], drawn.queries)
     write_audit_page(tmp_path / "page.html", sample, JUDGE)
     page = Page(browser, tmp_path / "page.html")
     for number, item in enumerate(sample.items):
