@@ -34,7 +34,6 @@ REGISTRIES = {
     "Splitters": "retrokit.augmentation.splitters:registry",
     "Parts of a mixture": "retrokit.augmentation.mixing:registry",
     "Rerankers": "retrokit.reranking:registry",
-    "Readers": "retrokit.evaluation.rag:readers",
     "Language models": "retrokit.llm:registry",
 }
 PLACEHOLDERS = {"int": "N", "float": "X"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models import make_bert, make_llama
+from tests.models import make_bert, make_llama, make_t5
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +28,9 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny decoder checkpoint; do not write into it."""
     return make_llama(tmp_path_factory.mktemp("models") / "llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
+    """A tiny sequence-to-sequence checkpoint that reads 64 tokens; do not write into it."""
+    return make_t5(tmp_path_factory.mktemp("models") / "t5", tiny_bert)

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 WORDS = (
     "the a of to in and is cat dog bird fish runs sleeps eats flies red blue green small large house tree river "
@@ -90,4 +99,28 @@ def make_llama(folder: Path, dimension: int = 16) -> Path:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def make_t5(folder: Path, bert: Path) -> Path:
+    """A sequence-to-sequence checkpoint with the tokenizer of a BERT of :func:`make_bert`, which allows 64 tokens."""
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    tokenizer.save_pretrained(folder)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=2,
+        num_heads=2,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        decoder_start_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = T5ForConditionalGeneration(config)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)  # so that what is read changes what is written
+        model.save_pretrained(folder)
     return folder

@@ -8,6 +8,7 @@ import typer
 
 from retrokit.cli.common import (
     ENCODERS,
+    LLMS,
     MIXTURE,
     RERANKERS,
     SIMILARITIES,
@@ -125,7 +126,7 @@ def mask(
         notice(summary(counts))
 
 
-@augment.command()
+@augment.command(cls=with_names(LLMS))
 def negatives(
     path: Annotated[
         str,
@@ -147,6 +148,12 @@ def negatives(
     split: Annotated[
         float | None, typer.Option(help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl.")
     ] = None,
+    llm: Annotated[
+        str | None, typer.Option(help="Language model that makes the near-misses. Default: rules, and no model.")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="SQLite file that keeps each of its answers.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Budget of its prompts and answers together.")] = None,
+    concurrency: Annotated[int, typer.Option(help="Calls of it at once.")] = 16,
     field: FieldOption = "text",
     seed: SeedOption = 0,
 ) -> None:
@@ -167,6 +174,10 @@ def negatives(
             per_family=per_family,
             split=split,
             seed=seed,
+            llm=llm,
+            store=store,
+            max_tokens=max_tokens,
+            concurrency=concurrency,
         )
         for line in written.summary():
             notice(line)

@@ -48,6 +48,7 @@ AUGMENTATIONS = "retrokit.augmentation:registry"
 RERANKERS = "retrokit.reranking:registry"
 SPLITTERS = "retrokit.augmentation.splitters:registry"
 MIXTURE = "retrokit.augmentation.mixing:registry"
+LLMS = "retrokit.llm:registry"
 DATA = "retrokit.data.pairs:registry"
 LLMS = "retrokit.llm:registry"
 

@@ -74,8 +74,12 @@ registry = SpecRegistry(
             "retrokit.evaluation.rag:rag",
             (
                 Param("path", str, required=True, summary="the folder"),
-                Param("reader", str, required=True, summary="what answers: a model's folder or hub id"),
+                Param(
+                    "reader", str, required=True, summary="what answers: a language model, or a folder or hub id of one"
+                ),
                 Param("k", int, 5, minimum=1, summary="passages that it reads"),
+                Param("new_tokens", int, 32, minimum=1, summary="tokens of an answer at most"),
+                Param("store", str, summary="file that keeps the answers"),
             ),
             positional="path",
         ),

@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,80 +20,17 @@ from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.generator import Generator, Prompt, load_generator
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
+from retrokit.llm import registry as llms
+from retrokit.llm.base import LLM, FitsPrompts, Prompt, Sampling
+from retrokit.llm.session import Session, run_all, wait_for
+from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.notices import progress
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
-
-readers = SpecRegistry(
-    "reader",
-    "retrokit.readers",
-    [
-        Entry(
-            "transformers",
-            "a sequence-to-sequence or causal model: a folder or a hub id (the name may be left out)",
-            "retrokit.evaluation.rag:local_reader",
-            (
-                Param("path", str, required=True, summary="folder or hub id"),
-                Param("max_length", int, minimum=1, summary="tokens that it reads; default: what the model allows"),
-                Param("new_tokens", int, 32, minimum=1, summary="tokens of an answer at most"),
-            ),
-            positional="path",
-        ),
-    ],
-    fallback="transformers",
-)
-
-
-class Answers(NamedTuple):
-    """What a reader answers, and of how many prompts it read only a part."""
-
-    texts: list[str]
-    shortened: int
-
-
-class Reader(Protocol):
-    """What answers prompts, such as a local model or a service.
-
-    Attributes:
-        spec: the canonical spec it was made from.
-    """
-
-    spec: str
-
-    def answer(self, prompts: Sequence[Prompt]) -> Answers:
-        """The answer to each prompt; where one is too long for the reader, the end of its middle goes."""
-
-    def fingerprint(self) -> str | None:
-        """A digest of all that decides an answer; ``None``: there is none to be had (a service)."""
-
-
-class LocalReader:
-    """A model of the machine's own, decoding greedily."""
-
-    spec = ""
-
-    def __init__(self, generator: Generator) -> None:
-        self.generator = generator
-
-    def answer(self, prompts: Sequence[Prompt]) -> Answers:
-        """As :class:`Reader` says."""
-        texts = [self.generator.fitted(prompt) for prompt in prompts]
-        shortened = sum(text != prompt.text for text, prompt in zip(texts, prompts, strict=True))
-        return Answers(self.generator.generate(texts), shortened)
-
-    def fingerprint(self) -> str | None:
-        """Of the model."""
-        return self.generator.fingerprint()
-
-
-def local_reader(path: str, max_length: int | None, new_tokens: int) -> LocalReader:
-    """The reader ``transformers``; raises as :func:`retrokit.encoders.generator.load_generator` does."""
-    return LocalReader(load_generator(path, max_length, new_tokens))
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -158,7 +95,15 @@ def read_questions(folder: str | Path) -> Questions:
 
 
 class Rag:
-    """Answers to the questions of a folder from the ``k`` best passages."""
+    """Answers to the questions of a folder from the ``k`` best passages.
+
+    Args:
+        data: the questions and the passages.
+        reader: the language model that answers, greedily.
+        k: passages that it reads.
+        new_tokens: tokens of an answer at most.
+        store: file that keeps the answers (:class:`retrokit.llm.store.ResponseStore`); ``None``: none does.
+    """
 
     symmetric = False
     main_metric = "exact_match"
@@ -166,10 +111,14 @@ class Rag:
     default_metrics = shown_metrics
     spec = ""
 
-    def __init__(self, data: Questions, reader: Reader, k: int = 5) -> None:
+    def __init__(
+        self, data: Questions, reader: LLM, k: int = 5, new_tokens: int = 32, store: str | Path | None = None
+    ) -> None:
         self.data = data
         self.reader = reader
         self.k = k
+        self.sampling = Sampling(max_tokens=new_tokens)
+        self.store = store
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
@@ -184,11 +133,11 @@ class Rag:
         }
         return line + "".join(f"; {count:,} {what}" for what, count in left_out.items() if count)
 
-    def digest(self) -> str | None:
-        """The digest of the files read and the reader; ``None`` where the reader has none."""
-        reader, folder = self.reader.fingerprint(), self.data.folder
+    def digest(self) -> str:
+        """The digest of the files read, and what of the reader decides an answer."""
+        folder = self.data.folder
         files = [path.relative_to(folder).as_posix() for path in (corpus_file(folder), queries_file(folder))]
-        return None if reader is None else f"{digest(folder, files)} {reader}"
+        return f"{digest(folder, files)} {self.reader.identity}, {self.sampling.max_tokens} tokens"
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The given ones: questions and passages are of two kinds, so any similarity fits."""
@@ -225,8 +174,9 @@ class Rag:
         results = []
         for similarity in similarities:
             scores, positions = top_k(similarity, queries, documents, self.k, encoder.device)
-            found = self.reader.answer(self._prompts(positions))
-            per_query = self._measured(found.texts)
+            prompts = self._prompts(positions)
+            fitted = [self._fitted(prompt) for prompt in prompts]
+            per_query = self._measured(self._read(fitted))
             results.append(
                 Result(
                     encoder=encoder.spec,
@@ -235,7 +185,7 @@ class Rag:
                     main_metric=self.main_metric,
                     metrics={name: float(np.mean(list(per_query[name].values()))) for name in names},
                     per_query={name: per_query[name] for name in names},
-                    counts={**self.data.counts, "prompts_shortened": found.shortened},
+                    counts={**self.data.counts, "prompts_shortened": _differing(prompts, fitted)},
                     norms=norms,
                     configuration={**configuration, **similarity.statistics(), "reader": self.reader.spec, "k": self.k},
                     run=self._run(scores, positions),
@@ -248,6 +198,32 @@ class Rag:
             prompt_of(question, [self.data.passages[i] for i in row])
             for question, row in zip(self.data.questions.values(), positions.tolist(), strict=True)
         ]
+
+    def _fitted(self, prompt: Prompt) -> str:
+        fits = isinstance(self.reader, FitsPrompts)
+        return self.reader.fitted(prompt, self.sampling.max_tokens) if fits else prompt.text  # type: ignore[attr-defined] # checked
+
+    def _read(self, prompts: Sequence[str]) -> list[str]:
+        """The answer to each prompt: the first line of what the reader writes."""
+
+        async def read() -> list[str]:
+            # the shortest first, so that a local model computes prompts of about the same length together
+            order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+            texts = [""] * len(prompts)
+            with (
+                nullcontext() if self.store is None else ResponseStore(self.store) as store,
+                progress("reading", len(prompts), "prompts") as advance,
+            ):
+                async with (
+                    Session(self.reader, store, sampling=self.sampling) as session,
+                    aclosing(run_all(session.ask, [prompts[i] for i in order])) as answers,
+                ):
+                    for place in order:
+                        texts[place] = (await anext(answers)).text
+                        advance(1)
+            return [(text.splitlines() or [""])[0].strip() for text in texts]
+
+        return wait_for(read())
 
     def _measured(self, texts: Sequence[str]) -> dict[str, dict[str, float]]:
         pairs = list(zip(self.data.questions, texts, strict=True))
@@ -263,14 +239,20 @@ class Rag:
         }
 
 
-def rag(path: str, reader: str, k: int) -> Rag:
-    """The task of a folder of questions with answers, and a reader.
+def _differing(prompts: Sequence[Prompt], texts: Sequence[str]) -> int:
+    return sum(text != prompt.text for text, prompt in zip(texts, prompts, strict=True))
+
+
+def rag(path: str, reader: str, k: int, new_tokens: int, store: str | None) -> Rag:
+    """The task of a folder of questions with answers, and a reader: a language model of the registry, or what
+    ``local`` takes.
 
     Raises:
         UsageError: a reader's spec that is wrong.
         DataError: as for :func:`read_questions`, or a folder that holds no reader.
         ServiceError: a reader's hub id that cannot be had.
     """
-    spec = readers.parse(reader)
+    named = reader.partition(":")[0] in llms.names()
+    spec = llms.parse(reader if named else f"local:{reader}")
     data = read_questions(path)  # before a large model is loaded
-    return Rag(data, readers.create(spec), k)
+    return Rag(data, llms.create(spec), k, new_tokens, store)

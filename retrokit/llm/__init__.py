@@ -23,6 +23,18 @@ registry = SpecRegistry(
             extra="llm",
         ),
         Entry(
+            "local",
+            "a model computed here: a folder or a hub id of a causal or sequence-to-sequence checkpoint",
+            "retrokit.llm.local:local_llm",
+            (
+                Param("path", str, required=True, summary="folder or hub id"),
+                Param("max_length", int, minimum=1, summary="tokens of a prompt at most; default: what fits"),
+                Param("batch", int, 8, minimum=1, summary="prompts computed at once"),
+                Param("device", str, summary="cpu, cuda, …; default: a GPU if there is one"),
+            ),
+            positional="path",
+        ),
+        Entry(
             "replay",
             "recorded answers: a JSONL file of prompt, answer and, where there was one, system",
             "retrokit.llm.replay:replay_llm",

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from retrokit.errors import ServiceError, UsageError
 
@@ -88,6 +88,19 @@ class Request:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).digest()
 
 
+class Prompt(NamedTuple):
+    """A prompt in three parts, of which the end of the middle one goes where all of it is too long."""
+
+    before: str
+    middle: str
+    after: str
+
+    @property
+    def text(self) -> str:
+        """The whole of it."""
+        return self.before + self.middle + self.after
+
+
 class LLM(Protocol):
     """What answers a prompt.
 
@@ -111,7 +124,19 @@ class LLM(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Let go of connections and threads. A later call opens new ones, in another event loop if need be."""
+
+
+@runtime_checkable
+class FitsPrompts(Protocol):
+    """A model that knows how much it can read."""
+
+    def fitted(self, prompt: Prompt, max_tokens: int) -> str:
+        """The prompt's text, the end of its middle cut so that there is room for ``max_tokens`` of answer.
+
+        Raises:
+            UsageError: the rest alone is too long.
+        """
 
 
 class TryAgain(ServiceError):

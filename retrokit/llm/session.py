@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from retrokit.errors import RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import LLM, Completion, Request, Sampling, TryAgain, estimated_tokens
@@ -71,7 +72,7 @@ class Session:
         )
         self._retries, self._backoff, self._patience = retries, backoff, patience
         self._slots = asyncio.Semaphore(concurrency)
-        self._budget = _Budget(max_tokens)
+        self._budget = _Budget(max_tokens, store is not None)
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
         self._not_before = 0.0
@@ -193,6 +194,15 @@ class Session:
         tried = f"failed {failures} times" if failures > self._retries else "asks to wait for too long"
         return ServiceError(f"the model {tried}, at last with {trouble}{kept}")
 
+    def summary(self) -> str:
+        """What was asked and what it took, in a line."""
+        counts = self.counts
+        again = f", {counts['retries']:,} tries that failed" if counts["retries"] else ""
+        return (
+            f"{counts['calls']:,} calls{again}, {counts['from_store']:,} answers from the store; tokens: "
+            f"{counts['prompt_tokens']:,} of prompts, {counts['completion_tokens']:,} of answers"
+        )
+
     async def close(self, at_once: bool = False) -> None:
         """Wait for the calls that are under way (``at_once``: break them off), and close the model."""
         self._closing = True
@@ -213,8 +223,9 @@ class Session:
 class _Budget:
     """Tokens that may be used: those used up, and those set aside for calls under way."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, stored: bool) -> None:
         self._limit = limit
+        self._stored = stored
         self._used = self._set_aside = 0
         self._spent = False
         self._changed = asyncio.Event()
@@ -225,9 +236,10 @@ class _Budget:
             if self._spent or not self._set_aside:
                 self._spent = True
                 self._changed.set()
+                kept = "; what was answered is stored, and a larger budget goes on from there" if self._stored else ""
                 raise BudgetSpent(
                     f"the budget of {self._limit:,} tokens is used up: {self._used:,} are used, and the next call may "
-                    f"take {needed:,}; what was answered is stored, and a larger budget goes on from there"
+                    f"take {needed:,}{kept}"
                 )
             self._changed.clear()
             await self._changed.wait()
@@ -262,6 +274,16 @@ async def run_all(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def wait_for(work: Coroutine[Any, Any, Found]) -> Found:
+    """What a coroutine returns, for code that is not asynchronous, in a notebook's running event loop, too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def iterate(stream: Callable[[], AsyncGenerator[Found, None]]) -> Iterator[Found]:

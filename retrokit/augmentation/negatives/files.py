@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from retrokit.augmentation.negatives.answers import CAUSES
 from retrokit.augmentation.negatives.generator import RULES, load_families, near_misses
+from retrokit.augmentation.negatives.writer import Writer
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
 from retrokit.errors import DataError, UsageError
+from retrokit.llm import registry as llms
+from retrokit.llm.store import ResponseStore
 
 POSITIVES = ("anchor", "paraphrase")
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the ``files`` and the ``counts`` of :func:`near_misses`."""
+    """What was written: the ``files``, the ``counts`` of :func:`near_misses`, and what a language model was asked."""
 
     files: tuple[str, ...]
     counts: Counter[str]
+    asked: str | None = None
 
     def summary(self) -> list[str]:
         """What came out by family, what was dropped by which rule, and which quotas the texts did not fill."""
@@ -37,6 +42,12 @@ class Written:
         if dropped:
             reasons = "; ".join(f"{number:,}: {RULES[rule]}" for number, rule in dropped)
             lines.append(f"{sum(number for number, _ in dropped):,} sentences gave none ({reasons})")
+        rejected = sorted(((counts[f"rejected:{cause}"], cause) for cause in CAUSES), reverse=True)
+        if any(number for number, _ in rejected):
+            reasons = "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
+            lines.append(f"{sum(number for number, _ in rejected):,} answers of the model were rejected ({reasons})")
+        if self.asked is not None:
+            lines.append(self.asked)
         missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
         if missing:
             short = ", ".join(f"{number:,} of {key}" for key, number in missing.items())
@@ -54,12 +65,18 @@ def write_near_misses(
     per_family: int | None = None,
     split: float | None = None,
     seed: int = 0,
+    llm: str | None = None,
+    store: str | None = None,
+    max_tokens: int | None = None,
+    concurrency: int = 16,
 ) -> Written:
     """Make near-misses of the texts, or of the pairs' anchors, in ``path`` and write them as JSONL.
 
     With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``. The
     other arguments are those of :func:`retrokit.augmentation.negatives.generator.near_misses`; ``positive`` is
     ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's ``positive`` is kept).
+    With ``llm`` the near-misses are a language model's (:class:`retrokit.augmentation.negatives.writer.Writer`), whose
+    answers the file ``store`` keeps.
 
     Raises:
         UsageError: a wrong family, number or combination.
@@ -69,16 +86,26 @@ def write_near_misses(
         raise UsageError(f"--positive {positive} is none of {', '.join(POSITIVES)}")
     if split is not None and output == "-":
         raise UsageError("--split writes two files: give --output NAME.jsonl")
+    if llm is None and (store is not None or max_tokens is not None):
+        raise UsageError("--store and --max-tokens are about the model of --llm, which is not given")
     counts: Counter[str] = Counter()
     makers = load_families(families)
-    texts = _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
-    made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
+    texts: Iterable[str | tuple[str, str]] = (
+        _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
+    )
     files = _files(output, split)
     with ExitStack() as stack:
+        writer = None
+        if llm is not None:
+            kept = stack.enter_context(ResponseStore(store)) if store is not None else None
+            model = llms.create(llm)
+            writer = stack.enter_context(Writer(model, families, kept, max_tokens, concurrency, counts))
+            makers, texts = writer.families, writer.ahead(texts)
+        made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
         for part, near_miss in made:
             streams[part].write(json_line(near_miss.to_json()))
-        written = Written(tuple(files.values()), counts)
+        written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
         if not any("/" in key and not key.startswith("missing:") for key in counts):
             raise DataError(Rows(path).name, f"gives no near-miss: {'; '.join(written.summary()[1:])}")
     return written

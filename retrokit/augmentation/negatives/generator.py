@@ -185,7 +185,7 @@ class _Generator:
             for text in texts:
                 self.counts["texts"] += 1
                 before = self.counts["sentences"]
-                for anchor, positive in _sentences(text):
+                for anchor, positive in sentences_of(text):
                     self.counts["sentences"] += 1
                     yield from self._of_sentence(anchor, positive)
                     if self.quotas.full:
@@ -257,7 +257,7 @@ class _Generator:
         return True
 
 
-def _sentences(text: str | tuple[str, str]) -> Iterator[tuple[str, str]]:
+def sentences_of(text: str | tuple[str, str]) -> Iterator[tuple[str, str]]:
     """The anchors of a text or a pair, with their positives; white space is normalised."""
     if isinstance(text, tuple):
         anchor, positive = (" ".join(_encodable(part).split()) for part in text)

@@ -1,0 +1,115 @@
+"""Near-misses that a language model writes, one family a prompt (COMP 3.1), checked by rules that need no model.
+
+The prompts are the text files of ``prompts/``. What the model answers is judged here as far as words show it: an edit
+is small, changes something, and does not merely let coordinates change places. Whether the meaning changed is the
+model's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+from retrokit.augmentation.negatives.generator import why_not
+
+CAUSES: dict[str, str] = {
+    "none": "the model says that there is none",
+    "refused": "the model does not take the prompt",
+    "cut": "the answer was cut off",
+    "unchanged": "the same sentence but for case and marks",
+    "overlap": "too few words in common",
+    "interchanged": "only coordinates have changed places",
+    "text": "no running text",
+}
+"""Why an answer is no near-miss: what is counted as ``rejected:CAUSE``, and what it means."""
+
+LEAST_OVERLAP = {"negation": 0.6, "binding": 0.7, "spatial": 0.7}
+"""The share of words, of the longer sentence, that both must have. A negation may change a quantifier and a verb."""
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_SHARED = 2
+_TAGS = re.compile(r"</?sentence>", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?:(?:near-?miss|(?:edited |new )?sentence|answer|output|result|edit)\s*:|[-*•]|\d+[.)])\s*", re.I
+)
+_QUOTES = ('""', "''", "“”", "‘’", "«»", "**", "``", "__")
+
+
+@cache
+def prompt(name: str) -> str:
+    """The text of a prompt: ``system``, or that of a family, in which ``{sentence}`` stands for the sentence."""
+    return (files(__package__) / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
+
+
+def answered(text: str) -> str:
+    r"""The sentence in a model's answer: its first line of text, without labels, tags and marks around it.
+
+    >>> answered('Edited sentence: **"The cat sleeps."**'), answered("Here it is:\nThe cat sleeps.")
+    ('The cat sleeps.', 'The cat sleeps.')
+    """
+    for line in _TAGS.sub("", text).splitlines():
+        line = _bare(_LABEL.sub("", _bare(line)))
+        is_text = any(letter.isalpha() for letter in line)
+        if is_text and not line.startswith("```") and not line.endswith(":"):
+            return " ".join(line.split())
+    return ""
+
+
+def _bare(line: str) -> str:
+    """``line`` without white space and pairs of marks around all of it; marks that belong to the text stay."""
+    line = line.strip()
+    while len(line) > 1 and line[0] + line[-1] in _QUOTES and not {line[0], line[-1]} & set(line[1:-1].strip("*_`")):
+        line = line[1:-1].strip()
+    return line
+
+
+def why_rejected(family: str, anchor: str, answer: str) -> str | None:
+    """The first cause (a key of :data:`CAUSES`) for which ``answer`` is no near-miss; ``None``: it is one.
+
+    >>> why_rejected("binding", "The cat sees a dog and a bird.", "The cat sees a bird and a dog.")
+    'interchanged'
+    >>> why_rejected("binding", "The cat sees a dog and a bird.", "A dog sees the cat and a bird.")
+    """
+    if answer.strip(" .").upper() in ("", "NONE"):
+        return "none"
+    old, new = _words(anchor), _words(answer)
+    if old == new:
+        return "unchanged"
+    if overlap(anchor, answer) < LEAST_OVERLAP[family]:
+        return "overlap"
+    if _coordinates_changed_places(anchor, answer):
+        return "interchanged"
+    return None if why_not(answer) is None else "text"
+
+
+def overlap(one: str, other: str) -> float:
+    """The words that two sentences share, repetitions counted, as a share of the longer one's."""
+    old, new = Counter(_words(one)), Counter(_words(other))
+    return (old & new).total() / max(old.total(), new.total(), 1)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+
+
+def _coordinates_changed_places(one: str, other: str) -> bool:
+    """Whether what differs is "A and B" in one and "B and A" in the other."""
+    old, new = _words(one), _words(other)
+    if sorted(old) != sorted(new):
+        return False
+    first, last = _first_difference(old, new), len(old) - _first_difference(old[::-1], new[::-1])
+    # an article that both coordinates have is outside of what differs
+    for start in range(max(0, first - _SHARED), first + 1):
+        for end in range(last, min(len(old), last + _SHARED) + 1):
+            for place in range(start + 1, end - 1):
+                turned = [*old[place + 1 : end], old[place], *old[start:place]]
+                if old[place] in ("and", "or") and turned == new[start:end]:
+                    return True
+    return False
+
+
+def _first_difference(old: Sequence[str], new: Sequence[str]) -> int:
+    return next(place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)

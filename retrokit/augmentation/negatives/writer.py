@@ -1,0 +1,123 @@
+"""Families of near-misses whose edits a language model writes, many sentences at a time.
+
+The stream of near-misses asks for one sentence after another; a model is quick only if it is asked for many at once. So
+texts are read some way ahead, their sentences are asked for in a thread of their own, and a family waits for the answer
+to its sentence. What comes out does not depend on which answer is there first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
+
+from retrokit.augmentation.negatives.answers import answered, prompt, why_rejected
+from retrokit.augmentation.negatives.generator import Family, sentences_of, why_not
+from retrokit.augmentation.negatives.sentence import Edit, Sentence
+from retrokit.llm.base import LLM, Completion, PromptRefused
+from retrokit.llm.session import Session
+from retrokit.llm.store import ResponseStore
+from retrokit.notices import progress
+
+Text = str | tuple[str, str]
+
+
+class Writer:
+    """Asks a model for near-misses; use it as ``with Writer(...) as writer``.
+
+    Args:
+        llm: which.
+        names: of the families.
+        store: where answers are kept; ``None``: nowhere.
+        max_tokens: budget of all calls.
+        concurrency: calls at once.
+        counts: ``rejected:CAUSE`` is counted here (:data:`retrokit.augmentation.negatives.answers.CAUSES`).
+
+    Attributes:
+        families: for :func:`retrokit.augmentation.negatives.generator.near_misses`. They raise what
+            :meth:`retrokit.llm.session.Session.ask` raises, but for a prompt that the model does not take.
+        session: what was asked.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        names: Sequence[str],
+        store: ResponseStore | None,
+        max_tokens: int | None,
+        concurrency: int,
+        counts: Counter[str],
+    ) -> None:
+        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
+        self.families: dict[str, Family] = {name: partial(self._edits, name) for name in names}
+        self._counts = counts
+        self._ahead = 2 * concurrency
+        self._asked: dict[tuple[str, str], Future[Completion]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        kept = self.session.store is not None
+        if kind is None and kept:
+            wait(self._asked.values())  # what was read ahead is kept, so that a second run makes no call
+        at_once = not kept or (kind is not None and not issubclass(kind, Exception))
+        asyncio.run_coroutine_threadsafe(self.session.close(at_once), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def ahead(self, texts: Iterable[Text]) -> Iterator[Text]:
+        """``texts``, read ahead so that as many sentences are asked for as the model is to answer at once."""
+        waiting: deque[tuple[Text, list[tuple[str, str]]]] = deque()
+        with progress("asking the model", None, "texts") as advance:
+            for text in texts:
+                waiting.append((text, self._ask(text)))
+                while waiting and len(self._asked) >= self._ahead:
+                    yield from self._first(waiting)
+                    advance(1)
+            while waiting:
+                yield from self._first(waiting)
+                advance(1)
+
+    def _ask(self, text: Text) -> list[tuple[str, str]]:
+        wanted = [
+            (family, anchor) for anchor, _ in sentences_of(text) if why_not(anchor) is None for family in self.families
+        ]
+        new = [key for key in dict.fromkeys(wanted) if key not in self._asked]
+        for key in new:
+            self._future(*key)
+        return new
+
+    def _first(self, waiting: deque[tuple[Text, list[tuple[str, str]]]]) -> Iterator[Text]:
+        text, keys = waiting.popleft()
+        yield text
+        for key in keys:
+            del self._asked[key]
+
+    def _future(self, family: str, anchor: str) -> Future[Completion]:
+        key = (family, anchor)
+        if key not in self._asked:
+            question = prompt(family).replace("{sentence}", anchor)
+            asked = self.session.ask(question, system=prompt("system"))
+            self._asked[key] = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        return self._asked[key]
+
+    def _edits(self, family: str, sentence: Sentence) -> list[Edit]:
+        try:
+            completion = self._future(family, sentence.text).result()
+        except PromptRefused:
+            self._counts["rejected:refused"] += 1
+            return []
+        answer = answered(completion.text)
+        cause = "cut" if completion.finish == "length" else why_rejected(family, sentence.text, answer)
+        if cause is not None:
+            self._counts[f"rejected:{cause}"] += 1
+            return []
+        return [Edit(family, "llm", answer)]

@@ -1,0 +1,261 @@
+"""A local model that writes text: a sequence-to-sequence or a causal checkpoint, of a folder or a hub id.
+
+What a prompt gets does not depend on the prompts that it is computed with: each row of a batch draws by itself. A draw
+is the maximum of the tempered logits and Gumbel noise, which is a sample of their softmax, so that one greedy search
+serves all rows, whatever their sampling settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from retrokit.encoders.encoder import NO_LIMIT
+from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.loading import no_progress_bars
+from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
+from retrokit.llm.base import Prompt, Sampling
+
+
+class Written(NamedTuple):
+    """What a model wrote: its text, special tokens left out, how many tokens it took, and ``stop`` or ``length``."""
+
+    text: str
+    tokens: int
+    finish: str
+
+
+class Generator:
+    """Continuations of texts, under sampling settings of each its own.
+
+    Attributes:
+        window: tokens of prompt and answer together (of an encoder-decoder: of the prompt); ``None``: any number.
+        max_length: tokens of a prompt at most, if that was asked for.
+    """
+
+    def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int | None = None) -> None:
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.writes_anew = bool(model.config.is_encoder_decoder)
+        limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+        self.window = min((limit for limit in limits if limit and limit <= NO_LIMIT), default=None)
+
+    def room(self, new_tokens: int) -> int | None:
+        """Tokens that a prompt may have if the answer is to have ``new_tokens``; ``None``: any number."""
+        if self.max_length is not None or self.window is None:
+            return self.max_length
+        # a causal model writes into the window that it reads
+        return self.window if self.writes_anew else max(1, self.window - new_tokens)
+
+    def longest_answer(self, prompt_tokens: int) -> int | None:
+        """Tokens that fit behind a prompt; ``None``: any number."""
+        return None if self.writes_anew or self.window is None else self.window - prompt_tokens
+
+    def length(self, text: str) -> int:
+        """How many tokens the model reads of a text."""
+        return len(self._tokens(text, verbose=False)["input_ids"])
+
+    def _tokens(self, text: str | list[str], **options: Any) -> Any:
+        # a chat template writes the special tokens itself
+        return self.tokenizer(text, add_special_tokens=self.tokenizer.chat_template is None, **options)
+
+    def chat(self, prompt: str, system: str | None) -> str:
+        """What the model reads for a prompt: by its chat template, or else as it is, the system message first."""
+        if self.tokenizer.chat_template is None:
+            return prompt if system is None else f"{system}\n\n{prompt}"
+        from jinja2 import TemplateError
+
+        user = [{"role": "user", "content": prompt}]
+        apply = partial(self.tokenizer.apply_chat_template, add_generation_prompt=True, tokenize=False)
+        if system is None:
+            return apply(user)
+        try:
+            return apply([{"role": "system", "content": system}, *user])
+        except TemplateError:  # some know no system message
+            return apply([{"role": "user", "content": f"{system}\n\n{prompt}"}])
+
+    def fitted(self, prompt: Prompt, new_tokens: int) -> str:
+        """The prompt's text, its middle cut at the end of a token so that there is room for ``new_tokens`` of answer.
+
+        Raises:
+            UsageError: the rest alone is too long.
+        """
+        room = self.room(new_tokens)
+
+        def excess(text: str) -> int:
+            return 0 if room is None else self.length(self.chat(text, None)) - room
+
+        over = excess(prompt.text)
+        if over <= 0:
+            return prompt.text
+        about = self.tokenizer(prompt.middle, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        offsets = about["offset_mapping"]
+        kept, shorter = len(offsets), prompt
+        while over > 0 and kept > 0:
+            # a cut may change how its neighbours are tokenised, so that more than once may be needed
+            kept = max(0, kept - over)
+            shorter = prompt._replace(middle=prompt.middle[: offsets[kept - 1][1] if kept else 0])
+            over = excess(shorter.text)
+        if over > 0:
+            start = prompt.before if len(prompt.before) <= 80 else prompt.before[:79] + "…"
+            raise UsageError(f"{self.name} reads {room} tokens, too few for {start!r}")
+        return shorter.text
+
+    @torch.inference_mode()
+    def generate(
+        self,
+        texts: Sequence[str],
+        samplings: Sequence[Sampling],
+        new_tokens: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> list[Written]:
+        """What follows each of ``texts`` (as :meth:`chat` makes them), at most ``new_tokens`` tokens of it.
+
+        ``stopped`` is asked before every token whether to leave off.
+        """
+        side = "right" if self.writes_anew else "left"
+        batch = self._tokens(list(texts), return_tensors="pt", padding=True, padding_side=side)
+        inputs: dict[str, Tensor] = {
+            name: batch[name].to(self.model.device) for name in ("input_ids", "attention_mask")
+        }
+        written = self.model.generate(
+            **inputs,
+            max_new_tokens=new_tokens,
+            do_sample=False,
+            num_beams=1,
+            # what a checkpoint recommends for sampling is no setting of a greedy search, and would be warned about
+            **dict.fromkeys(("temperature", "top_p", "top_k")),
+            logits_processor=[_Draws(texts, samplings)] if any(sampling.temperature for sampling in samplings) else [],
+            stopping_criteria=[lambda ids, scores, **_: torch.full((len(ids),), stopped(), device=ids.device)],
+            pad_token_id=self.tokenizer.pad_token_id,
+        )
+        begin = 1 if self.writes_anew else inputs["input_ids"].shape[1]  # a decoder begins with a token of its own
+        return [self._written(row) for row in written[:, begin:].tolist()]
+
+    def _written(self, ids: list[int]) -> Written:
+        end = next((place for place, token in enumerate(ids) if token in self._ends), None)
+        ids, finish = (ids, "length") if end is None else (ids[: end + 1], "stop")
+        return Written(self.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids), finish)
+
+    @property
+    def _ends(self) -> set[int]:
+        ends = self.model.generation_config.eos_token_id
+        return set() if ends is None else set(ends) if isinstance(ends, (list, tuple)) else {ends}
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides what is written: weights, architecture, tokenizer, template, window."""
+        whole = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            whole.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
+            whole.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        config = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
+        template = self.tokenizer.chat_template
+        written = [config, self.model.generation_config.to_dict(), self.window, self.max_length, template]
+        whole.update(json.dumps(written, sort_keys=True, default=str).encode())
+        backend = json.loads(self.tokenizer.backend_tokenizer.to_str())
+        # calls leave their truncation and padding in the tokenizer
+        parts = {key: value for key, value in backend.items() if key not in ("truncation", "padding")}
+        whole.update(json.dumps(parts, sort_keys=True).encode())
+        return whole.hexdigest()
+
+
+class _Draws:
+    """Adds Gumbel noise to the tempered logits of each row, so that their maximum is a draw from its distribution.
+
+    The noise of a row depends on its seed and its text alone. Rows of temperature 0 stay as they are.
+    """
+
+    def __init__(self, texts: Sequence[str], samplings: Sequence[Sampling]) -> None:
+        self.samplings = samplings
+        self.sources = [_source(text, sampling) for text, sampling in zip(texts, samplings, strict=True)]
+
+    def __call__(self, ids: Tensor, logits: Tensor) -> Tensor:
+        drawn = logits.clone()
+        for row, (sampling, source) in enumerate(zip(self.samplings, self.sources, strict=True)):
+            if sampling.temperature > 0:
+                tempered = nucleus(logits[row] / sampling.temperature, sampling.top_p)
+                noise = -torch.empty(tempered.shape).exponential_(generator=source).log()
+                drawn[row] = tempered + noise.to(logits.device)
+        return drawn
+
+
+def _source(text: str, sampling: Sampling) -> torch.Generator:
+    """Of random numbers, on the processor, so that a GPU draws the same."""
+    source = torch.Generator()
+    if sampling.seed is None:
+        source.seed()
+    else:
+        digest = hashlib.sha256(f"{sampling.seed}\0{text}".encode()).digest()
+        source.manual_seed(int.from_bytes(digest[:8], "big", signed=True))
+    return source
+
+
+def nucleus(logits: Tensor, share: float) -> Tensor:
+    """``logits`` (1-D) with −∞ for all but the likeliest tokens that have ``share`` of the probability together.
+
+    >>> nucleus(torch.tensor([0.5, 0.3, 0.2]).log(), 0.6).isinf().tolist()
+    [False, False, True]
+    """
+    if share >= 1:
+        return logits
+    ranked, order = logits.softmax(-1).sort(descending=True)
+    beyond = ranked.cumsum(-1) - ranked >= share  # what comes before is enough
+    return logits.masked_fill(torch.zeros_like(beyond).scatter(0, order, beyond), -torch.inf)
+
+
+def load_generator(path: str, max_length: int | None, device: str | None = None) -> Generator:
+    """The model of a folder or a hub id.
+
+    Args:
+        path: which.
+        max_length: tokens that it reads; default: what its tokenizer or its positions allow.
+        device: where it computes; default: a GPU if there is one.
+
+    Raises:
+        UsageError: neither a folder nor a hub id, or a model without a fast tokenizer.
+        DataError: a folder that holds no model that writes.
+        ServiceError: a hub id that cannot be had.
+    """
+    if os.path.isfile(path):
+        raise UsageError(f"{path} is a file; a model is a folder or a hub id")
+    if not os.path.isdir(path):
+        ask_hub(path, f"{path!r} is no folder and no hub id", partial(_no_model, path))
+    try:
+        model, tokenizer = _loaded(path)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        raise _no_model(path, error) from error
+    if not tokenizer.is_fast:
+        raise UsageError(f"{path}: its tokenizer is no fast one")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
+    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+    return Generator(path, model, tokenizer, max_length)
+
+
+def _loaded(path: str) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    with no_progress_bars():
+        config = AutoConfig.from_pretrained(path)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        model, told = kind.from_pretrained(path, config=config, output_loading_info=True)
+        if told["missing_keys"]:
+            missing = sorted(told["missing_keys"])
+            raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
+        return model, AutoTokenizer.from_pretrained(path)
+
+
+def _no_model(path: str, error: BaseException) -> RetrokitError:
+    if os.path.isdir(path):
+        return DataError(path, f"is no model that writes text: {first_line(error)}")
+    return ServiceError(f"{path!r} is no folder, and the model hub gave nothing: {first_line(error)}")

@@ -1,0 +1,196 @@
+"""A local model: what it writes is the library's, whatever else is computed with it, and its draws are of its
+distribution."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from retrokit.errors import UsageError
+from retrokit.llm import registry
+from retrokit.llm.base import Completion, Prompt, PromptRefused, Sampling
+from retrokit.llm.generator import Generator, load_generator, nucleus
+from retrokit.llm.local import LocalLLM
+from retrokit.llm.session import Session
+from retrokit.llm.store import ResponseStore
+from tests.models import sentences
+
+TEXTS = ["the cat runs", "a small red fish sleeps under the house", "dog"]
+TEMPLATE = (
+    "{% for message in messages %}<s>{{ message['role'] }} : {{ message['content'] }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant : {% endif %}"
+)
+
+
+def greedy(made: Generator, text: str, new_tokens: int) -> str:
+    """By the library alone, one text at a time: no padding."""
+    ids = made.tokenizer(text, return_tensors="pt")["input_ids"].to(made.model.device)
+    written = made.model.generate(input_ids=ids, max_new_tokens=new_tokens, do_sample=False)
+    written = written[0] if made.writes_anew else written[0, ids.shape[1] :]
+    return made.tokenizer.decode(written, skip_special_tokens=True).strip()
+
+
+def complete(llm: LocalLLM, texts: list[str], sampling: Sampling, system: str | None = None) -> list[Completion]:
+    async def asked() -> list[Completion]:
+        async with Session(llm, None, sampling=sampling) as session:
+            return await asyncio.gather(*(session.ask(text, system=system) for text in texts))
+
+    return asyncio.run(asked())
+
+
+@pytest.fixture(params=["t5", "llama"])
+def model(request: pytest.FixtureRequest, tiny_t5: Path, tiny_llama: Path) -> Path:
+    return tiny_t5 if request.param == "t5" else tiny_llama
+
+
+def test_greedy_answers_are_the_librarys(model: Path) -> None:
+    llm = registry.create(f"local:{model}")
+    expected = [greedy(llm.generator, text, 6) for text in TEXTS]
+    assert len(set(expected)) > 1
+    found = complete(llm, TEXTS, Sampling(max_tokens=6))
+    assert [completion.text for completion in found] == expected
+    assert [completion.prompt_tokens for completion in found] == [
+        len(llm.generator._tokens(t)["input_ids"]) for t in TEXTS
+    ]
+    assert complete(llm, TEXTS[::-1], Sampling(max_tokens=6)) == found[::-1]  # once more, in a new event loop
+
+
+def test_prompts_that_wait_together_are_computed_together(tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    plain = Generator.generate
+
+    def counted(self: Generator, texts: list[str], *rest: object) -> object:
+        sizes.append(len(texts))
+        return plain(self, texts, *rest)
+
+    monkeypatch.setattr(Generator, "generate", counted)
+    complete(registry.create(f"local:{tiny_llama},batch=4"), sentences(10), Sampling(max_tokens=3))
+    assert sizes == [4, 4, 2]
+
+
+def test_a_draw_does_not_depend_on_its_neighbours(model: Path) -> None:
+    llm = registry.create(f"local:{model}")
+    texts = sentences(12)
+    drawn = Sampling(temperature=1.5, top_p=0.9, max_tokens=8, seed=3)
+    together = complete(llm, texts, drawn)
+    assert [complete(llm, [text], drawn)[0] for text in texts] == together
+    assert complete(llm, texts, drawn) == together
+    assert complete(llm, texts, Sampling(temperature=1.5, top_p=0.9, max_tokens=8, seed=4)) != together
+    assert complete(llm, texts, Sampling(max_tokens=8, seed=3)) == complete(llm, texts, Sampling(max_tokens=8))
+
+
+def test_draws_are_of_the_models_distribution(tiny_llama: Path) -> None:
+    made = load_generator(str(tiny_llama), None)
+    inputs = made.tokenizer("the cat", return_tensors="pt")
+    with torch.inference_mode():
+        logits = made.model(**{name: inputs[name] for name in ("input_ids", "attention_mask")}).logits[0, -1].float()
+    temperature, share = 0.02, 0.8  # the tiny model's logits hardly differ
+    expected = nucleus(logits / temperature, share).softmax(-1)
+    count = 2000
+    settings = [Sampling(temperature, share, seed=seed) for seed in range(count)]
+    from retrokit.llm.generator import _Draws
+
+    rows = _Draws(["the cat"] * count, settings)(inputs["input_ids"], logits.expand(count, -1)).argmax(-1)
+    found = torch.bincount(rows, minlength=len(logits)) / count
+    assert 3 < int((expected > 0).sum()) < len(logits)
+    assert not found[expected == 0].any()
+    deviation = (expected * (1 - expected) / count).sqrt()
+    assert ((found - expected).abs() <= 4.5 * deviation + 1e-6).all()
+
+
+def test_nucleus() -> None:
+    logits = torch.tensor([0.1, 0.5, 0.25, 0.15]).log()
+    for share, kept in ((0.01, [1]), (0.49, [1]), (0.51, [1, 2]), (0.76, [1, 2, 3]), (1.0, [0, 1, 2, 3])):
+        assert nucleus(logits, share).isfinite().nonzero().flatten().tolist() == kept
+
+
+def test_lengths_and_ends(tiny_llama: Path) -> None:
+    llm = registry.create(f"local:{tiny_llama}")
+    made = llm.generator
+    (whole,) = complete(llm, ["the cat"], Sampling(max_tokens=8))
+    assert (whole.completion_tokens, whole.finish) == (8, "length")
+    ids = made.tokenizer("the cat", return_tensors="pt")["input_ids"]
+    written = made.model.generate(input_ids=ids, max_new_tokens=8, do_sample=False)[0, ids.shape[1] :].tolist()
+    made.model.generation_config.eos_token_id = [written[4]]  # now that is how an answer ends
+    (ended,) = complete(llm, ["the cat"], Sampling(max_tokens=8))
+    assert (ended.completion_tokens, ended.finish) == (written.index(written[4]) + 1, "stop")
+
+
+def test_an_answer_gets_what_the_window_leaves(tiny_llama: Path) -> None:
+    llm = registry.create(f"local:{tiny_llama}")
+    assert llm.generator.window == 64
+    long, short = "cat " * 50, "the cat"
+    found = complete(llm, [long, short], Sampling(max_tokens=1000))
+    assert [completion.prompt_tokens + completion.completion_tokens for completion in found] == [64, 64]
+    assert found[1].text == greedy(llm.generator, short, found[1].completion_tokens)
+    with pytest.raises(PromptRefused, match=r"reads 64 tokens, and a prompt has \d+$"):
+        complete(llm, ["cat " * 90], Sampling())
+    with pytest.raises(PromptRefused, match=r"reads 5 tokens, and a prompt has \d+$"):
+        complete(registry.create(f"local:{tiny_llama},max_length=5"), [long], Sampling())
+
+
+def test_a_chat_template_is_used(tiny_llama: Path, tmp_path: Path) -> None:
+    llm = registry.create(f"local:{tiny_llama}")
+    plain = llm.identity
+    assert llm.generator.chat("the cat", None) == "the cat"
+    assert llm.generator.chat("the cat", "a dog") == "a dog\n\nthe cat"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.chat_template = TEMPLATE
+    chat = LocalLLM(Generator("chat", llm.generator.model, tokenizer))
+    tokenizer.pad_token = tokenizer.eos_token
+    text = "<s>system : a dog <s>user : the cat assistant : "
+    assert chat.generator.chat("the cat", "a dog") == text
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert ids.count(tokenizer.bos_token_id) == 2  # the template's own: none is added
+    (found,) = complete(chat, ["the cat"], Sampling(max_tokens=5), system="a dog")
+    assert found.prompt_tokens == len(ids)
+    written = chat.generator.model.generate(input_ids=torch.tensor([ids]), max_new_tokens=5, do_sample=False)
+    assert found.text == tokenizer.decode(written[0, len(ids) :], skip_special_tokens=True).strip()
+    assert chat.identity != plain
+    # some templates refuse a system message
+    tokenizer.chat_template = (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('none') }}{% endif %}" + TEMPLATE
+    )
+    assert chat.generator.chat("the cat", "a dog") == "<s>user : a dog\n\nthe cat assistant : "
+
+
+def test_too_long_a_prompt_loses_the_end_of_its_middle(tiny_t5: Path) -> None:
+    made = load_generator(str(tiny_t5), None)
+    prompt = Prompt("who runs ? ", "the cat sees a dog near the river " * 3 + "the bird flies " * 20, " which ?")
+    fitted = made.fitted(prompt, 4)
+    assert 60 < len(made.tokenizer(fitted)["input_ids"]) <= 64 < len(made.tokenizer(prompt.text)["input_ids"])
+    assert fitted.startswith(prompt.before)
+    assert fitted.endswith(prompt.after)
+    assert prompt.middle.startswith(fitted.removeprefix(prompt.before).removesuffix(prompt.after))
+    short = Prompt("who runs ?", "a cat", "")
+    assert made.fitted(short, 4) == short.text
+    with pytest.raises(UsageError, match=r"reads 64 tokens, too few for 'dog dog"):
+        made.fitted(Prompt("dog " * 80, "x", ""), 4)
+    assert len(made.tokenizer(load_generator(str(tiny_t5), 55).fitted(prompt, 4))["input_ids"]) <= 55
+
+
+def test_room_for_a_prompt(tiny_t5: Path, tiny_llama: Path) -> None:
+    assert [load_generator(str(folder), None).room(6) for folder in (tiny_t5, tiny_llama)] == [64, 58]
+    assert [load_generator(str(folder), 20).room(6) for folder in (tiny_t5, tiny_llama)] == [20, 20]
+
+
+def test_the_identity_is_of_the_weights(tiny_llama: Path, tmp_path: Path) -> None:
+    llm = registry.create(f"local:{tiny_llama}")
+    again = registry.create(f"local:{tiny_llama},batch=2")
+    assert llm.identity == again.identity
+    with torch.no_grad():
+        next(again.generator.model.parameters())[0, 0] += 1
+    assert LocalLLM(again.generator).identity != llm.identity
+    with ResponseStore(tmp_path / "s.db") as store:
+
+        async def asked() -> dict[str, int]:
+            async with Session(llm, store) as session:
+                await asyncio.gather(*map(session.ask, TEXTS))
+                return session.counts
+
+        assert asyncio.run(asked())["calls"] == 3
+        assert asyncio.run(asked())["from_store"] == 3
