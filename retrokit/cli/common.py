@@ -50,7 +50,6 @@ SPLITTERS = "retrokit.augmentation.splitters:registry"
 MIXTURE = "retrokit.augmentation.mixing:registry"
 LLMS = "retrokit.llm:registry"
 DATA = "retrokit.data.pairs:registry"
-LLMS = "retrokit.llm:registry"
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -439,3 +440,20 @@ def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
         f"{testbed}_queries": 6 for testbed in TESTBEDS
     }
     assert all(0 <= result.metrics[name] <= 1 for name in ("rdc", "roc"))
+
+
+def test_a_tiny_local_models_gibberish_is_rejected_and_counted(tmp_path, tiny_llama):
+    data = write_beir_folder(tmp_path / "law", 2)
+    model = tmp_path / "model"
+    shutil.copytree(tiny_llama, model)
+    for name, key in (("config.json", "max_position_embeddings"), ("tokenizer_config.json", "model_max_length")):
+        settings_of = json.loads((model / name).read_text())
+        (model / name).write_text(json.dumps(settings_of | {key: 4096}))  # room for the prompts
+    settings = BuildSettings(retries=1, sampling=Sampling(max_tokens=8))
+    result = built(data, tmp_path / "out", llms.create(f"local:{model},device=cpu"), settings=settings)
+    assert {testbed: counts["kept"] for testbed, counts in result.record["testbeds"].items()} == dict.fromkeys(
+        TESTBEDS, 0
+    )
+    rejected = [call["rejected"] for row in manifest_of(result.folder) for call in row["calls"]]
+    assert len(rejected) == result.counts["calls"] == 2 * len(TESTBEDS) * 2  # at first, and once more
+    assert set(rejected) <= {"off_format", "cut_off"}
