@@ -26,7 +26,7 @@ from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.notices import listening
-from retrokit.sure.build import Built, BuildSettings, build, default_store, estimate
+from retrokit.sure.build import BuildSettings, Built, build, default_store, estimate
 from retrokit.sure.items import beir_items
 from retrokit.sure.prompts import load_prompts
 from tests.llm.server import FAULTS, ChatServer, Plan, prompt_of

@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 from retrokit.errors import DataError, UsageError
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
 
-# Fleiss' own kind of example, as in the article on his kappa in Wikipedia: 14 raters, 10 subjects, 5 categories, κ = 0.210
+# the example of Wikipedia's article on Fleiss' kappa: 14 raters, 10 subjects, 5 categories, κ = 0.210
 FOURTEEN_RATERS = [
     [0, 0, 0, 0, 14],
     [0, 2, 6, 4, 2],

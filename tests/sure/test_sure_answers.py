@@ -135,7 +135,7 @@ def paraphrase_of(answer: str) -> tuple[list[str], str]:
         "keywords in the query:\n1. otters (an animal)\n2. rest\n\nparaphrased passage:\n\nRiver mammals sleep.",
         'keywords in the query: "otters", "rest"\nparaphrased passage: "River mammals sleep."',
         "keywords in the query: ['otters', 'rest']\nparaphrased passage: River mammals sleep.",
-        "keywords in the query:\n**otters** -> river mammals\n**rest** → sleep\nparaphrased passage: River mammals sleep.",
+        "keywords in the query:\n**otters** -> mammals\n**rest** → sleep\nparaphrased passage: River mammals sleep.",
         "### Keywords in the query\notters, rest\n### Paraphrased passage\nRiver mammals sleep.",
     ],
 )
@@ -235,14 +235,14 @@ def test_whatever_comes_is_read_or_rejected(answer):
         try:
             found = read()
         except Rejected as rejected:
-            assert rejected.cause == "off_format"
+            assert rejected.cause == "off_format"  # noqa: PT017 - it may also be read
         else:
             assert words_of(found)
             assert set(words_of(found)) <= set(words_of(answer))
     try:
         assert read_verdict(answer, "yes", "no") in (True, False)
     except Rejected as rejected:
-        assert rejected.cause == "off_format"
+        assert rejected.cause == "off_format"  # noqa: PT017
 
 
 PLAIN = st.lists(st.text(alphabet="abcdefgh", min_size=1), min_size=2, max_size=8).map(

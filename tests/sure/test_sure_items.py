@@ -113,9 +113,9 @@ def test_wrong_folders_are_named(tmp_path):
     folder = write_beir_folder(tmp_path / "law")
     with pytest.raises(DataError, match="has no split 'dev'; its splits are 'test'"):
         beir_items(folder, "dev")
-    with pytest.raises(DataError, match="passage 'p9' is not in .*corpus.jsonl"):
+    with pytest.raises(DataError, match=r"passage 'p9' is not in .*corpus\.jsonl"):
         beir_items(judge(folder, "q0\tp9\t1"))
-    with pytest.raises(DataError, match="query 'q9' is not in queries.jsonl"):
+    with pytest.raises(DataError, match=r"query 'q9' is not in queries\.jsonl"):
         beir_items(judge(folder, "q9\tp0\t1"))
     with pytest.raises(DataError, match="no query can be used: 1 no relevant passage"):
         beir_items(judge(folder, "q0\tp0\t0"))

@@ -93,10 +93,8 @@ def test_a_rejected_answer_is_asked_for_again_with_the_reason():
     ]
     prompts = [prompt for step, prompt, _ in llm.prompts if step == "summary"]
     assert "rejected" not in prompts[0]
-    assert (
-        prompts[1]
-        == f"{prompts[0]}\n\nAn earlier answer was rejected: the answer does not have 'summary:'. Give a new answer that mends this."
-    )
+    told = "An earlier answer was rejected: the answer does not have 'summary:'. Give a new answer that mends this."
+    assert prompts[1] == f"{prompts[0]}\n\n{told}"
     assert "rejected: the text is the passage, unchanged." in prompts[2]
 
 
