@@ -76,11 +76,14 @@ def reference() -> str:
 
 
 def commands() -> dict[str, Any]:
-    """All commands by name; one of a group has the group's name before its own (``augment crops``)."""
+    """All commands by name; one of a group has the group's name before its own (``augment crops``), and a group's
+    default command the group's name alone."""
     found = {}
     for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
-        of_group = sorted(getattr(command, "commands", {}).items())
-        found.update({f"{name} {own}": part for own, part in of_group} if of_group else {name: command})
+        default = getattr(command, "default", None)
+        of_group = sorted(getattr(command, "commands", {}).items(), key=lambda item: (item[0] != default, item[0]))
+        own = {name if inner == default else f"{name} {inner}": part for inner, part in of_group}
+        found.update(own or {name: command})
     return found
 
 

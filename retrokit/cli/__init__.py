@@ -4,6 +4,7 @@ Nothing heavy is imported before a command runs: ``--help`` must stay fast.
 """
 
 from retrokit.cli import augment as _augment
+from retrokit.cli import build_sure as _build_sure
 from retrokit.cli import cache as _cache
 from retrokit.cli import evaluate as _evaluate
 from retrokit.cli import finetune as _finetune
@@ -17,4 +18,4 @@ from retrokit.cli.entry import main, run
 __all__ = ["app", "main", "run"]
 
 # importing them registers them
-_COMMANDS = (_augment, _cache, _evaluate, _finetune, _probe, _probe_embeddings, _rerank, _rerank_train)
+_COMMANDS = (_augment, _build_sure, _cache, _evaluate, _finetune, _probe, _probe_embeddings, _rerank, _rerank_train)

@@ -11,16 +11,15 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.files import digest, writing
+from retrokit.data.files import digest, folder_in_the_making, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, str_id, write_jsonl
 from retrokit.data.trec import read_judgements
-from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError, did_you_mean, disk_errors
+from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors
 from retrokit.notices import notice
 
 PUBLISHED = (
@@ -244,6 +243,15 @@ def queries_file(folder: str | Path) -> Path:
     return _file(folder, "queries.jsonl")
 
 
+def judgements_file(folder: str | Path, split: str) -> Path:
+    """The judgements of a split of a BEIR folder.
+
+    Raises:
+        DataError: no BEIR folder, or no such split (the message lists those that are there).
+    """
+    return _layout(folder, split).qrels
+
+
 def _file(folder: str | Path, name: str) -> Path:
     found = _plain_or_packed(Path(folder) / name)
     if found is None:
@@ -295,7 +303,7 @@ def write_beir(
         DataError: it cannot be written, or a judgement names an id that was not written or that a TSV cannot hold.
     """
     folder = Path(folder)
-    with _folder_in_the_making(folder) as unfinished:
+    with folder_in_the_making(folder) as unfinished:
         document_ids, query_ids = set(), set()
 
         def corpus_rows() -> Iterator[dict[str, str]]:
@@ -328,18 +336,3 @@ def _check_id(folder: Path, what: str, identifier: str, written: set[str]) -> No
         raise DataError(folder, f"could not be written: {what} {identifier!r} is judged, but is not there")
     if identifier != identifier.strip() or len(identifier.splitlines()) != 1 or "\t" in identifier:
         raise DataError(folder, f"could not be written: a TSV cannot hold the {what} id {identifier!r}")
-
-
-@contextmanager
-def _folder_in_the_making(folder: Path) -> Iterator[Path]:
-    if os.path.lexists(folder):
-        raise UsageError(f"{folder}: exists already; name a new folder")
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    with disk_errors(folder):
-        unfinished.mkdir()
-    try:
-        yield unfinished
-        with disk_errors(folder):
-            os.rename(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from retrokit.errors import DataError, disk_errors
+from retrokit.errors import DataError, UsageError, disk_errors
 
 # What a write to a file that is already open can fail with. Anything else that is raised while a file is being
 # written (a connection that breaks, a pipe that its reader closed) is not about that file.
@@ -141,6 +142,33 @@ def writing(path: str | Path) -> Iterator[TextIO]:
         if not special:
             with suppress(OSError):
                 temporary.unlink()
+
+
+@contextmanager
+def folder_in_the_making(folder: str | Path, replace: bool = False) -> Iterator[Path]:
+    """A hidden folder beside ``folder`` to write into; it takes its place when the block ends well, and is removed when
+    it does not.
+
+    Raises:
+        UsageError: ``folder`` exists already, unless ``replace``.
+        DataError: it cannot be written.
+    """
+    folder = Path(os.path.realpath(folder))
+    if os.path.lexists(folder) and not replace:
+        raise UsageError(f"{folder}: exists already; name a new folder")
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    before = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    with disk_errors(folder):
+        unfinished.mkdir()
+    try:
+        yield unfinished
+        with disk_errors(folder):
+            if os.path.lexists(folder):
+                os.rename(folder, before)
+            os.rename(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
 
 
 @contextmanager

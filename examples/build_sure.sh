@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# retrokit build-sure from end to end: count, build, judge, compare, evaluate. No network, no GPU, no language model: rules
+# stand in for one, so the texts are of no use, and with --llm openai:MODEL in their place they would be.
+#
+#     bash examples/build_sure.sh BEIR_FOLDER OUTPUT_FOLDER
+#
+# It needs the extras minilm and llm.
+set -euo pipefail
+data=$1 out=$2
+port=${PORT:-8765}
+llm=openai:rules,url=http://127.0.0.1:$port/v1
+mkdir -p "$out"
+
+python "$(dirname "${BASH_SOURCE[0]}")/pretend_llm.py" --port "$port" &
+server=$!
+trap 'kill "$server"' EXIT
+for _ in $(seq 50); do # until it listens
+    (: > "/dev/tcp/127.0.0.1/$port") 2> /dev/null && break
+    sleep 0.1
+done
+
+# What will it take?
+retrokit build-sure "$data" --limit 20 --dry-run
+
+# Build. Answers are kept in $out/benchmark.answers.sqlite: a second time, or after a break, none is asked for again.
+retrokit build-sure "$data" --limit 20 --llm "$llm" -o "$out/benchmark" --overwrite
+
+# A page for people, and a model (here the rules again) as one more annotator of the same sample.
+retrokit build-sure audit "$out/benchmark" --sample 10 -o "$out/audit.html"
+retrokit build-sure judge "$out/benchmark" --sample 10 --llm "$llm" --annotator rules -o "$out/verdicts-rules.jsonl"
+retrokit build-sure agreement "$out/verdicts-rules.jsonl"
+
+# The benchmark is read like the published ones. (corpus=FOLDER would search the data set's own corpus.)
+retrokit eval static:dim=64 --on "sure:$out/benchmark,reference=maxsim"

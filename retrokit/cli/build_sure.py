@@ -1,0 +1,241 @@
+"""``retrokit build-sure``: a SURE benchmark from any queries and passages, and judging what was built."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from retrokit.cli.common import LLMS, JsonOption, app, show, with_names
+from retrokit.errors import UsageError
+
+
+class _Building(TyperGroup):
+    """``build-sure DATA …`` means ``build-sure build DATA …``: what names no other command belongs to building."""
+
+    default = "build"
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front where no command is named."""
+        if args and args[0] not in self.commands:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
+build_sure = typer.Typer(
+    cls=_Building,
+    no_args_is_help=True,
+    help="Build a SURE benchmark from any queries and passages with any language model, and have it judged. "
+    "Without the name of a command: build.",
+)
+app.add_typer(build_sure, name="build-sure")
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(help="File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."),
+]
+ConcurrencyOption = Annotated[int, typer.Option(help="Calls at once.")]
+BudgetOption = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help="Stop before prompts and answers exceed this many tokens. Default: no limit."),
+]
+PromptsOption = Annotated[
+    str | None, typer.Option(help="Folder of prompts that take the place of the package's: NAME.toml.")
+]
+AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what a reasoning model thinks included.")]
+TemperatureOption = Annotated[float, typer.Option(help="Of sampling; 0 takes the likeliest token each time.")]
+SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; each brings all its variants.")]
+FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a benchmark that was built there before.")]
+
+
+@build_sure.command(cls=with_names(LLMS))
+def build(
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="A BEIR folder with judgements, or the name of a BEIR set.")
+    ] = None,
+    llm: Annotated[
+        str | None, typer.Option(help="Language model, e.g. openai:MODEL,url=ADDRESS; needed unless --dry-run.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Folder to write; needed unless --dry-run.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Of the BEIR folder: whose queries.")] = "test",
+    queries: Annotated[
+        str | None,
+        typer.Option(help="Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too."),
+    ] = None,
+    passages: Annotated[
+        str | None, typer.Option(help="With --queries: passages as JSON lines of id, text and optionally title.")
+    ] = None,
+    qrels: Annotated[
+        str | None, typer.Option(help="With --queries: judgements (BEIR's or TREC's) in place of passage_id.")
+    ] = None,
+    testbeds: Annotated[str, typer.Option(help="Which, with commas between.")] = "precision,abstraction,equivalence",
+    limit: Annotated[int | None, typer.Option(help="Queries to try, drawn by the seed. Default: all.")] = None,
+    retries: Annotated[int, typer.Option(help="How often a rejected variant is made again, with the reason.")] = 2,
+    prompts: PromptsOption = None,
+    language: Annotated[str, typer.Option(help="Of the texts, for cutting sentences: en, de, zh …")] = "en",
+    temperature: TemperatureOption = 0.0,
+    answer_tokens: AnswerOption = 4096,
+    seed: Annotated[
+        int, typer.Option(help="Of the queries, of passages of the same grade, and of the places of key sentences.")
+    ] = 0,
+    store: StoreOption = None,
+    concurrency: ConcurrencyOption = 16,
+    max_tokens: BudgetOption = None,
+    overwrite: OverwriteOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the calls and estimate the tokens; ask nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build a benchmark: variants of each query's passage, verified (SURE 3.2).
+
+    retrokit build-sure data/scifact --llm openai:gpt-x -o sure/scifact
+
+    `retrokit build-sure audit` makes a page to judge a sample, `judge` has a language model judge it, and `agreement`
+    compares annotators.
+    """
+    from retrokit import llm as llms
+    from retrokit.llm.base import Sampling
+    from retrokit.report.build_sure import build_tables, estimate_table
+    from retrokit.report.tables import to_json
+    from retrokit.sure.build import BuildSettings, estimate
+    from retrokit.sure.build import build as build_benchmark
+    from retrokit.sure.prompts import load_prompts
+
+    spec = llms.registry.parse(llm) if llm is not None else None
+    if not dry_run and (spec is None or output is None):
+        missing = "a language model: --llm SPEC" if spec is None else "the folder to write: -o FOLDER"
+        raise UsageError(f"name {missing} (or only count: --dry-run)")
+    sampling = Sampling(temperature=temperature, max_tokens=answer_tokens)
+    named = tuple(name.strip() for name in testbeds.split(",") if name.strip())
+    settings = BuildSettings(named, retries, seed, language, sampling)
+    wording = load_prompts(prompts)
+    items = _items(data, split, queries, passages, qrels, limit, seed)
+    if dry_run or spec is None or output is None:
+        estimated = estimate(items, wording, settings)
+        show(to_json(estimated.to_json()) if as_json else estimate_table(estimated))
+        return
+    built = build_benchmark(
+        items,
+        llms.registry.create(spec),
+        output,
+        prompts=wording,
+        settings=settings,
+        store=store,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        overwrite=overwrite,
+    )
+    show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
+
+
+def _items(
+    data: str | None,
+    split: str,
+    queries: str | None,
+    passages: str | None,
+    qrels: str | None,
+    limit: int | None,
+    seed: int,
+) -> Any:
+    from retrokit.sure.items import beir_items, jsonl_items
+
+    if data is not None and (queries or passages or qrels):
+        raise UsageError("give DATA, or --queries and --passages, not both")
+    if data is not None:
+        return beir_items(data, split, limit, seed)
+    if not queries or not passages:
+        raise UsageError("give a BEIR folder, or both --queries and --passages")
+    return jsonl_items(queries, passages, qrels, limit, seed)
+
+
+@build_sure.command()
+def audit(
+    folder: FolderArgument,
+    output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
+    sample: SampleOption = 50,
+    seed: Annotated[int, typer.Option(help="Of the sample: the same seed gives all annotators the same.")] = 0,
+    prompts: PromptsOption = None,
+) -> None:
+    """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
+
+    retrokit build-sure audit sure/scifact --sample 50 -o audit.html
+    """
+    from retrokit.notices import notice
+    from retrokit.sure.audit import draw_sample, write_audit_page
+    from retrokit.sure.prompts import load_prompts
+
+    judge = load_prompts(prompts)["judge"]
+    drawn = draw_sample(folder, sample, seed)
+    write_audit_page(output, drawn, judge)
+    notice(f"{output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
+
+
+@build_sure.command("judge", cls=with_names(LLMS))
+def judge_command(
+    folder: FolderArgument,
+    llm: Annotated[str, typer.Option(help="Language model that judges.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="JSON lines of verdicts to write; - is standard output.")
+    ],
+    sample: SampleOption = 50,
+    seed: Annotated[int, typer.Option(help="Of the sample: that of the page, to judge the same.")] = 0,
+    annotator: Annotated[str | None, typer.Option(help="Name in the verdicts. Default: the model's.")] = None,
+    prompts: PromptsOption = None,
+    temperature: TemperatureOption = 0.0,
+    answer_tokens: AnswerOption = 4096,
+    store: StoreOption = None,
+    concurrency: ConcurrencyOption = 16,
+    max_tokens: BudgetOption = None,
+) -> None:
+    """Have a language model judge the same sample as people do on the page: one more annotator (SURE 4.1).
+
+    retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
+    """
+    from retrokit import llm as llms
+    from retrokit.llm.base import Sampling
+    from retrokit.notices import notice
+    from retrokit.sure.audit import draw_sample
+    from retrokit.sure.build import default_store
+    from retrokit.sure.judging import judge_sample
+    from retrokit.sure.prompts import load_prompts
+
+    spec = llms.registry.parse(llm)
+    if output == "-" and store is None:
+        raise UsageError("with -o - name the file that keeps the answers: --store FILE")
+    wording = load_prompts(prompts)
+    judged = judge_sample(
+        draw_sample(folder, sample, seed),
+        llms.registry.create(spec),
+        output,
+        prompts=wording,
+        store=default_store(output) if store is None else store,
+        annotator=annotator,
+        sampling=Sampling(temperature=temperature, max_tokens=answer_tokens),
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+    )
+    without = f", {judged.without_verdict:,} without a verdict, left out" if judged.without_verdict else ""
+    notice(f"{judged.qualified:,} qualified, {judged.unqualified:,} unqualified{without}")
+
+
+@build_sure.command()
+def agreement(
+    verdicts: Annotated[list[str], typer.Argument(help="Verdicts as JSON lines, of the page or of judge. Repeatable.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare annotators: verdicts of each and of several together, Cohen's and Fleiss' kappa (SURE, Table 2).
+
+    retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
+    """
+    from retrokit.report.build_sure import agreement_tables
+    from retrokit.report.tables import to_json
+    from retrokit.sure.agreement import agreement as compare
+    from retrokit.sure.agreement import read_verdicts
+
+    found = compare(read_verdicts(verdicts))
+    show(*([to_json(found.to_json())] if as_json else agreement_tables(found)))

@@ -1,0 +1,77 @@
+"""What ``build-sure`` did, will take, and how its annotators agree, as tables for people."""
+
+from __future__ import annotations
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from retrokit.sure.agreement import Agreement
+from retrokit.sure.build import Built, Estimate
+
+
+def build_tables(built: Built) -> list[Table | Group]:
+    """How many queries stay in each testbed, how each kind went, and what it took."""
+    record = built.record
+    testbeds = _table("testbeds", "testbed", "kept", "left", "left after a rejection of")
+    for testbed, counts in record["testbeds"].items():
+        lost = counts["dropped"]
+        testbeds.add_row(testbed, f"{counts['kept']:,}", f"{sum(lost.values()):,}", _listed(lost))
+    kinds = _table("variants", "kind", "tried", "at once", "after retries", "dropped", "rejections by cause")
+    for kind, found in record["kinds"].items():
+        numbers = [f"{found[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")]
+        kinds.add_row(kind, *numbers, _listed(found["rejections"]))
+    counts = built.counts
+    tokens = counts["prompt_tokens"] + counts["completion_tokens"]
+    took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
+    notes = [f"{built.folder}: {took}"]
+    if not any(counts["kept"] for counts in record["testbeds"].values()):
+        notes.append("no query is left in any testbed: the manifest holds every answer and why it was rejected")
+    return [testbeds, Group(kinds, *(Text(note) for note in notes))]
+
+
+def estimate_table(estimate: Estimate) -> Table:
+    """What a build would take."""
+    table = Table(title="dry run", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("queries", f"{estimate.queries:,}")
+    table.add_row("calls", f"{estimate.calls:,}")
+    table.add_row("calls with all retries", f"{estimate.most_calls:,}")
+    table.add_row("tokens of prompts, about", f"{estimate.prompt_tokens:,}")
+    table.add_row("tokens of answers, about", f"{estimate.completion_tokens:,}")
+    return table
+
+
+def agreement_tables(found: Agreement) -> list[Table | Group]:
+    """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
+    joint = _table(f"{found.common:,} variants that all have judged", "annotators", "qualified", "unqualified")
+    for one in found.joint:
+        joint.add_row(" & ".join(one.annotators), f"{one.qualified:,}", f"{one.unqualified:,}")
+    kinds = _table("all annotators together, by kind", "kind", "qualified", "unqualified")
+    for kind, one in found.kinds.items():
+        kinds.add_row(kind, f"{one.qualified:,}", f"{one.unqualified:,}")
+    notes = [f"all say the same of {found.same:.1%}"]
+    notes += [f"Cohen's kappa of {one} and {other}: {_kappa(value)}" for (one, other), value in found.cohen.items()]
+    if len(found.judged) > 1:
+        notes.append(f"Fleiss' kappa of all: {_kappa(found.fleiss)}")
+    more = [f"{name} {count:,}" for name, count in found.judged.items() if count > found.common]
+    if more:
+        notes.append(f"judged in all, others' gaps left out: {', '.join(more)}")
+    return [joint, Group(kinds, *(Text(note) for note in notes))]
+
+
+def _kappa(value: float | None) -> str:
+    return "undefined (all verdicts are the same)" if value is None else f"{value:.3f}"
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(first, overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="left" if column.endswith((" of", " by cause")) else "right")
+    return table
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{what} {count:,}" for what, count in counts.items()) or "–"

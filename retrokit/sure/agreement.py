@@ -1,0 +1,156 @@
+"""How far annotators agree on which variants are what they should be (SURE, Table 2).
+
+Verdicts are JSON lines of ``query``, ``kind``, ``qualified``, ``annotator`` and ``sample``, as the audit page exports
+them. Counted are the variants that all annotators have judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import named
+from retrokit.data.jsonl import kind_of, read_jsonl, text_of
+from retrokit.data.sure import VARIANT_FILES
+from retrokit.errors import DataError, UsageError
+
+Variant = tuple[str, str]
+"""A query's id and a kind."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Of one annotator, or of several together: then qualified is what all of them call so (the paper's rule)."""
+
+    annotators: tuple[str, ...]
+    qualified: int
+    unqualified: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What annotators say of the same variants.
+
+    Attributes:
+        judged: annotator → how many variants they judged.
+        common: how many all judged; everything below is of those.
+        joint: of each annotator, then of each two, and so on up to all.
+        kinds: kind → of all annotators together.
+        cohen: two annotators → Cohen's κ, from −1 to 1; ``None`` where both say the same of all variants throughout, so
+            that chance explains it.
+        fleiss: Fleiss' κ of all annotators, the same; ``None`` also where there is one annotator.
+        same: the share of variants that all say the same of.
+    """
+
+    judged: dict[str, int]
+    common: int
+    joint: list[Joint]
+    kinds: dict[str, Joint]
+    cohen: dict[tuple[str, str], float | None]
+    fleiss: float | None
+    same: float
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+
+        def counts(one: Joint) -> dict[str, Any]:
+            return {"annotators": list(one.annotators), "qualified": one.qualified, "unqualified": one.unqualified}
+
+        return {
+            "judged": self.judged,
+            "common": self.common,
+            "joint": [counts(one) for one in self.joint],
+            "kinds": {kind: counts(one) for kind, one in self.kinds.items()},
+            "cohen": [{"annotators": list(pair), "kappa": value} for pair, value in self.cohen.items()],
+            "fleiss": self.fleiss,
+            "same": self.same,
+        }
+
+
+def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]:
+    """Annotator → variant → qualified, of files of verdicts.
+
+    Raises:
+        DataError: a wrong line, an annotator with two verdicts on a variant, or verdicts on different samples.
+    """
+    verdicts: dict[str, dict[Variant, bool]] = {}
+    samples: dict[str, str] = {}
+    for path in paths:
+        for line, row in read_jsonl(path, "verdicts of build-sure audit or judge"):
+            query, kind, annotator = (text_of(row, key, path, line) for key in ("query", "kind", "annotator"))
+            sample, qualified = text_of(row, "sample", path, line), row.get("qualified")
+            if kind not in VARIANT_FILES:
+                problem = f"the kind {kind!r} is none of {', '.join(VARIANT_FILES)}"
+                raise DataError(named(path), problem, line)
+            if not isinstance(qualified, bool):
+                problem = f"field 'qualified' should be true or false, found {kind_of(qualified)}"
+                raise DataError(named(path), problem, line)
+            first = next(iter(samples), sample)
+            if samples.setdefault(sample, named(path)) and sample != first:
+                problem = f"is on the sample {sample!r}, and {samples[first]} on {first!r}: they hold different texts"
+                raise DataError(named(path), problem, line)
+            if verdicts.setdefault(annotator, {}).setdefault((query, kind), qualified) != qualified:
+                problem = f"annotator {annotator!r} has another verdict on {kind} of query {query!r} before"
+                raise DataError(named(path), problem, line)
+    return verdicts
+
+
+def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
+    """Compare annotators, in the order given.
+
+    Raises:
+        UsageError: there is no variant that all have judged.
+    """
+    annotators = list(verdicts)
+    shared = [variant for variant in verdicts[annotators[0]] if all(variant in verdicts[name] for name in annotators)]
+    if not shared:
+        raise UsageError(f"no variant is judged by all annotators: {', '.join(annotators)}")
+
+    def joint(names: tuple[str, ...], variants: Iterable[Variant]) -> Joint:
+        agreed = [all(verdicts[name][variant] for name in names) for variant in variants]
+        return Joint(names, sum(agreed), len(agreed) - sum(agreed))
+
+    groups = [names for size in range(1, len(annotators) + 1) for names in combinations(annotators, size)]
+    said = [[verdicts[name][variant] for name in annotators] for variant in shared]
+    columns = {name: [verdicts[name][variant] for variant in shared] for name in annotators}
+    return Agreement(
+        judged={name: len(verdicts[name]) for name in annotators},
+        common=len(shared),
+        joint=[joint(names, shared) for names in groups],
+        kinds={
+            kind: joint(tuple(annotators), [variant for variant in shared if variant[1] == kind])
+            for kind in VARIANT_FILES
+            if any(variant[1] == kind for variant in shared)
+        },
+        cohen={(one, other): _cohen(columns[one], columns[other]) for one, other in combinations(annotators, 2)},
+        fleiss=fleiss_kappa([[sum(row), len(row) - sum(row)] for row in said]) if len(annotators) > 1 else None,
+        same=sum(len(set(row)) == 1 for row in said) / len(said),
+    )
+
+
+def _cohen(one: Sequence[bool], other: Sequence[bool]) -> float | None:
+    if len({*one, *other}) == 1:
+        return None
+    from sklearn.metrics import cohen_kappa_score
+
+    return float(cohen_kappa_score(one, other))
+
+
+def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
+    """Fleiss' κ: ``counts[i][j]`` raters put subject i into category j; each subject has the same number of raters.
+
+    1 is perfect agreement, 0 that of chance; ``None`` where all say the same of all subjects.
+
+    Fleiss, "Measuring nominal scale agreement among many raters", 1971.
+
+    >>> fleiss_kappa([[2, 0], [0, 2]]), fleiss_kappa([[2, 0], [2, 0]])
+    (1.0, None)
+    """
+    raters, subjects = sum(counts[0]), len(counts)
+    observed = sum(sum(count * (count - 1) for count in row) for row in counts) / (subjects * raters * (raters - 1))
+    shares = [sum(column) / (subjects * raters) for column in zip(*counts, strict=True)]
+    expected = sum(share * share for share in shares)
+    return None if expected == 1 else (observed - expected) / (1 - expected)

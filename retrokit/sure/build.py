@@ -1,0 +1,202 @@
+"""Building a benchmark: all items through the language model, and into a folder.
+
+Everything the model answers is in a response store before it is used, so a build that is stopped in whatever way goes
+on where it was, and a build that is done makes no call when it is done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.sure import TESTBEDS
+from retrokit.errors import Interrupted, UsageError
+from retrokit.llm.base import LLM, Sampling, estimated_tokens
+from retrokit.llm.session import Session, run_all
+from retrokit.llm.store import ResponseStore
+from retrokit.notices import progress
+from retrokit.sure.folder import Rows, check_output, write_folder
+from retrokit.sure.items import Items
+from retrokit.sure.prompts import Prompt
+from retrokit.sure.variants import STEPS, VariantMaker
+
+_SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """What decides the benchmark besides items, prompts and model.
+
+    Attributes:
+        testbeds: keys of :data:`retrokit.data.sure.TESTBEDS`, in that order.
+        retries: how often a rejected variant is made again, with the reason.
+        seed: of the positions of key sentences among noise.
+        language: of the texts, for cutting them into sentences: an ISO 639 code.
+    """
+
+    testbeds: tuple[str, ...] = tuple(TESTBEDS)
+    retries: int = 2
+    seed: int = 0
+    language: str = "en"
+    sampling: Sampling = _SAMPLING
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.testbeds if name not in TESTBEDS]
+        if unknown or not self.testbeds:
+            what = f"unknown testbed {', '.join(map(repr, unknown))}" if unknown else "no testbed is named"
+            raise UsageError(f"{what}; the testbeds are {', '.join(TESTBEDS)}")
+        if self.retries < 0:
+            raise UsageError(f"--retries is how often a rejected variant is made again: at least 0, not {self.retries}")
+        object.__setattr__(self, "testbeds", tuple(name for name in TESTBEDS if name in self.testbeds))
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was built: the ``record`` of :mod:`retrokit.sure.folder`, and what it took (``counts`` of the session)."""
+
+    folder: Path
+    record: dict[str, Any]
+    counts: dict[str, int]
+
+
+def build(
+    items: Items,
+    llm: LLM,
+    output: str | Path,
+    *,
+    prompts: Mapping[str, Prompt],
+    settings: BuildSettings = BuildSettings(),
+    store: str | Path | None = None,
+    concurrency: int = 16,
+    max_tokens: int | None = None,
+    overwrite: bool = False,
+) -> Built:
+    """Build a benchmark of ``items`` into the folder ``output``.
+
+    Args:
+        store: file of the responses; several builds may share one. Default: beside ``output``, NAME.answers.sqlite.
+        concurrency: calls at once.
+        max_tokens: budget of prompts and answers together.
+        overwrite: replace a benchmark that was built there before.
+
+    Raises:
+        UsageError: ``output`` exists.
+        ServiceError, BudgetSpent: the model fails for good, or the budget is used up; answers are kept in the store.
+        Interrupted: by Ctrl-C; answers are kept.
+        DataError: a file cannot be written.
+    """
+    check_output(output, overwrite)
+    output = Path(output)
+    described = {
+        "model": llm.identity,
+        "sampling": asdict(settings.sampling),
+        "seed": settings.seed,
+        "retries": settings.retries,
+        "language": settings.language,
+        "prompts": {name: prompts[name].digest for name in [*_steps(settings.testbeds), "retry"]},
+    }
+    rows = Rows(items, described, settings.testbeds, settings.language)
+    path = default_store(output) if store is None else Path(store)
+    with ResponseStore(path) as responses:
+
+        async def work() -> dict[str, int]:
+            session = Session(
+                llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=settings.sampling
+            )
+            async with session:
+                maker = VariantMaker(
+                    session, prompts, settings.testbeds, settings.retries, settings.seed, settings.language
+                )
+                with progress("building", len(items.items), "queries") as advance:
+                    async for found in run_all(maker.make, items.items, limit=max(2 * concurrency, 8)):
+                        rows.add(found, prompts)
+                        advance(1)
+            return session.counts
+
+        try:
+            counts = asyncio.run(work())
+        except KeyboardInterrupt:
+            kept = f"stopped; {len(responses):,} answers are kept in {path}"
+            raise Interrupted(kept, *(["--overwrite"] if overwrite else [])) from None
+    return Built(output, write_folder(output, rows, overwrite), counts)
+
+
+def default_store(output: str | Path) -> Path:
+    """Where answers are kept if nobody says: beside the folder.
+
+    >>> default_store("sure/law").as_posix()
+    'sure/law.answers.sqlite'
+    """
+    return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
+
+
+def _steps(testbeds: Sequence[str]) -> list[str]:
+    return [step for testbed in testbeds for chain in STEPS[testbed] for step in chain]
+
+
+_STAND_INS = {"key-sentences": 0.4, "summary": 0.5, "paraphrase": 1.1}
+"""Lengths of what is not written yet, as shares of its passage's: about those of the published sets."""
+_WRITTEN = {"noise": 160, "expansion": 280}
+"""Characters that a model adds of its own, there."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a build takes, if every answer is right at once, and at the most.
+
+    Attributes:
+        calls, most_calls: without and with all retries.
+        prompt_tokens, completion_tokens: about, without retries and without what a reasoning model thinks.
+    """
+
+    queries: int
+    calls: int
+    most_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+
+    def to_json(self) -> dict[str, int]:
+        """All of it."""
+        return asdict(self)
+
+
+def estimate(items: Items, prompts: Mapping[str, Prompt], settings: BuildSettings = BuildSettings()) -> Estimate:
+    """Count the calls of a build and estimate its tokens, from the items and prompts alone."""
+    steps = _steps(settings.testbeds)
+    asked = written = 0
+    for item in items.items:
+        passage = item.passage
+        text = {kind: _resized(passage, share) for kind, share in _STAND_INS.items()}
+        sentences = text["key-sentences"]
+        fields = {
+            "key-sentences": {"query": item.query, "passage": passage},
+            "pronouns": {"sentences": sentences, "passage": passage},
+            "verify-key-sentences": {"query": item.query, "sentences": sentences},
+            "noise": {"query": item.query},
+            "summary": {"query": item.query, "passage": passage},
+            "verify-summary": {"query": item.query, "summary": text["summary"]},
+            "expansion": {"passage": passage},
+            "paraphrase": {"query": item.query, "passage": passage},
+            "verify-paraphrase": {"query": item.query, "passage": text["paraphrase"]},
+        }
+        answers = {
+            "key-sentences": sentences,
+            "pronouns": sentences,
+            "noise": "x" * _WRITTEN["noise"],
+            "summary": text["summary"],
+            "expansion": passage + "x" * _WRITTEN["expansion"],
+            "paraphrase": item.query + text["paraphrase"],
+        }
+        for step in steps:
+            prompt = prompts[step]
+            asked += estimated_tokens(prompt.system, prompt.fill(**fields[step]))
+            written += estimated_tokens(" ".join([*prompt.words.values(), answers.get(step, "")]))
+    calls = len(steps) * len(items.items)
+    return Estimate(len(items.items), calls, calls * (settings.retries + 1), asked, written)
+
+
+def _resized(text: str, share: float) -> str:
+    return (text * 2)[: max(1, round(share * len(text)))]

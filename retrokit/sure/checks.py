@@ -1,0 +1,181 @@
+"""Checks of variants that need no language model: what a variant of each kind must and must not hold.
+
+The bounds were set on the published FiQA and MS MARCO sets (see docs/build-sure.md): nearly all that is sound there
+passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrokit.sure.words import holds_run, share_within, words_of
+
+NEARLY = 0.8
+"""How much of a text has to be found word for word in another that it is said to be in."""
+
+KEPT = 0.5
+"""How many of the key sentences' words stay when their pronouns are replaced; up to half may have been pronouns."""
+
+SUMMARY_LONGEST, SUMMARY_MORE = 1.2, 10
+"""A summary has at most this many times the passage's words, and this many more."""
+
+EXPANSION_LEAST, EXPANSION_MOST = 5, 150
+"""How many words an expansion by two sentences adds."""
+
+PARAPHRASE_SHORTEST, PARAPHRASE_LONGEST = 0.5, 3.0
+"""A paraphrase's words over the passage's: definitions take more room than the words they stand for."""
+
+NOISE_LEAST, NOISE_MOST = 3, 60
+"""Words of a sentence that does not answer the query."""
+
+TELLING = 5
+"""A key sentence of fewer words, such as a name, may stand in a sentence that does not answer."""
+
+CAUSES: dict[str, str] = {
+    "off_format": "the answer is not in the form that was asked for",
+    "cut_off": "the answer is cut off at its longest",
+    "refused": "the model does not take the prompt",
+    "not_verbatim": "key sentences that are not in the passage",
+    "content_changed": "more than pronouns was replaced in the key sentences",
+    "holds_key_sentence": "a sentence that should not answer holds a key sentence",
+    "content_missing": "an expansion without all of the passage",
+    "no_keyword": "none of the named keywords is in the query",
+    "keyword_left": "a keyword of the query is still in the paraphrase",
+    "unchanged": "the variant is the passage",
+    "too_short": "too short",
+    "too_long": "too long",
+    "verdict": "the model's own verification failed",
+}
+"""Why a variant is rejected, by the name that it is counted under."""
+
+
+class Rejected(Exception):
+    """An answer that cannot be used.
+
+    Attributes:
+        cause: a key of :data:`CAUSES`.
+        reason: in a few words, for the model that is asked again.
+    """
+
+    def __init__(self, cause: str, reason: str) -> None:
+        assert cause in CAUSES, cause
+        super().__init__(reason)
+        self.cause, self.reason = cause, reason
+
+
+def check_key_sentences(sentences: Sequence[str], passage: str) -> None:
+    """Each key sentence stands nearly word for word in the passage, and all together are no longer than it.
+
+    Raises:
+        Rejected: ``not_verbatim``, ``too_long``.
+    """
+    whole = words_of(passage)
+    for sentence in sentences:
+        if share_within(words_of(sentence), whole) < NEARLY:
+            raise Rejected("not_verbatim", f"{_shown(sentence)} does not stand in the passage word for word")
+    if sum(len(words_of(sentence)) for sentence in sentences) > len(whole):
+        raise Rejected("too_long", "the key sentences are longer than the passage")
+
+
+def check_pronouns(replaced: str, sentences: str, passage: str, query: str) -> None:
+    """With pronouns replaced the key sentences keep their other words; what is new is the passage's or the query's.
+
+    Raises:
+        Rejected: ``content_changed``, ``too_long``.
+    """
+    before, after = words_of(sentences), words_of(replaced)
+    if share_within(before, after, 1) < KEPT:
+        raise Rejected("content_changed", "more than pronouns was replaced or left out")
+    added = [word for word in after if word not in set(before)]
+    if len(added) > 5 and share_within(added, words_of(passage) + words_of(query), 1) < 0.5:
+        raise Rejected("content_changed", "what takes the pronouns' place is not in the passage")
+    if len(after) > 2 * len(before) + 10:
+        raise Rejected("too_long", "the sentences have grown by more than the pronouns' referents")
+
+
+def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
+    """Sentences that do not answer hold no key sentence, nor does a key sentence hold one of them.
+
+    Raises:
+        Rejected: ``holds_key_sentence``, ``too_short``, ``too_long``.
+    """
+    keys = [words for words in map(words_of, key_sentences) if len(words) >= TELLING]
+    for sentence in noise:
+        words = words_of(sentence)
+        if len(words) < NOISE_LEAST:
+            raise Rejected("too_short", f"{_shown(sentence)} is no sentence")
+        if len(words) > NOISE_MOST:
+            raise Rejected("too_long", f"a sentence of {len(words)} words is too long; use at most {NOISE_MOST}")
+        for key in keys:
+            short, long = sorted((key, words), key=len)
+            if share_within(short, long) >= NEARLY:
+                raise Rejected("holds_key_sentence", f"{_shown(sentence)} holds what answers the query")
+
+
+def check_summary(summary: str, passage: str) -> None:
+    """A summary is not the passage, and not much longer.
+
+    Raises:
+        Rejected: ``unchanged``, ``too_long``.
+    """
+    short, whole = words_of(summary), words_of(passage)
+    _check_changed(short, whole)
+    if len(short) > SUMMARY_LONGEST * len(whole) + SUMMARY_MORE:
+        raise Rejected("too_long", "the summary is longer than the passage")
+
+
+def check_expansion(expansion: str, passage: str) -> None:
+    """An expansion holds the passage nearly word for word, and about two sentences more.
+
+    Raises:
+        Rejected: ``content_missing``, ``too_short``, ``too_long``.
+    """
+    long, whole = words_of(expansion), words_of(passage)
+    if share_within(whole, long) < NEARLY:
+        raise Rejected("content_missing", "the expansion does not keep all of the passage as it is")
+    # a passage may say things twice, which its expansion need not: what is new counts, not what is more
+    if (1 - share_within(long, whole)) * len(long) < EXPANSION_LEAST - 0.5:
+        raise Rejected("too_short", "nothing was added to the passage")
+    if len(long) > len(whole) + EXPANSION_MOST:
+        raise Rejected("too_long", "more than two sentences were added to the passage")
+
+
+def check_paraphrase(paraphrase: str, passage: str, keywords: Sequence[str]) -> None:
+    """A paraphrase is another text than the passage, about as long, and none of the keywords stands in it.
+
+    Raises:
+        Rejected: ``unchanged``, ``keyword_left``, ``too_short``, ``too_long``.
+    """
+    other, whole = words_of(paraphrase), words_of(passage)
+    _check_changed(other, whole)
+    left = [keyword for keyword in keywords if holds_run(other, words_of(keyword))]
+    if left:
+        named = ", ".join(_shown(keyword) for keyword in left[:5])
+        raise Rejected("keyword_left", f"the paraphrased passage still has {named}")
+    if len(other) < PARAPHRASE_SHORTEST * len(whole):
+        raise Rejected("too_short", "the paraphrased passage leaves out too much of the passage")
+    if len(other) > PARAPHRASE_LONGEST * len(whole) + 10:
+        raise Rejected("too_long", "the paraphrased passage is much longer than the passage")
+
+
+def keywords_in_query(named: Sequence[str], query: str) -> list[str]:
+    """Those of the named keywords that stand in the query.
+
+    Raises:
+        Rejected: ``no_keyword``: none does.
+    """
+    words = words_of(query)
+    found = [keyword for keyword in named if holds_run(words, words_of(keyword))]
+    if not found:
+        raise Rejected("no_keyword", "the keywords have to be words of the query, as they stand there")
+    return found
+
+
+def _check_changed(variant: Sequence[str], passage: Sequence[str]) -> None:
+    if list(variant) == list(passage):
+        raise Rejected("unchanged", "the text is the passage, unchanged")
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,0 +1,293 @@
+"""The folder of a benchmark that was built: SURE's own layout, a manifest of how each query went, and a data card.
+
+The layout is that of :mod:`retrokit.data.sure`. ``manifest.jsonl`` has a line a query, ``build-sure.json`` the
+settings, counts and statistics, ``README.md`` the same for people. No file depends on when, where or how often it was
+built.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from retrokit.data.files import folder_in_the_making, writing
+from retrokit.data.jsonl import json_line
+from retrokit.data.sure import ORIGINAL, PASSAGES, TESTBEDS, VARIANT_FILES
+from retrokit.errors import UsageError, disk_errors
+from retrokit.sure.items import SKIPPED, Items
+from retrokit.sure.prompts import Prompt
+from retrokit.sure.statistics import Lexicon
+from retrokit.sure.variants import POSITIONS, Variants
+
+MANIFEST = "manifest.jsonl"
+RECORD = "build-sure.json"
+
+_KIND_OF_STEP = {
+    "key-sentences": "key-sentences",
+    "pronouns": "key-sentences",
+    "verify-key-sentences": "key-sentences",
+    "noise": "key-sentences-with-noise",
+    "summary": "summary",
+    "verify-summary": "summary",
+    "expansion": "expansion",
+    "paraphrase": "paraphrase",
+    "verify-paraphrase": "paraphrase",
+}
+
+
+def check_output(folder: str | Path, overwrite: bool) -> None:
+    """See before the work that its result can be written.
+
+    Raises:
+        UsageError: the folder exists, and is not to be overwritten or is no benchmark that was built here.
+        DataError: there is no folder to put it into, nor can it be made.
+    """
+    folder = Path(folder)
+    if folder.exists() and not overwrite:
+        raise UsageError(f"{folder} exists; give --overwrite to replace it, or another -o")
+    if folder.exists() and not (folder / MANIFEST).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and was not written by build-sure: --overwrite replaces such folders only")
+    with disk_errors(folder):
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+
+
+class Rows:
+    """What came of each query, kept in a temporary file until all is known: a benchmark need not fit into memory.
+
+    Attributes:
+        record: the settings, counts and statistics (see docs/build-sure.md), complete once all rows are added.
+    """
+
+    def __init__(self, items: Items, settings: Mapping[str, Any], testbeds: Sequence[str], language: str) -> None:
+        self._file: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives on
+        self._settings, self._items, self._testbeds = settings, items, testbeds
+        self._kept: Counter[str] = Counter()
+        self._dropped: dict[str, Counter[str]] = {testbed: Counter() for testbed in testbeds}
+        self._positions: Counter[str] = Counter(dict.fromkeys(POSITIONS, 0))
+        kinds = [kind for testbed in testbeds for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+        self._tried: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
+        self._rejections: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
+        self._lexicons = {kind: Lexicon(language) for kind in (ORIGINAL, *kinds)}
+
+    def add(self, found: Variants, prompts: Mapping[str, Prompt]) -> None:
+        """Add one query; raises :class:`DataError` if the disk is full."""
+        self._count(found)
+        item = found.item
+        kept = [testbed for testbed in self._testbeds if testbed not in found.dropped]
+        manifest = {
+            "query": item.query_id,
+            "passage": item.passage_id,
+            "model": self._settings["model"],
+            "prompts": {step: prompts[step].digest for step in dict.fromkeys(call.step for call in found.calls)},
+            "kept": kept,
+            "dropped": {testbed: {"kind": kind, "cause": cause} for testbed, (kind, cause) in found.dropped.items()},
+            "position": found.position,
+            "keywords": found.keywords,
+            "calls": [call.to_json() for call in found.calls],
+        }
+        row = {"manifest": manifest, "query": item.query, "passage": item.passage, "texts": found.texts}
+        with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
+            self._file.write(json_line(row))
+
+    def _count(self, found: Variants) -> None:
+        for testbed in self._testbeds:
+            if testbed in found.dropped:
+                kind, cause = found.dropped[testbed]
+                self._dropped[testbed][f"{kind}: {cause}"] += 1
+            else:
+                self._kept[testbed] += 1
+        if found.position:
+            self._positions[found.position] += 1
+        asked = Counter(_KIND_OF_STEP[call.step] for call in found.calls)
+        lost = {kind for kind, _ in found.dropped.values()}
+        for kind in asked:
+            rejected = [call.rejected for call in found.calls if call.rejected and _KIND_OF_STEP[call.step] == kind]
+            self._rejections[kind].update(rejected)
+            self._tried[kind]["dropped" if kind in lost else "after_retries" if rejected else "at_once"] += 1
+        if found.texts:
+            self._lexicons[ORIGINAL].add(found.item.passage)
+        for kind, text in found.texts.items():
+            self._lexicons[kind].add(text)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Settings, counts and statistics."""
+        return {
+            **self._settings,
+            "data": self._items.name,
+            "queries": self._items.queries,
+            "skipped": self._items.skipped,
+            "tried": len(self._items.items),
+            "testbeds": {
+                testbed: {"kept": self._kept[testbed], "dropped": dict(sorted(self._dropped[testbed].items()))}
+                for testbed in self._testbeds
+            },
+            "positions": dict(self._positions),
+            "kinds": {
+                kind: {
+                    "tried": counts.total(),
+                    **{how: counts[how] for how in ("at_once", "after_retries", "dropped")},
+                    "rejections": dict(sorted(self._rejections[kind].items())),
+                }
+                for kind, counts in self._tried.items()
+            },
+            "statistics": {kind: lexicon.to_json() for kind, lexicon in self._lexicons.items() if lexicon.texts},
+        }
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        self._file.seek(0)
+        return (json.loads(line) for line in self._file)
+
+
+def write_folder(folder: str | Path, rows: Rows, overwrite: bool) -> dict[str, Any]:
+    """Write the folder, whole or not at all; returns the record. A testbed that no query is left in gets no file.
+
+    Raises:
+        UsageError: it exists and is not to be overwritten.
+        DataError: it cannot be written.
+    """
+    record = rows.record
+    kept = [testbed for testbed, counts in record["testbeds"].items() if counts["kept"]]
+    with folder_in_the_making(folder, overwrite) as unfinished:
+        with ExitStack() as stack:
+
+            def opened(name: str) -> IO[str]:
+                return stack.enter_context(writing(unfinished / name))
+
+            manifest = opened(MANIFEST)
+            layout = _Layout(opened, kept, rows)
+            for row in rows:
+                manifest.write(json_line(row["manifest"]))
+                layout.write(row)
+        with writing(unfinished / RECORD) as stream:
+            stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+        with writing(unfinished / "README.md") as stream:
+            stream.write(data_card(record))
+    return record
+
+
+class _Layout:
+    """The release's files, opened for the testbeds that have queries. N of their names is how many lines they have."""
+
+    def __init__(self, opened: Any, kept: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+        own = [testbed for testbed in kept if testbed != "equivalence"]
+        both = equivalent = union = 0
+        for row in rows:
+            stays = [testbed for testbed in row["manifest"]["kept"] if testbed in kept]
+            both += any(testbed in own for testbed in stays)
+            equivalent += "equivalence" in stays
+            union += bool(stays)
+        self._queries = opened(f"query-{both}.tsv") if own else None
+        self._equivalence = opened(f"query-{equivalent}-semantic-equivalence.tsv") if equivalent else None
+        self._qrels: IO[str] | None = opened(f"qrels-{union}.tsv") if kept else None
+        self._passages: IO[str] | None = opened(PASSAGES) if kept else None
+        kinds = [kind for testbed in kept for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+        self._variants = {kind: opened(VARIANT_FILES[kind]) for kind in kinds}
+
+    def write(self, row: dict[str, Any]) -> None:
+        """The lines of one query in all files."""
+        manifest = row["manifest"]
+        query, passage, stays = manifest["query"], manifest["passage"], manifest["kept"]
+        if not stays or self._qrels is None or self._passages is None:
+            return
+        line = f"{query}\t{row['query']}\n"
+        if self._queries is not None and any(testbed != "equivalence" for testbed in stays):
+            self._queries.write(line)
+        if self._equivalence is not None and "equivalence" in stays:
+            self._equivalence.write(line)
+        self._qrels.write(f"{query}\t0\t{passage}\t1\n")
+        self._passages.write(json_line({"id": passage, "contents": row["passage"]}))
+        for kind, text in row["texts"].items():
+            self._variants[kind].write(json_line({"id": passage, "contents": text}))
+
+
+def data_card(record: Mapping[str, Any]) -> str:
+    """The data card as Markdown: what was built with what, and the paper's Tables 1 and 3; no text of the data.
+
+    ``record`` is that of :func:`write_folder`.
+    """
+    sampling = ", ".join(f"{name} {value}" for name, value in record["sampling"].items() if value is not None)
+    parts = [
+        f"# SURE benchmark of {_cell(record['data'])}",
+        "Queries, each with a relevant passage and variants of it, in the layout of the SURE release (Kong et al., "
+        '"SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models"). The variants were written by '
+        "a language model and not by people: judge a sample before you rely on them.",
+        _table(
+            ("setting", "value"),
+            [
+                ("model", f"`{_cell(record['model'])}`"),
+                ("sampling", sampling),
+                ("seed, retries, language", f"{record['seed']}, {record['retries']}, {_cell(record['language'])}"),
+                ("queries to draw from, tried", f"{record['queries']:,}, {record['tried']:,}"),
+                *((f"left out: {SKIPPED[why]}", f"{count:,}") for why, count in record["skipped"].items() if count),
+            ],
+        ),
+        "## Testbeds (Table 1)",
+        _table(
+            ("testbed", "queries", "left after a rejection of"),
+            [
+                (testbed, f"{counts['kept']:,}", _listed(counts["dropped"]))
+                for testbed, counts in record["testbeds"].items()
+            ],
+        ),
+        "## Texts (Table 3)",
+        "Type-token ratio and Shannon entropy (bits) are of the words of all texts of a kind together, in lower case; "
+        "sentence lengths are in words.",
+        _table(
+            ("kind", "texts", "TTR", "entropy", "average sentence", "longest sentence"),
+            [
+                (
+                    kind,
+                    f"{found['texts']:,}",
+                    f"{found['type_token_ratio']:.4f}",
+                    f"{found['entropy']:.4f}",
+                    f"{found['average_sentence']:.1f}",
+                    str(found["longest_sentence"]),
+                )
+                for kind, found in record["statistics"].items()
+            ],
+        ),
+        "## Acceptance",
+        _table(
+            ("kind", "tried", "at once", "after retries", "dropped", "accepted", "rejections by cause"),
+            [
+                (
+                    kind,
+                    *(f"{found[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")),
+                    _share(found["tried"] - found["dropped"], found["tried"]),
+                    _listed(found["rejections"]),
+                )
+                for kind, found in record["kinds"].items()
+            ],
+        ),
+        "Where the key sentences stand in their noise: "
+        + ", ".join(f"{place} {count:,}" for place, count in record["positions"].items())
+        + ".",
+        "## Prompts",
+        _table(("prompt", "digest"), [(name, f"`{digest}`") for name, digest in record["prompts"].items()]),
+        f"Each query's calls, answers and verdicts are in `{MANIFEST}`, all of these numbers in `{RECORD}`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _cell(text: object) -> str:
+    """A name from outside as it may stand in a cell of Markdown."""
+    return " ".join(str(text).replace("|", "¦").replace("`", "'").replace("<", "‹").replace(">", "›").split())
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{_cell(what)} {count:,}" for what, count in counts.items()) or "–"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f}%" if whole else "–"

@@ -1,0 +1,190 @@
+"""What a benchmark is built from: queries, each with one relevant passage (SURE, 4.1).
+
+From a BEIR folder, or from JSONL files of queries and of passages. A query's passage is the one of its highest grade,
+and of several such one that the seed draws. The layout of SURE's release knows variants by their passage, so no two
+queries can have the same one: the later takes another of its best, or is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrokit.augmentation.draws import bits
+from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
+from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.files import named
+from retrokit.data.jsonl import kind_of, read_jsonl, str_id, text_of
+from retrokit.data.trec import read_judgements
+from retrokit.errors import DataError, UsageError
+
+SKIPPED: dict[str, str] = {
+    "without_relevant": "no relevant passage",
+    "without_text": "no text, or a passage without text",
+    "passage_taken": "all its best passages are other queries'",
+}
+"""Why a query is left out before anything is built, by the name that it is counted under."""
+
+Judged = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A query and its relevant passage; the query is on one line."""
+
+    query_id: str
+    query: str
+    passage_id: str
+    passage: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is built from.
+
+    Attributes:
+        name: of the data.
+        items: in the order of the file of queries.
+        queries: how many queries there were to draw from.
+        skipped: a key of :data:`SKIPPED` → how many of those drawn were left out.
+    """
+
+    name: str
+    items: list[Item]
+    queries: int
+    skipped: dict[str, int]
+
+
+def beir_items(folder: str | Path, split: str = "test", limit: int | None = None, seed: int = 0) -> Items:
+    """The judged queries of a BEIR folder (or of one of BEIR's sets by name), at most ``limit`` that the seed draws.
+
+    A higher limit keeps the queries of a lower one. The corpus is read as a stream.
+
+    Raises:
+        DataError: no BEIR folder or split, a wrong line, an id that the layout cannot hold, or no query that can be
+            used.
+        MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
+    """
+    folder = located(folder)
+    qrels = judgements_file(folder, split)
+    texts = dict(read_queries(queries_file(folder)))
+    judged = _read_judged(qrels, texts, queries_file(folder))
+    passages = _read_passages(corpus_file(folder), judged, qrels)
+    queries = {query: texts[query] for query in texts if query in judged}
+    return _drawn(Path(folder).resolve().name, queries, judged, passages, limit, seed, folder)
+
+
+def jsonl_items(
+    queries: str | Path,
+    passages: str | Path,
+    qrels: str | Path | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> Items:
+    """Queries and passages of JSONL files, at most ``limit`` queries that the seed draws.
+
+    Args:
+        queries: lines of ``id``, ``text`` and, without ``qrels``, ``passage_id``: the id of the passage that answers.
+        passages: lines of ``id``, ``text`` and optionally ``title``.
+        qrels: judgements, as BEIR's or TREC's; queries that it does not judge are left out.
+
+    Raises:
+        DataError: a wrong line, a passage that is not there, an id that the layout cannot hold, or no query that can
+            be used.
+    """
+    if str(queries) == "-" and str(passages) == "-":
+        raise UsageError("standard input cannot be both the queries and the passages")
+    name = "queries" if str(queries) == "-" else Path(queries).name.removesuffix(".gz").removesuffix(".jsonl")
+    if qrels is not None:
+        texts = dict(read_queries(queries))
+        judged = _read_judged(qrels, texts, queries)
+        texts = {query: texts[query] for query in texts if query in judged}
+        held = _read_passages(passages, judged, qrels)
+    else:
+        texts, judged = _read_paired(queries)
+        held = _read_passages(passages, judged, queries)
+    return _drawn(name, texts, judged, held, limit, seed, queries)
+
+
+def _read_judged(path: str | Path, queries: Mapping[str, str], where: str | Path) -> dict[str, dict[str, int]]:
+    judged: dict[str, dict[str, int]] = {}
+    for line, query, passage, grade in read_judgements(path):
+        if query not in queries:
+            raise DataError(named(path), f"query {query!r} is not in {Path(where).name}", line)
+        judged.setdefault(query, {})[passage] = grade
+    return judged
+
+
+def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    texts: dict[str, str] = {}
+    judged: dict[str, dict[str, int]] = {}
+    expected = 'queries, one {"id": …, "text": …, "passage_id": …} a line'
+    for line, row in read_jsonl(path, expected):
+        query, text = str_id(row, path, line), text_of(row, "text", path, line)
+        if query in texts:
+            raise DataError(named(path), f"the id {query!r} is on an earlier line already", line)
+        passage = row.get("passage_id")
+        if not isinstance(passage, (str, int)) or isinstance(passage, bool) or passage == "":
+            found = f"found {kind_of(passage)}" if "passage_id" in row else "there is none"
+            problem = f"field 'passage_id' should be the id of the passage that answers, {found}"
+            raise DataError(named(path), f"{problem} (or give the judgements with --qrels)", line)
+        texts[query], judged[query] = text, {str(passage): 1}
+    return texts, judged
+
+
+def _best(grades: Mapping[str, int]) -> list[str]:
+    """The passages of the highest grade, if that is above 0."""
+    highest = max(grades.values())
+    return [passage for passage, grade in grades.items() if grade == highest] if highest > 0 else []
+
+
+def _read_passages(path: str | Path, judged: Judged, where: str | Path) -> dict[str, str]:
+    """The texts of the passages that may be chosen."""
+    wanted = {passage for grades in judged.values() for passage in _best(grades)}
+    held = {document.id: document.full_text for document in read_corpus(path) if document.id in wanted}
+    missing = next((passage for grades in judged.values() for passage in _best(grades) if passage not in held), None)
+    if missing is not None:
+        raise DataError(named(where), f"passage {missing!r} is not in {named(path)}")
+    return held
+
+
+def _drawn(
+    name: str,
+    queries: Mapping[str, str],
+    judged: Judged,
+    passages: Mapping[str, str],
+    limit: int | None,
+    seed: int,
+    where: str | Path,
+) -> Items:
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit is how many queries are tried: at least 1, not {limit}")
+    order = sorted(queries, key=lambda query: (bits(seed, "query", query), query)) if limit else list(queries)
+    skipped = Counter(dict.fromkeys(SKIPPED, 0))
+    chosen: dict[str, Item] = {}
+    taken: set[str] = set()
+    for query in order:
+        if limit is not None and len(chosen) == limit:
+            break
+        best = sorted(_best(judged[query]), key=lambda passage: (bits(seed, "passage", query, passage), passage))
+        with_text = [passage for passage in best if passages[passage].strip()]
+        free = [passage for passage in with_text if passage not in taken]
+        if not free or not queries[query].strip():
+            missing = not with_text or not queries[query].strip()
+            skipped["without_relevant" if not best else "without_text" if missing else "passage_taken"] += 1
+            continue
+        _check_ids(where, (query, free[0]))
+        taken.add(free[0])
+        chosen[query] = Item(query, " ".join(queries[query].split()), free[0], passages[free[0]])
+    if not chosen:
+        lost = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
+        raise DataError(named(where), f"no query can be used: {lost or 'none is judged'}")
+    return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
+
+
+def _check_ids(where: str | Path, identifiers: Iterable[str]) -> None:
+    for identifier in identifiers:
+        if identifier != identifier.strip() or "\t" in identifier or len(identifier.splitlines()) != 1:
+            raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")

@@ -1,0 +1,111 @@
+"""A language model as one of the annotators of a sample (SURE, 4.1: the paper's M)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import Interrupted
+from retrokit.llm.base import LLM, PromptRefused, Sampling
+from retrokit.llm.session import Session, run_all
+from retrokit.llm.store import ResponseStore
+from retrokit.notices import progress
+from retrokit.sure.answers import read_verdict
+from retrokit.sure.audit import Judgeable, Sample
+from retrokit.sure.checks import Rejected
+from retrokit.sure.prompts import Prompt
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model said: how many variants it called qualified and unqualified, and on how many it said neither."""
+
+    qualified: int
+    unqualified: int
+    without_verdict: int
+    counts: dict[str, int]
+
+
+def judge_sample(
+    sample: Sample,
+    llm: LLM,
+    output: str | Path,
+    *,
+    prompts: Mapping[str, Prompt],
+    store: str | Path,
+    annotator: str | None = None,
+    sampling: Sampling = Sampling(max_tokens=4096),
+    concurrency: int = 16,
+    max_tokens: int | None = None,
+    retries: int = 2,
+) -> Judged:
+    """Have a model judge a sample, and write its verdicts as the audit page exports them.
+
+    Args:
+        annotator: the name that the verdicts bear; default: the model's.
+        store, concurrency, max_tokens: as for :func:`retrokit.sure.build.build`.
+        retries: how often a model is asked again that says neither yes nor no; then the variant is left out.
+
+    Raises:
+        ServiceError, BudgetSpent, Interrupted: what was answered is in the store.
+        DataError: a file cannot be written.
+    """
+    prompt, retry = prompts["judge"], prompts["retry"]
+    name = annotator or llm.identity
+    told: Counter[bool | None] = Counter()
+    rows: list[dict[str, Any]] = []
+    with ResponseStore(store) as responses:
+
+        async def work() -> dict[str, int]:
+            session = Session(llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=sampling)
+
+            async def one(item: Judgeable) -> bool | None:
+                asked = prompt.fill(
+                    query=item.query,
+                    passage=item.passage,
+                    variant=item.variant,
+                    requirement=prompt.words[item.kind],
+                )
+                again = asked
+                for attempt in range(retries + 1):
+                    try:
+                        completion = await session.ask(again, system=prompt.system, attempt=attempt)
+                        return read_verdict(completion.text, prompt.words["yes"], prompt.words["no"])
+                    except PromptRefused:
+                        return None
+                    except Rejected as rejected:
+                        again = f"{asked}\n\n{retry.fill(reason=rejected.reason)}"
+                return None
+
+            async with session:
+                with progress("judging", len(sample.items), "variants") as advance:
+                    waiting = iter(sample.items)
+                    async for verdict in run_all(one, sample.items, limit=max(2 * concurrency, 8)):
+                        item = next(waiting)
+                        told[verdict] += 1
+                        if verdict is not None:
+                            rows.append(_row(item, verdict, name, sample.digest))
+                        advance(1)
+            return session.counts
+
+        try:
+            counts = asyncio.run(work())
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped; {len(responses):,} answers are kept in {store}") from None
+    write_jsonl(output, rows)
+    return Judged(told[True], told[False], told[None], counts)
+
+
+def _row(item: Judgeable, qualified: bool, annotator: str, sample: str) -> dict[str, Any]:
+    return {
+        "query": item.query_id,
+        "kind": item.kind,
+        "qualified": qualified,
+        "annotator": annotator,
+        "sample": sample,
+    }

@@ -1,0 +1,176 @@
+"""The prompts of SURE's protocol (SURE, A): data files that a user can replace, and how they are filled.
+
+A prompt is a TOML file: ``prompt`` (with fields in braces), ``system`` (optional), and the words that its answer is
+recognised by, such as ``marker = "summary:"``. The words may stand in the prompt as fields, too.
+
+Texts of the user's data are put between tags that no such text can hold, so that what a passage says, "ignore the
+above" included, stays what the task is about and is not taken for the task.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from retrokit.data.files import read_lines
+from retrokit.data.sure import VARIANT_FILES
+from retrokit.errors import DataError
+
+_FIELD = re.compile(r"\{([a-z-]+)\}")
+_ENDING = ".toml"
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a prompt of some name has to hold: its fields, and the words that its answer is recognised by."""
+
+    fields: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+_GENERATED = ("marker",)
+_JUDGED = ("yes", "no")
+SHAPES: dict[str, _Shape] = {
+    "key-sentences": _Shape(("query", "passage"), _GENERATED),
+    "pronouns": _Shape(("sentences", "passage"), _GENERATED),
+    "noise": _Shape(("query",), _GENERATED),
+    "summary": _Shape(("query", "passage"), _GENERATED),
+    "expansion": _Shape(("passage",), _GENERATED),
+    "paraphrase": _Shape(("query", "passage"), ("keywords", *_GENERATED)),
+    "verify-key-sentences": _Shape(("query", "sentences"), _JUDGED),
+    "verify-summary": _Shape(("query", "summary"), _JUDGED),
+    "verify-paraphrase": _Shape(("query", "passage"), _JUDGED),
+    "retry": _Shape(("reason",)),
+    "judge": _Shape(("query", "passage", "variant", "requirement"), (*_JUDGED, *VARIANT_FILES)),
+}
+"""The prompts by name; each is a file NAME.toml."""
+
+_OURS = {"reason", "requirement"}
+"""Fields that hold no text of the user's data: they stand in the prompt without tags."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt.
+
+    Attributes:
+        name: a key of :data:`SHAPES`.
+        template: its text, with fields such as ``{query}``.
+        system: the system message, or ``None``.
+        words: what its answer is recognised by: ``marker``, ``keywords``, ``yes``, ``no``, or a requirement a kind.
+    """
+
+    name: str
+    template: str
+    system: str | None
+    words: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """``sha256:<hex>`` over all that decides what is asked and how it is read."""
+        parts = [
+            self.name,
+            self.template,
+            self.system or "",
+            *(f"{key}={self.words[key]}" for key in sorted(self.words)),
+        ]
+        return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
+
+    def fill(self, **fields: str) -> str:
+        """The prompt with its fields filled; texts of the data stand between tags that none of them holds."""
+        mark = _mark([text for name, text in fields.items() if name not in _OURS])
+
+        def filled(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in self.words:
+                return self.words[name]
+            return fields[name] if name in _OURS else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
+
+        return _FIELD.sub(filled, self.template)
+
+
+def _mark(texts: list[str]) -> str:
+    """Eight hexadecimal digits that stand in none of ``texts`` and depend on nothing else."""
+    whole = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8)
+    while True:
+        mark = whole.hexdigest()[:8]
+        if not any(mark in text.lower() for text in texts):
+            return mark
+        whole.update(b"another")
+
+
+TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
+"""The tags that :meth:`Prompt.fill` makes, which some models repeat in their answer."""
+
+
+def load_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
+    """The package's prompts by name; those that ``folder`` holds as NAME.toml take their place.
+
+    Raises:
+        DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
+            no TOML, lacks a field or a word, or holds one that is not known.
+    """
+    own = resources.files("retrokit.sure") / "prompts"
+    prompts = {name: _parsed(name, (own / f"{name}{_ENDING}").read_text("utf-8"), name) for name in SHAPES}
+    if folder is None:
+        return prompts
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(folder, f"is no folder; expected prompts in it: {', '.join(name + _ENDING for name in SHAPES)}")
+    found = sorted(folder.glob(f"*{_ENDING}"))
+    if not found:
+        raise DataError(folder, f"holds no prompt; expected some of {', '.join(name + _ENDING for name in SHAPES)}")
+    for path in found:
+        name = path.name.removesuffix(_ENDING)
+        if name not in SHAPES:
+            near = difflib.get_close_matches(name, SHAPES, n=1)
+            hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
+            raise DataError(path, f"is no prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
+        text = "\n".join(line for _, line in _all_lines(path))
+        prompts[name] = _parsed(name, text, path)
+    return prompts
+
+
+def _all_lines(path: Path) -> list[tuple[int, str]]:
+    """The lines of a file, blank ones too, which :func:`read_lines` leaves out but whose numbers it keeps."""
+    lines: list[tuple[int, str]] = []
+    for number, line in read_lines(path, "a prompt in TOML"):
+        lines += [(blank, "") for blank in range(len(lines) + 1, number)]
+        lines.append((number, line))
+    return lines
+
+
+def _parsed(name: str, text: str, where: object) -> Prompt:
+    shape = SHAPES[name]
+    try:
+        held = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(where, f"is no TOML: {error}") from error
+    expected = {"prompt", *shape.words}
+    missing = [key for key in sorted(expected) if key not in held]
+    unknown = [key for key in held if key not in expected | {"system"}]
+    if missing or unknown:
+        problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}, which is not known"
+        raise DataError(where, f"{problem}; a prompt {name} holds {', '.join(sorted(expected))} and may hold system")
+    wrong = [key for key, value in held.items() if not isinstance(value, str) or not value.strip()]
+    if wrong:
+        raise DataError(where, f"{', '.join(wrong)} should be text that is not empty")
+    template = held["prompt"].strip()
+    used = set(_FIELD.findall(template))
+    lacking = [field for field in shape.fields if field not in used]
+    strange = sorted(used - {*shape.fields, *shape.words})
+    if lacking or strange:
+        problem = (
+            f"lacks the field {{{lacking[0]}}}" if lacking else f"has a field {{{strange[0]}}}, which is not known"
+        )
+        takes = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
+        raise DataError(where, f"its prompt {problem}; the fields of {name} are {takes}")
+    words = {key: held[key].strip() for key in shape.words}
+    return Prompt(name, template, held["system"].strip() if "system" in held else None, words)

@@ -1,0 +1,307 @@
+"""The variants of one query's passage, made and verified by a language model (SURE, 3.2 and A).
+
+Each kind is a short chain of prompts. What comes back is read, checked without a model, and, where the paper does,
+verified by the model; if any of that fails, the prompt to blame is asked again with the reason, until the retries are
+used up: then the query leaves the testbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from retrokit.augmentation.draws import below
+from retrokit.augmentation.splitters import Multilingual
+from retrokit.llm.base import PromptRefused
+from retrokit.llm.session import Session
+from retrokit.sure import checks
+from retrokit.sure.answers import read_paraphrase, read_sentences, read_text, read_two_sentences, read_verdict
+from retrokit.sure.checks import Rejected
+from retrokit.sure.items import Item
+from retrokit.sure.prompts import Prompt
+
+POSITIONS = ("start", "middle", "end")
+"""Where the key sentences stand among the two that do not answer (Eq. 3)."""
+
+STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "precision": (("key-sentences", "pronouns", "verify-key-sentences"), ("noise",)),
+    "abstraction": (("summary", "verify-summary"), ("expansion",)),
+    "equivalence": (("paraphrase", "verify-paraphrase"),),
+}
+"""The prompts of each testbed, in the order they are asked, a chain a variant."""
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One answer that was used.
+
+    Attributes:
+        step: the prompt's name.
+        attempt: from 0, of this prompt.
+        prompt: ``sha256:<hex>`` of what was asked, the system message included.
+        rejected: why it was rejected (a key of :data:`retrokit.sure.checks.CAUSES`), or ``None``.
+    """
+
+    step: str
+    attempt: int
+    prompt: str
+    answer: str
+    rejected: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the manifest."""
+        return {"step": self.step, "attempt": self.attempt, "prompt": self.prompt, "answer": self.answer} | (
+            {"rejected": self.rejected} if self.rejected else {}
+        )
+
+
+@dataclass
+class Variants:
+    """What came of one item.
+
+    Attributes:
+        texts: kind → text, of the testbeds that the query stays in.
+        position: where the key sentences stand in their noise, one of :data:`POSITIONS`.
+        keywords: of the query, as the model named them.
+        dropped: testbed → (kind, cause of the last rejection), of those that the query leaves.
+        calls: in the order of the testbeds, and within each as they were made.
+    """
+
+    item: Item
+    texts: dict[str, str] = field(default_factory=dict)
+    position: str | None = None
+    keywords: list[str] = field(default_factory=list)
+    dropped: dict[str, tuple[str, str]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+
+class _Dropped(Exception):
+    """All retries of a kind are used up."""
+
+    def __init__(self, kind: str, cause: str) -> None:
+        super().__init__(kind, cause)
+        self.kind, self.cause = kind, cause
+
+
+class _Blamed(Rejected):
+    """A rejection that another prompt than the last one is to blame for."""
+
+    def __init__(self, cause: str, reason: str, step: str) -> None:
+        super().__init__(cause, reason)
+        self.step = step
+
+
+class _Dialogue:
+    """The questions about one item in one testbed, and what was answered."""
+
+    def __init__(self, session: Session, prompts: Mapping[str, Prompt], retries: int) -> None:
+        self.calls: list[Call] = []
+        self._session, self._prompts, self._retries = session, prompts, retries
+        self._attempts: dict[str, int] = {}
+        self._reasons: dict[str, str] = {}
+        self._known: dict[tuple[str, int], str] = {}
+        self._asked = ""
+
+    async def ask(self, step: str, **fields: str) -> str:
+        """The answer to the prompt ``step``; one that was given before is not asked for again."""
+        asked, attempt = self._prompts[step], self._attempts.get(step, 0)
+        self._asked = step
+        prompt = asked.fill(**fields)
+        if step in self._reasons:
+            prompt += "\n\n" + self._prompts["retry"].fill(reason=self._reasons[step])
+        if (prompt, attempt) not in self._known:
+            digest = _digest(asked.system, prompt)
+            self.calls.append(Call(step, attempt, digest, ""))
+            try:
+                completion = await self._session.ask(prompt, system=asked.system, attempt=attempt)
+            except PromptRefused as refusal:
+                raise Rejected("refused", str(refusal)) from refusal
+            self.calls[-1] = Call(step, attempt, digest, completion.text)
+            if completion.finish == "length":
+                raise Rejected("cut_off", "the answer was too long and is cut off")
+            self._known[prompt, attempt] = completion.text
+        return self._known[prompt, attempt]
+
+    async def verify(self, step: str, expected: bool, blamed: str, reason: str, **fields: str) -> None:
+        """Ask for a verdict; another than ``expected`` is the fault of the prompt ``blamed``."""
+        words = self._prompts[step].words
+        if read_verdict(await self.ask(step, **fields), words["yes"], words["no"]) != expected:
+            raise _Blamed("verdict", reason, blamed)
+
+    async def make(self, kind: str, steps: Sequence[str], chain: Callable[[], Awaitable[Made]]) -> Made:
+        """What ``chain`` makes, tried again from the prompt that is to blame for as long as there are retries."""
+        left = self._retries
+        while True:
+            try:
+                return await chain()
+            except Rejected as rejected:
+                self._mark(rejected.cause)
+                if not left or rejected.cause == "refused":
+                    raise _Dropped(kind, rejected.cause) from rejected
+                left -= 1
+                blamed = rejected.step if isinstance(rejected, _Blamed) else self._asked
+                self._attempts[blamed] = self._attempts.get(blamed, 0) + 1
+                self._reasons[blamed] = rejected.reason
+                for later in steps[steps.index(blamed) + 1 :]:
+                    self._attempts.pop(later, None)
+                    self._reasons.pop(later, None)
+
+    def _mark(self, cause: str) -> None:
+        """Note at the last answer that was looked at why it was rejected."""
+        place = max(place for place, call in enumerate(self.calls) if call.step == self._asked)
+        self.calls[place] = replace(self.calls[place], rejected=cause)
+
+
+def _digest(system: str | None, prompt: str) -> str:
+    whole = f"{system or ''}\0{prompt}"
+    return f"sha256:{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+class VariantMaker:
+    """Makes the variants of items with one language model.
+
+    Args:
+        session: whom to ask.
+        prompts: of :func:`retrokit.sure.prompts.load_prompts`.
+        testbeds: keys of :data:`STEPS`.
+        retries: how often a rejected variant is made again.
+        seed: of the position of key sentences.
+        language: of the texts, for cutting them into sentences.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        prompts: Mapping[str, Prompt],
+        testbeds: Sequence[str],
+        retries: int = 2,
+        seed: int = 0,
+        language: str = "en",
+    ) -> None:
+        self._session, self._prompts, self._testbeds = session, prompts, testbeds
+        self._retries, self._seed = retries, seed
+        self._splitter = Multilingual(language)
+
+    async def make(self, item: Item) -> Variants:
+        """The item's variants in all testbeds, which are worked on at the same time.
+
+        Raises:
+            ServiceError, BudgetSpent: of the session.
+        """
+        parts = [Variants(item) for _ in self._testbeds]
+        makers = {"precision": self._precision, "abstraction": self._abstraction, "equivalence": self._equivalence}
+
+        async def one(testbed: str, found: Variants) -> None:
+            dialogue = _Dialogue(self._session, self._prompts, self._retries)
+            try:
+                await makers[testbed](dialogue, found)
+            except _Dropped as dropped:
+                found.texts, found.position, found.keywords = {}, None, []
+                found.dropped[testbed] = (dropped.kind, dropped.cause)
+            found.calls = dialogue.calls
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for testbed, found in zip(self._testbeds, parts, strict=True):
+                    group.create_task(one(testbed, found))
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        whole = Variants(item)
+        for part in parts:
+            whole.texts |= part.texts
+            whole.dropped |= part.dropped
+            whole.calls += part.calls
+            whole.position = whole.position or part.position
+            whole.keywords = whole.keywords or part.keywords
+        return whole
+
+    async def _precision(self, dialogue: _Dialogue, found: Variants) -> None:
+        chain, noisy = STEPS["precision"]
+        keys = await dialogue.make("key-sentences", chain, lambda: self._key_sentences(dialogue, found.item))
+        noise = await dialogue.make("key-sentences-with-noise", noisy, lambda: self._noise(dialogue, found.item, keys))
+        place = below(len(POSITIONS), self._seed, "position", found.item.query_id)
+        together = self._splitter.join(keys)
+        found.position = POSITIONS[place]
+        found.texts["key-sentences"] = together
+        found.texts["key-sentences-with-noise"] = self._splitter.join([*noise[:place], together, *noise[place:]])
+
+    async def _key_sentences(self, dialogue: _Dialogue, item: Item) -> list[str]:
+        answer = await dialogue.ask("key-sentences", query=item.query, passage=item.passage)
+        extracted = read_sentences(answer, self._marker("key-sentences"))
+        checks.check_key_sentences(extracted, item.passage)
+        sentences = self._splitter.join(extracted)
+        answer = await dialogue.ask("pronouns", sentences=sentences, passage=item.passage)
+        replaced = read_sentences(answer, self._marker("pronouns"))
+        together = self._splitter.join(replaced)
+        checks.check_pronouns(together, sentences, item.passage, item.query)
+        await dialogue.verify(
+            "verify-key-sentences",
+            expected=True,
+            blamed="key-sentences",
+            reason="the sentences do not answer the query",
+            query=item.query,
+            sentences=together,
+        )
+        return replaced
+
+    async def _noise(self, dialogue: _Dialogue, item: Item, key_sentences: Sequence[str]) -> list[str]:
+        answer = await dialogue.ask("noise", query=item.query)
+        noise = read_two_sentences(answer, self._marker("noise"), self._splitter.language)
+        checks.check_noise(noise, key_sentences)
+        return noise
+
+    async def _abstraction(self, dialogue: _Dialogue, found: Variants) -> None:
+        chain, expanding = STEPS["abstraction"]
+        summary = await dialogue.make("summary", chain, lambda: self._summary(dialogue, found.item))
+        expansion = await dialogue.make("expansion", expanding, lambda: self._expansion(dialogue, found.item))
+        found.texts |= {"summary": summary, "expansion": expansion}
+
+    async def _summary(self, dialogue: _Dialogue, item: Item) -> str:
+        answer = await dialogue.ask("summary", query=item.query, passage=item.passage)
+        summary = read_text(answer, self._marker("summary"))
+        checks.check_summary(summary, item.passage)
+        await dialogue.verify(
+            "verify-summary",
+            expected=True,
+            blamed="summary",
+            reason="the summary does not answer the query",
+            query=item.query,
+            summary=summary,
+        )
+        return summary
+
+    async def _expansion(self, dialogue: _Dialogue, item: Item) -> str:
+        answer = await dialogue.ask("expansion", passage=item.passage)
+        expansion = read_text(answer, self._marker("expansion"))
+        checks.check_expansion(expansion, item.passage)
+        return expansion
+
+    async def _equivalence(self, dialogue: _Dialogue, found: Variants) -> None:
+        (chain,) = STEPS["equivalence"]
+        found.keywords, found.texts["paraphrase"] = await dialogue.make(
+            "paraphrase", chain, lambda: self._paraphrase(dialogue, found.item)
+        )
+
+    async def _paraphrase(self, dialogue: _Dialogue, item: Item) -> tuple[list[str], str]:
+        answer = await dialogue.ask("paraphrase", query=item.query, passage=item.passage)
+        words = self._prompts["paraphrase"].words
+        named, paraphrase = read_paraphrase(answer, words["keywords"], words["marker"])
+        keywords = checks.keywords_in_query(named, item.query)
+        checks.check_paraphrase(paraphrase, item.passage, keywords)
+        await dialogue.verify(
+            "verify-paraphrase",
+            expected=False,
+            blamed="paraphrase",
+            reason="the paraphrased passage still contains keywords of the query",
+            query=item.query,
+            passage=paraphrase,
+        )
+        return keywords, paraphrase
+
+    def _marker(self, step: str) -> str:
+        return self._prompts[step].words["marker"]

@@ -1,0 +1,459 @@
+"""Whole builds: the files that come out, what is asked again after a break, and a service that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrokit.data.sure import TESTBEDS, read_sure
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.llm import registry as llms
+from retrokit.llm.base import Completion, Sampling
+from retrokit.llm.session import BudgetSpent
+from retrokit.notices import listening
+from retrokit.sure.build import BuildSettings, Built, build, default_store, estimate
+from retrokit.sure.items import beir_items
+from retrokit.sure.prompts import load_prompts
+from tests.llm.server import FAULTS, ChatServer, Plan, prompt_of
+from tests.sure.fakes import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
+
+RELEASE = {
+    "expansions.jsonl",
+    "key-sentences-with-noise.jsonl",
+    "key-sentences.jsonl",
+    "passages-with-keywords-replaced.jsonl",
+    "passages.jsonl",
+    "qrels-6.tsv",
+    "query-6-semantic-equivalence.tsv",
+    "query-6.tsv",
+    "summaries.jsonl",
+}
+OWN = {"manifest.jsonl", "build-sure.json", "README.md"}
+CALLS = 9
+
+
+class RuledLLM(ScriptedLLM):
+    """Answers as ``rule`` says, given the step and the prompt; by the usual rules where it says ``None``."""
+
+    def __init__(self, rule: Callable[[str, str], str | None]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        said = self._rule(step_of(prompt), prompt)
+        return Completion(said, 1, 1) if said is not None else await super().complete(prompt, system, sampling)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_beir_folder(tmp_path / "law")
+
+
+def built(data: Path, output: Path, llm: Any = None, **more: Any) -> Built:
+    return build(beir_items(data), llm or ScriptedLLM(), output, prompts=load_prompts(), **more)
+
+
+def manifest_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
+
+
+# --- the folder
+
+
+def test_the_layout_is_the_releases(tmp_path, data):
+    output = built(data, tmp_path / "sure" / "law").folder
+    assert set(bytes_of(output)) == RELEASE | OWN
+    assert (output / "query-6.tsv").read_text() == "".join(f"q{i}\t{query_of(i)}\n" for i in range(6))
+    assert (output / "qrels-6.tsv").read_text() == "".join(f"q{i}\t0\tp{i}\t1\n" for i in range(6))
+    rows = [json.loads(line) for line in (output / "passages.jsonl").read_text().splitlines()]
+    assert rows == [{"id": f"p{i}", "contents": passage_of(i)} for i in range(6)]
+
+
+def test_what_is_written_is_read(tmp_path, data):
+    found = read_sure(built(data, tmp_path / "out").folder)
+    ids = [f"q{i}" for i in range(6)]
+    assert found.testbeds == dict.fromkeys(TESTBEDS, ids)
+    assert found.originals == {f"q{i}": f"p{i}" for i in range(6)}
+    assert found.variants["summary"]["p4"] == by_rules_summary(4)
+    assert all(count == 0 for counts in found.dropped.values() for count in counts.values())
+    assert found.repeated == 0
+
+
+def by_rules_summary(number: int) -> str:
+    sentence = passage_of(number).split(". ")[1]
+    return f"In short: {sentence}."
+
+
+def test_a_query_leaves_a_testbed_and_stays_in_others(tmp_path, data):
+    def rule(step: str, prompt: str) -> str | None:
+        bad = (step == "noise" and "type 2" in prompt) or (step == "paraphrase" and "type 4" in prompt)
+        worse = step in ("summary", "key-sentences", "paraphrase") and "type 5" in prompt
+        return "nothing of use" if bad or worse else None
+
+    result = built(data, tmp_path / "out", RuledLLM(rule))
+    found = read_sure(result.folder)
+    assert found.testbeds == {
+        "precision": ["q0", "q1", "q3", "q4"],
+        "abstraction": ["q0", "q1", "q2", "q3", "q4"],
+        "equivalence": ["q0", "q1", "q2", "q3"],
+    }
+    assert set(found.variants["key-sentences"]) == {"p0", "p1", "p3", "p4"}
+    assert set(bytes_of(result.folder)) >= {"query-5.tsv", "query-4-semantic-equivalence.tsv", "qrels-5.tsv"}
+    assert set(found.passages) == {f"p{i}" for i in range(5)}
+    assert result.record["testbeds"]["precision"] == {
+        "kept": 4,
+        "dropped": {"key-sentences-with-noise: off_format": 1, "key-sentences: off_format": 1},
+    }
+    kinds = result.record["kinds"]
+    assert kinds["key-sentences-with-noise"] == {
+        "tried": 5,
+        "at_once": 4,
+        "after_retries": 0,
+        "dropped": 1,
+        "rejections": {"off_format": 3},
+    }
+    assert kinds["expansion"]["tried"] == 5
+    assert [row["kept"] for row in manifest_of(result.folder)[4:]] == [["precision", "abstraction"], []]
+
+
+@pytest.mark.parametrize("testbed", TESTBEDS)
+def test_one_testbed_alone(tmp_path, data, testbed):
+    result = built(data, tmp_path / "out", settings=BuildSettings((testbed,)))
+    assert list(read_sure(result.folder).testbeds) == [testbed]
+    assert (result.folder / "query-6.tsv").exists() == (testbed != "equivalence")
+    assert set(result.record["testbeds"]) == {testbed}
+
+
+def test_the_manifest_tells_how_each_query_went(tmp_path, data):
+    llm = RuledLLM(lambda step, prompt: "Summary: no" if step == "summary" and "rejected" not in prompt else None)
+    result = built(data, tmp_path / "out", llm)
+    rows = manifest_of(result.folder)
+    assert [row["query"] for row in rows] == [f"q{i}" for i in range(6)]
+    row = rows[2]
+    assert (row["passage"], row["model"], row["dropped"]) == ("p2", "scripted", {})
+    assert row["position"] in ("start", "middle", "end")
+    assert row["keywords"] == ["where", "harbours", "type", "2", "rest"]
+    assert row["prompts"]["summary"] == load_prompts()["summary"].digest
+    (verdict,) = [call for call in row["calls"] if call["step"] == "verify-key-sentences"]
+    assert verdict["answer"] == "yes"
+    assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", call["prompt"]) for call in row["calls"])
+    assert len({call["prompt"] for call in row["calls"]}) == len(row["calls"])
+
+
+def test_the_data_card(tmp_path, data):
+    result = built(data, tmp_path / "out")
+    card = (result.folder / "README.md").read_text()
+    assert "| precision | 6 | – |" in card
+    assert "| summary | 6 | 6 | 0 | 0 | 100.0% | – |" in card
+    statistics = result.record["statistics"]
+    assert f"| original | 6 | {statistics['original']['type_token_ratio']:.4f} |" in card
+    assert statistics["original"]["longest_sentence"] == len(passage_of(0).split(". ")[2].split())
+    assert json.loads((result.folder / "build-sure.json").read_text()) == result.record
+    assert sum(result.record["positions"].values()) == 6
+
+
+def test_nothing_left_is_a_result(tmp_path, data):
+    result = built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "colourless green ideas"))
+    assert set(bytes_of(result.folder)) == OWN
+    assert {testbed: counts["kept"] for testbed, counts in result.record["testbeds"].items()} == dict.fromkeys(
+        TESTBEDS, 0
+    )
+    with pytest.raises(DataError, match="is no SURE folder"):
+        read_sure(result.folder)
+
+
+# --- again
+
+
+def test_a_second_time_makes_no_call(tmp_path, data):
+    first = built(data, tmp_path / "a", store=tmp_path / "store.sqlite")
+    llm = ScriptedLLM()
+    again = built(data, tmp_path / "b", llm, store=tmp_path / "store.sqlite")
+    assert llm.prompts == []
+    assert (first.counts["calls"], again.counts["calls"], again.counts["from_store"]) == (6 * CALLS, 0, 6 * CALLS)
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+
+
+def test_concurrency_does_not_show(tmp_path, data):
+    for concurrency in (1, 50):
+        built(data, tmp_path / str(concurrency), concurrency=concurrency)
+    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "50")
+
+
+def test_a_folder_that_exists_is_not_replaced_unasked(tmp_path, data):
+    built(data, tmp_path / "out")
+    llm = ScriptedLLM()
+    with pytest.raises(UsageError, match="out exists; give --overwrite"):
+        built(data, tmp_path / "out", llm, store=tmp_path / "other.sqlite")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="was not written by build-sure"):
+        built(data, tmp_path / "mine", llm, overwrite=True)
+    assert llm.prompts == []
+    settings = BuildSettings(("equivalence",))
+    result = built(data, tmp_path / "out", overwrite=True, settings=settings)
+    assert not (result.folder / "query-6.tsv").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["law", "mine", "out", "out.answers.sqlite"]
+
+
+def test_the_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path, data):
+    whole = built(data, tmp_path / "whole")
+    settings = BuildSettings(sampling=Sampling(max_tokens=100))
+    first = ScriptedLLM()
+    with pytest.raises(BudgetSpent, match="budget of 4,000 tokens"):
+        built(data, tmp_path / "out", first, max_tokens=4000, settings=settings, concurrency=2)
+    assert 0 < len(first.prompts) < 6 * CALLS
+    assert not (tmp_path / "out").exists()
+    second = ScriptedLLM()
+    result = built(data, tmp_path / "out", second, settings=settings)
+    assert len(first.prompts) + len(second.prompts) == 6 * CALLS
+    assert read_sure(result.folder).variants == read_sure(whole.folder).variants
+
+
+def test_the_estimate_counts_the_calls(tmp_path, data):
+    items = beir_items(data)
+    result = built(data, tmp_path / "out")
+    found = estimate(items, load_prompts(), BuildSettings(retries=3))
+    assert (found.queries, found.calls, found.most_calls) == (6, result.counts["calls"], 4 * result.counts["calls"])
+    assert found.prompt_tokens == pytest.approx(result.counts["prompt_tokens"], rel=0.3)
+    assert estimate(items, load_prompts(), BuildSettings(("equivalence",))).calls == 2 * 6
+
+
+@pytest.mark.parametrize(("testbeds", "message"), [((), "no testbed"), (("precison",), "unknown testbed 'precison'")])
+def test_wrong_testbeds(testbeds, message):
+    with pytest.raises(UsageError, match=message):
+        BuildSettings(testbeds)
+
+
+def test_progress_is_told(tmp_path, data):
+    told: list[int] = []
+
+    class Listener:
+        def notice(self, message: str) -> None: ...
+
+        def progress(self, label: str, total: int | None, unit: str) -> Any:
+            from contextlib import nullcontext
+
+            assert (label, total, unit) == ("building", 6, "queries")
+            return nullcontext(told.append)
+
+    with listening(Listener()):
+        built(data, tmp_path / "out")
+    assert told == [1] * 6
+
+
+# --- against a server
+
+
+def served(body: dict[str, Any]) -> str:
+    return by_rules(prompt_of(body))
+
+
+@pytest.mark.parametrize(
+    "faults", [sorted(set(FAULTS) - {"slow", "429-date"}), ["slow", "429-date"]], ids=["fast", "slow"]
+)
+def test_a_server_that_misbehaves_makes_no_difference(tmp_path, monkeypatch, faults):
+    data = write_beir_folder(tmp_path / "law", 2)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    for name, given in (("good", ()), ("bad", faults)):
+        with ChatServer(Plan(served, faults=given, key="sk-very-secret")) as server:
+            llm = llms.create(f"openai:m,url={server.url},timeout=1")
+            result = built(data, tmp_path / name, llm)
+            assert result.counts["calls"] == 2 * CALLS
+            assert (result.counts["retries"] > 0) == bool(given)
+    assert bytes_of(tmp_path / "good") == bytes_of(tmp_path / "bad")
+    assert all(b"very-secret" not in content for content in bytes_of(tmp_path).values())
+
+
+DEVIATIONS = [
+    lambda text: f"<think>Let me see. yes? no?</think>\n{text}",
+    lambda text: re.sub(r"^([a-z ]+:)", lambda match: f"**{match[1].title()}**", text, flags=re.MULTILINE),
+    lambda text: (
+        f"Sure! Here it is:\n\n{text}\n\nI hope this helps!" if ":" in text else f"Answer: **{text.upper()}**."
+    ),
+    lambda text: text.replace("sentences:\n", "sentences:\n\n1. ").replace(".\nThat", ".\n\n2. That"),
+]
+
+
+@pytest.mark.parametrize("deviate", DEVIATIONS)
+def test_answers_that_deviate_from_their_format_make_the_same_benchmark(tmp_path, data, deviate):
+    built(data, tmp_path / "plain")
+    with ChatServer(Plan(lambda body: deviate(served(body)))) as server:
+        built(data, tmp_path / "other", llms.create(f"openai:m,url={server.url}"))
+    plain, other = bytes_of(tmp_path / "plain"), bytes_of(tmp_path / "other")
+    assert {name: other[name] for name in RELEASE} == {name: plain[name] for name in RELEASE}
+
+
+def command(data: Path, output: Path, url: str, *more: str) -> list[str]:
+    words = ["build-sure", str(data), "--llm", f"openai:m,url={url}", "-o", str(output), *more]
+    return [sys.executable, "-m", "retrokit", *words]
+
+
+def stored_prompts(store: Path) -> set[str]:
+    if not store.exists():
+        return set()
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+        try:
+            return {prompt for (prompt,) in connection.execute("SELECT prompt FROM responses")}
+        except sqlite3.OperationalError:  # killed before there was a table
+            return set()
+        finally:
+            connection.rollback()
+
+
+def killed_and_finished(tmp_path: Path, count: int, kills: int) -> None:
+    """Kill builds at random moments, then finish: nothing stored is asked again, and the bytes are those of one go."""
+    data = write_beir_folder(tmp_path / "law", count)
+    built(data, tmp_path / "whole", NamedLikeTheServer())
+    moments = random.Random(0)
+    output = tmp_path / "out"
+    with ChatServer(Plan(served, delay=0.02)) as server:
+        survived = 0
+        for _ in range(kills):
+            before = {prompt: server.log.asked[prompt] for prompt in stored_prompts(default_store(output))}
+            process = subprocess.Popen(
+                command(data, output, server.url, "--concurrency", "2"), stdout=subprocess.DEVNULL
+            )
+            time.sleep(moments.uniform(0.4, 2.0))
+            survived += process.poll() is not None
+            process.kill()
+            process.wait()
+            assert {prompt: server.log.asked[prompt] for prompt in before} == before
+            if output.exists():
+                assert bytes_of(output) == bytes_of(tmp_path / "whole")
+                for path in sorted(output.iterdir()):
+                    path.unlink()
+                output.rmdir()
+        before = {prompt: server.log.asked[prompt] for prompt in stored_prompts(default_store(output))}
+        subprocess.run(command(data, output, server.url), check=True, stdout=subprocess.DEVNULL, timeout=120)
+        assert {prompt: server.log.asked[prompt] for prompt in before} == before
+        assert len(server.log.asked) == count * CALLS
+    assert survived < kills
+    assert bytes_of(output) == bytes_of(tmp_path / "whole")
+
+
+class NamedLikeTheServer(ScriptedLLM):
+    """Answers as the server does, under its model's name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.identity = "m"
+
+
+def test_killed_builds_go_on_where_they_were(tmp_path):
+    killed_and_finished(tmp_path, count=12, kills=4)
+
+
+@pytest.mark.slow
+def test_fifty_kills(tmp_path):
+    killed_and_finished(tmp_path, count=120, kills=50)
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path, data):
+    output = tmp_path / "out"
+    with ChatServer(Plan(served, delay=0.3)) as server:
+        process = subprocess.Popen(
+            command(data, output, server.url, "--concurrency", "1"), stderr=subprocess.PIPE, text=True
+        )
+        while len(server.log.answered) < 3:
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        _, shown = process.communicate(timeout=30)
+    assert process.returncode == 130, shown
+    assert re.search(r"stopped; \d+ answers are kept in .*out\.answers\.sqlite", shown)
+    assert f"go on with: retrokit build-sure {data}" in shown
+    assert not output.exists()
+    assert sorted(path.name for path in tmp_path.iterdir() if "sqlite-" not in path.name) == [
+        "law",
+        "out.answers.sqlite",
+    ]
+
+
+def test_two_processes_share_a_store(tmp_path, data):
+    with ChatServer(Plan(served, delay=0.01)) as server:
+        words = ["--store", str(tmp_path / "store.sqlite"), "--concurrency", "3"]
+        running = [
+            subprocess.Popen(command(data, tmp_path / name, server.url, *words), stdout=subprocess.DEVNULL)
+            for name in "ab"
+        ]
+        assert [process.wait(60) for process in running] == [0, 0]
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+
+
+def test_memory_does_not_hold_more_items_than_are_worked_on(tmp_path):
+    """At most twice the concurrency of items are between the first call and their row."""
+    data = write_beir_folder(tmp_path / "law", 60)
+    open_items: set[str] = set()
+    most = 0
+    lock = threading.Lock()
+
+    def rule(step: str, prompt: str) -> str | None:
+        nonlocal most
+        with lock:
+            found = re.search(r"of type (\d+)", prompt)
+            assert found
+            open_items.add(found[1])
+            most = max(most, len(open_items))
+        return None
+
+    class Listener:
+        def notice(self, message: str) -> None: ...
+
+        def progress(self, label: str, total: int | None, unit: str) -> Any:
+            from contextlib import nullcontext
+
+            done = iter(range(60))
+            return nullcontext(lambda count: open_items.discard(str(next(done))))
+
+    with listening(Listener()):
+        built(data, tmp_path / "out", RuledLLM(rule), concurrency=4)
+    assert most <= 9
+
+
+# --- further on
+
+
+def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
+    folder = built(data, tmp_path / "out").folder
+    task = tasks.create(f"sure:{folder},reference=maxsim:{tiny_bert}")
+    from retrokit import encoders, similarities
+
+    (result,) = task.evaluate(encoders.registry.create(str(tiny_bert)), [similarities.registry.create("cosine")])
+    assert result.counts["queries"] == 6
+    assert {f"{testbed}_queries": result.counts[f"{testbed}_queries"] for testbed in TESTBEDS} == {
+        f"{testbed}_queries": 6 for testbed in TESTBEDS
+    }
+    assert all(0 <= result.metrics[name] <= 1 for name in ("rdc", "roc"))
+
+
+def test_a_tiny_local_models_gibberish_is_rejected_and_counted(tmp_path, tiny_llama):
+    data = write_beir_folder(tmp_path / "law", 2)
+    model = tmp_path / "model"
+    shutil.copytree(tiny_llama, model)
+    for name, key in (("config.json", "max_position_embeddings"), ("tokenizer_config.json", "model_max_length")):
+        settings_of = json.loads((model / name).read_text())
+        (model / name).write_text(json.dumps(settings_of | {key: 4096}))  # room for the prompts
+    settings = BuildSettings(retries=1, sampling=Sampling(max_tokens=8))
+    result = built(data, tmp_path / "out", llms.create(f"local:{model},device=cpu"), settings=settings)
+    assert {testbed: counts["kept"] for testbed, counts in result.record["testbeds"].items()} == dict.fromkeys(
+        TESTBEDS, 0
+    )
+    rejected = [call["rejected"] for row in manifest_of(result.folder) for call in row["calls"]]
+    assert len(rejected) == result.counts["calls"] == 2 * len(TESTBEDS) * 2  # at first, and once more
+    assert set(rejected) <= {"off_format", "cut_off"}

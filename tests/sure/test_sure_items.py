@@ -1,0 +1,123 @@
+"""What a benchmark is built from: which passage a query gets, and which queries are drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retrokit.errors import DataError, UsageError
+from retrokit.sure.items import Item, beir_items, jsonl_items
+from tests.sure.fakes import passage_of, query_of, write_beir_folder
+
+
+def write_lines(path: Path, *rows: dict) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def judge(folder: Path, *rows: str) -> Path:
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(f"{row}\n" for row in rows))
+    return folder
+
+
+def test_a_beir_folder(tmp_path):
+    found = beir_items(write_beir_folder(tmp_path / "law", 3))
+    assert found.name == "law"
+    assert found.items == [Item(f"q{i}", query_of(i), f"p{i}", passage_of(i)) for i in range(3)]
+    assert (found.queries, sum(found.skipped.values())) == (3, 0)
+
+
+def test_the_highest_grade_is_taken(tmp_path):
+    folder = judge(write_beir_folder(tmp_path / "law"), "q0\tp1\t1", "q0\tp2\t3", "q0\tp3\t2", "q1\tp3\t1")
+    for seed in range(5):
+        assert [item.passage_id for item in beir_items(folder, seed=seed).items] == ["p2", "p3"]
+
+
+def test_ties_are_drawn_by_the_seed(tmp_path):
+    folder = judge(write_beir_folder(tmp_path / "law"), *(f"q0\tp{i}\t1" for i in range(6)))
+    drawn = [beir_items(folder, seed=seed).items[0].passage_id for seed in range(40)]
+    assert set(drawn) == {f"p{i}" for i in range(6)}
+    assert drawn == [beir_items(folder, seed=seed).items[0].passage_id for seed in range(40)]
+
+
+def test_no_two_queries_have_the_same_passage(tmp_path):
+    folder = judge(write_beir_folder(tmp_path / "law"), "q0\tp0\t1", "q1\tp0\t1", "q1\tp1\t1", "q2\tp0\t2", "q2\tp2\t1")
+    for seed in range(10):
+        found = beir_items(folder, seed=seed)
+        assert [(item.query_id, item.passage_id) for item in found.items] == [("q0", "p0"), ("q1", "p1")]
+        assert found.skipped == {"without_relevant": 0, "without_text": 0, "passage_taken": 1}
+
+
+def test_what_cannot_be_used_is_counted(tmp_path):
+    folder = judge(write_beir_folder(tmp_path / "law"), "q0\tp0\t0", "q1\tp1\t1", "q2\tp2\t1", "q3\tp3\t1")
+    rows = [{"_id": f"p{i}", "title": "", "text": " " if i == 2 else passage_of(i)} for i in range(6)]
+    write_lines(folder / "corpus.jsonl", *rows)
+    write_lines(folder / "queries.jsonl", *({"_id": f"q{i}", "text": "" if i == 3 else query_of(i)} for i in range(6)))
+    found = beir_items(folder)
+    assert [item.query_id for item in found.items] == ["q1"]
+    assert found.skipped == {"without_relevant": 1, "without_text": 2, "passage_taken": 0}
+
+
+def test_a_limit_draws_and_a_higher_one_keeps(tmp_path):
+    folder = write_beir_folder(tmp_path / "law", 30)
+    drawn = {limit: [item.query_id for item in beir_items(folder, limit=limit).items] for limit in (1, 5, 20, 50)}
+    assert [len(ids) for ids in drawn.values()] == [1, 5, 20, 30]
+    assert set(drawn[1]) < set(drawn[5]) < set(drawn[20]) < set(drawn[50])
+    assert all(ids == sorted(ids, key=lambda id: int(id[1:])) for ids in drawn.values())
+    assert drawn[5] != [item.query_id for item in beir_items(folder, limit=5, seed=1).items]
+    with pytest.raises(UsageError, match="at least 1, not 0"):
+        beir_items(folder, limit=0)
+
+
+def test_jsonl_with_pairing(tmp_path):
+    queries = write_lines(
+        tmp_path / "q.jsonl",
+        {"id": 1, "text": "a\tb\n c?", "passage_id": 7},
+        {"id": "2", "text": "d?", "passage_id": "8"},
+    )
+    passages = write_lines(tmp_path / "p.jsonl", {"id": "7", "title": "T", "text": "x."}, {"id": 8, "text": "y."})
+    assert jsonl_items(queries, passages).items == [Item("1", "a b c?", "7", "T x."), Item("2", "d?", "8", "y.")]
+    assert jsonl_items(queries, passages).name == "q"
+
+
+def test_jsonl_with_judgements(tmp_path):
+    queries = write_lines(tmp_path / "q.jsonl", {"id": "1", "text": "a?"}, {"id": "2", "text": "b?"})
+    passages = write_lines(tmp_path / "p.jsonl", {"id": "7", "text": "x."}, {"id": "8", "text": "y."})
+    (tmp_path / "qrels.txt").write_text("2 0 7 1\n2 0 8 2\n")
+    found = jsonl_items(queries, passages, tmp_path / "qrels.txt")
+    assert found.items == [Item("2", "b?", "8", "y.")]
+    assert found.queries == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"id": "1", "text": "a?"}, r"q\.jsonl:2: field 'passage_id' .*there is none.*--qrels"),
+        ({"id": "1", "text": "a?", "passage_id": None}, r"q\.jsonl:2: .*found null"),
+        ({"id": "1", "text": "a?", "passage_id": "9"}, r"q\.jsonl: passage '9' is not in .*p\.jsonl"),
+        ({"id": "0", "text": "a?", "passage_id": "7"}, r"q\.jsonl:2: the id '0' is on an earlier line"),
+        ({"id": "1", "passage_id": "7"}, r"q\.jsonl:2: no field 'text'"),
+        ({"id": "1\t2", "text": "a?", "passage_id": "8"}, r"q\.jsonl: the id '1\\t2' cannot be written"),
+    ],
+)
+def test_wrong_queries_are_named(tmp_path, query, message):
+    queries = write_lines(tmp_path / "q.jsonl", {"id": "0", "text": "z?", "passage_id": "7"}, query)
+    passages = write_lines(tmp_path / "p.jsonl", {"id": "7", "text": "x."}, {"id": "8", "text": "y."})
+    with pytest.raises(DataError, match=message):
+        jsonl_items(queries, passages)
+
+
+def test_wrong_folders_are_named(tmp_path):
+    folder = write_beir_folder(tmp_path / "law")
+    with pytest.raises(DataError, match="has no split 'dev'; its splits are 'test'"):
+        beir_items(folder, "dev")
+    with pytest.raises(DataError, match=r"passage 'p9' is not in .*corpus\.jsonl"):
+        beir_items(judge(folder, "q0\tp9\t1"))
+    with pytest.raises(DataError, match=r"query 'q9' is not in queries\.jsonl"):
+        beir_items(judge(folder, "q9\tp0\t1"))
+    with pytest.raises(DataError, match="no query can be used: 1 no relevant passage"):
+        beir_items(judge(folder, "q0\tp0\t0"))
+    with pytest.raises(UsageError, match="cannot be both"):
+        jsonl_items("-", "-")

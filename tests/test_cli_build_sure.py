@@ -1,0 +1,179 @@
+"""``retrokit build-sure`` from the words of the command line to files, output and exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from retrokit import cli
+from retrokit.data.sure import read_sure
+from retrokit.sure.audit import draw_sample
+from tests.llm.server import ChatServer, Plan, prompt_of
+from tests.sure.fakes import by_rules, write_beir_folder
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def build_sure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run ``retrokit build-sure …`` in this process; exit code, standard output, standard error."""
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["retrokit", "build-sure", *map(str, words)])
+        capsys.readouterr()
+        code = cli.run()
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def llm() -> Iterator[str]:
+    with ChatServer(Plan(lambda body: by_rules(prompt_of(body)))) as server:
+        yield f"openai:m,url={server.url}"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_beir_folder(tmp_path / "law")
+
+
+def test_build_in_short_and_in_full(build_sure, tmp_path, data, llm):
+    code, shown, _ = build_sure(data, "--llm", llm, "-o", tmp_path / "a", "--store", tmp_path / "s.sqlite")
+    assert code == 0
+    assert "54 calls" in shown
+    assert "precision" in shown
+    assert read_sure(tmp_path / "a").testbeds["equivalence"] == [f"q{i}" for i in range(6)]
+    code, shown, _ = build_sure(
+        "build", data, "--llm", llm, "-o", tmp_path / "b", "--store", tmp_path / "s.sqlite", "--json"
+    )
+    found = json.loads(shown)
+    assert (code, found["calls"]["calls"], found["calls"]["from_store"]) == (0, 0, 54)
+    assert found["testbeds"]["precision"] == {"kept": 6, "dropped": {}}
+    code, _, said = build_sure(data, "--llm", llm, "-o", tmp_path / "a")
+    assert (code, "a exists; give --overwrite" in said) == (2, True)
+    assert build_sure(data, "--llm", llm, "-o", tmp_path / "a", "--limit", 2, "--overwrite")[0] == 0
+    assert len(read_sure(tmp_path / "a").queries) == 2
+
+
+def test_jsonl_and_own_prompts(build_sure, tmp_path, llm):
+    (tmp_path / "q.jsonl").write_text('{"id": "1", "text": "Where do otters rest?", "passage_id": "7"}\n')
+    passage = "Otters are shy. Otters rest under the bridge by the mill. Few have seen one there."
+    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "7", "text": passage}) + "\n")
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "noise.toml").write_text(
+        'marker = "sentences:"\nprompt = "No answers to {query} please: \'{marker}\'"\n'
+    )
+    files = ("--queries", tmp_path / "q.jsonl", "--passages", tmp_path / "p.jsonl")
+    words = ("--testbeds", "precision", "--retries", 0, "--seed", 3, "--prompts", prompts)
+    code, _, _ = build_sure(*files, "--llm", llm, "-o", tmp_path / "out", *words)
+    assert code == 0
+    (row,) = [json.loads(line) for line in (tmp_path / "out" / "manifest.jsonl").read_text().splitlines()]
+    assert row["kept"] == ["precision"]
+    record = json.loads((tmp_path / "out" / "build-sure.json").read_text())
+    assert (record["seed"], record["retries"], list(record["testbeds"])) == (3, 0, ["precision"])
+    assert record["prompts"]["noise"] == row["prompts"]["noise"]
+
+
+def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
+    code, shown, _ = build_sure(data, "--dry-run")
+    assert code == 0
+    assert "54" in shown
+    assert json.loads(build_sure(data, "--dry-run", "--json", "--retries", 1)[1])["most_calls"] == 108
+    assert [path.name for path in tmp_path.iterdir()] == ["law"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["DATA", "--llm", "replay:x"], "name the folder to write: -o FOLDER"),
+        (["DATA", "-o", "out"], "name a language model: --llm SPEC"),
+        (["DATA", "--llm", "opnai:m", "-o", "out"], "unknown llm 'opnai' (did you mean openai?)"),
+        (["--dry-run"], "give a BEIR folder, or both --queries and --passages"),
+        (["--queries", "q.jsonl", "--dry-run"], "both --queries and --passages"),
+        (["DATA", "--queries", "q.jsonl", "--dry-run"], "not both"),
+        (["DATA", "--testbeds", "precision,abstracton", "--dry-run"], "unknown testbed 'abstracton'"),
+        (["DATA", "--retries", "-1", "--dry-run"], "at least 0, not -1"),
+        (["DATA", "--limit", "0", "--dry-run"], "at least 1, not 0"),
+        (["DATA", "--split", "dev", "--dry-run"], "has no split 'dev'"),
+        (["nowhere", "--dry-run"], "nowhere: does not exist"),
+        (["DATA", "--prompts", "nowhere", "--dry-run"], "nowhere: is no folder"),
+        (["DATA", "--llm", "replay:nowhere.jsonl", "-o", "out"], "nowhere.jsonl: does not exist"),
+        (["DATA", "--answer-tokens", "0", "--dry-run"], "room for at least 1 token"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(build_sure, tmp_path, data, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, _, said = build_sure(*[str(data) if word == "DATA" else word for word in words])
+    assert code == 2
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["law"]
+
+
+def test_a_spent_budget_says_how_to_go_on(build_sure, tmp_path, data, llm):
+    words = (data, "--llm", llm, "-o", tmp_path / "out", "--answer-tokens", 200)
+    code, _, said = build_sure(*words, "--max-tokens", 3000)
+    assert code == 2
+    assert "budget of 3,000 tokens" in said
+    assert "a larger budget goes on" in said
+    assert build_sure(*words)[0] == 0
+
+
+def test_a_wrong_key_fails_without_telling_it(build_sure, tmp_path, data, monkeypatch):
+    with ChatServer(Plan(key="right", answer=lambda body: "yes")) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+        code, shown, said = build_sure(data, "--llm", f"openai:m,url={server.url}", "-o", tmp_path / "out")
+    assert code == 4
+    assert "very-secret" not in shown + said
+    assert not (tmp_path / "out").exists()
+
+
+def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
+    assert build_sure(data, "--llm", llm, "-o", tmp_path / "sure")[0] == 0
+    code, _, said = build_sure("audit", tmp_path / "sure", "--sample", 3, "-o", tmp_path / "page.html")
+    assert code == 0
+    assert "15 variants of 3 queries" in said
+    assert "<!DOCTYPE html>" in (tmp_path / "page.html").read_text()
+    words = ("judge", tmp_path / "sure", "--sample", 3, "--llm", llm, "--annotator", "M")
+    code, _, said = build_sure(*words, "-o", tmp_path / "m.jsonl")
+    assert code == 0
+    assert "15 qualified, 0 unqualified" in said
+    sample = draw_sample(tmp_path / "sure", 3)
+    rows = [
+        {"query": item.query_id, "kind": item.kind, "qualified": i > 0, "annotator": "H", "sample": sample.digest}
+        for i, item in enumerate(sample.items)
+    ]
+    (tmp_path / "h.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, shown, _ = build_sure("agreement", tmp_path / "h.jsonl", tmp_path / "m.jsonl")
+    assert code == 0
+    assert "H & M" in shown
+    assert "all say the same of 93.3%" in shown
+    found = json.loads(build_sure("agreement", tmp_path / "h.jsonl", tmp_path / "m.jsonl", "--json")[1])
+    assert found["joint"][-1] == {"annotators": ["H", "M"], "qualified": 14, "unqualified": 1}
+    code, shown, _ = build_sure(*words, "-o", "-", "--store", tmp_path / "s.sqlite")
+    assert len([json.loads(line) for line in shown.splitlines()]) == 15
+    code, _, said = build_sure(*words, "-o", "-")
+    assert (code, "--store FILE" in said) == (2, True)
+
+
+def test_a_build_from_a_recording(build_sure, tmp_path, data):
+    """What a service said, as ``replay:`` takes it, makes the same benchmark."""
+    with ChatServer(Plan(lambda body: by_rules(prompt_of(body)))) as server:
+        build_sure(data, "--llm", f"openai:m,url={server.url}", "-o", tmp_path / "a")
+        rows = []
+        for body in server.log.bodies:
+            system, prompt = (message["content"] for message in body["messages"])
+            rows.append({"system": system, "prompt": prompt, "answer": by_rules(prompt)})
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert build_sure(data, "--llm", f"replay:{tmp_path / 'answers.jsonl'}", "-o", tmp_path / "b")[0] == 0
+    assert read_sure(tmp_path / "b").variants == read_sure(tmp_path / "a").variants
