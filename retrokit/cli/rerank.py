@@ -93,6 +93,9 @@ def run_two_stages(
     """Rerank what a search or a run has found, and measure both stages; test rerankers on near-misses (COMP 3.2).
 
     retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
+
+    `retrokit rerank train` makes a verifier of near-misses, `calibrate` finds the score from which it accepts, and
+    `verify` accepts or rejects pairs.
     """
     if as_json and format not in (None, "json"):
         raise UsageError(f"--json is --format json, not {format}: give one")

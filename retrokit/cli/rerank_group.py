@@ -6,29 +6,20 @@ train …``. An encoder's folder that is named like a command is written ``./tra
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
-from typer.core import TyperGroup
 
-from retrokit.cli.common import app
+from retrokit.cli.common import GroupWithDefault, app
 
 RUN = "run"
 """The command that takes what names no command."""
 
 
-class RunByDefault(TyperGroup):
-    """A group that puts :data:`RUN` before words that start with no command's name."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class, after that."""
-        if args and RUN in self.commands and args[0] not in {*self.commands, *ctx.help_option_names}:
-            args = [RUN, *args]
-        return super().parse_args(ctx, args)
+class _Running(GroupWithDefault):
+    default = RUN
 
 
 group = typer.Typer(
-    cls=RunByDefault,
+    cls=_Running,
     no_args_is_help=True,
     help="Score what a search has found anew, from the tokens of both texts; train, calibrate and use verifiers.\n\n"
     "retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",

@@ -22,8 +22,8 @@ from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.notices import listening
 from retrokit.reranking.fusion import blend, min_max, reciprocal_rank_fusion
 from tests.evaluation.fakes import Notices, write_folder, write_lines
-from tests.reranking import fakes
-from tests.reranking.fakes import hashed, register
+from tests.reranking import scorers
+from tests.reranking.scorers import hashed, register
 
 DOCUMENTS = {"a": "text a", "b": "text b", "c": "text c", "d": "text d"}
 QUERIES = {"q1": "first", "q2": "second"}
@@ -180,12 +180,12 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     reranked(folder, run, depth=12, save_run=str(whole))
     blocks = len(made[0].calls)
     assert blocks == 5  # eight queries with twelve documents each go together
-    monkeypatch.setitem(fakes.BREAK, "at", 3)
+    monkeypatch.setitem(scorers.BREAK, "at", 3)
     broken = tmp_path / "broken.trec"
     with pytest.raises(Interrupted, match=r"broken\.trec\.work"):
         reranked(folder, run, depth=12, save_run=str(broken))
     assert not broken.exists()
-    fakes.BREAK.clear()
+    scorers.BREAK.clear()
     notices = Notices()
     with listening(notices):
         found = reranked(folder, run, depth=12, save_run=str(broken))

@@ -30,7 +30,7 @@ from retrokit.sure.build import BuildSettings, Built, build, default_store, esti
 from retrokit.sure.items import beir_items
 from retrokit.sure.prompts import load_prompts
 from tests.llm.server import FAULTS, ChatServer, Plan, prompt_of
-from tests.sure.fakes import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
+from tests.sure.pretending import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
 
 RELEASE = {
     "expansions.jsonl",

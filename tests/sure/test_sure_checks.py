@@ -10,7 +10,7 @@ from retrokit.data.sure import read_sure
 from retrokit.sure import checks
 from retrokit.sure.checks import CAUSES, Rejected
 from retrokit.sure.words import sentences_of, share_within, words_of
-from tests.sure.fakes import example
+from tests.sure.pretending import example
 
 PASSAGE = (
     "Much has been written about otters. Otters rest under the old stone bridge by the mill. They do so at night, "

@@ -9,7 +9,7 @@ import pytest
 
 from retrokit.errors import DataError, UsageError
 from retrokit.sure.items import Item, beir_items, jsonl_items
-from tests.sure.fakes import passage_of, query_of, write_beir_folder
+from tests.sure.pretending import passage_of, query_of, write_beir_folder
 
 
 def write_lines(path: Path, *rows: dict) -> Path:

@@ -12,7 +12,7 @@ from retrokit.sure.agreement import read_verdicts
 from retrokit.sure.audit import Sample, draw_sample
 from retrokit.sure.judging import judge_sample
 from retrokit.sure.prompts import load_prompts
-from tests.sure.fakes import ScriptedLLM, fields_of
+from tests.sure.pretending import ScriptedLLM, fields_of
 from tests.sure_folders import small_folder
 
 PROMPTS = load_prompts()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrokit.errors import DataError
 from retrokit.sure.prompts import SHAPES, TAG, load_prompts
-from tests.sure.fakes import fields_of, step_of
+from tests.sure.pretending import fields_of, step_of
 
 PROMPTS = load_prompts()
 

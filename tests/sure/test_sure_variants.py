@@ -15,7 +15,7 @@ from retrokit.llm.session import Session
 from retrokit.sure.items import Item
 from retrokit.sure.prompts import load_prompts
 from retrokit.sure.variants import POSITIONS, STEPS, VariantMaker, Variants
-from tests.sure.fakes import ScriptedLLM, fields_of, passage_of, query_of
+from tests.sure.pretending import ScriptedLLM, fields_of, passage_of, query_of
 
 ITEM = Item("q3", query_of(3), "p3", passage_of(3))
 KEY = "Usually violins of type 3 rest under the old stone bridge by the mill."

@@ -62,7 +62,7 @@ def register(monkeypatch: pytest.MonkeyPatch, **scores: Score | Mapping[tuple[st
     for name, score in scores.items():
         by = score if callable(score) else (lambda query, document, table=score: table[query, document])
         monkeypatch.setitem(_SCORES, name, by)
-        entry = Entry(name, "a fake", f"tests.reranking.fakes:{targets[name]}")
+        entry = Entry(name, "a fake", f"tests.reranking.scorers:{targets[name]}")
         monkeypatch.setitem(reranking.registry._entries, name, entry)
     return MADE
 
