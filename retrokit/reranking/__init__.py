@@ -115,7 +115,7 @@ verifiers = Registry(
             "a convolutional network over the token map (F3)",
             "retrokit.reranking.cnn:map_cnn",
             (
-                Param("channels", int, 16, minimum=1, summary="of a layer"),
+                Param("channels", int, 8, minimum=1, summary="of a layer"),
                 Param("layers", int, 2, minimum=1, summary="convolutions"),
                 Param("kernel", int, 3, minimum=1, summary="tokens that one looks at, odd"),
                 _HIDDEN,
@@ -128,6 +128,7 @@ verifiers = Registry(
             "retrokit.reranking.transformer:map_transformer",
             (
                 Param("patch", int, 4, minimum=1, summary="tokens of a patch's side"),
+                Param("keep", int, 8, minimum=1, summary="patches of a row that are attended to, the best matching"),
                 Param("dim", int, 64, minimum=4, summary="of a patch's vector"),
                 Param("layers", int, 2, minimum=1, summary="of attention"),
                 Param("heads", int, 4, minimum=1, summary="of a layer"),

@@ -1,8 +1,8 @@
 """The verifier ``cnn``: a small convolutional network over the token map (COMP, Eq. 8, F3).
 
 The paper leaves the network open. Here: convolutions over :func:`map_channels`, then each token of either text takes
-the features of the cells where it matches best, and an MLP reads the mean and the extremes of those over the tokens.
-Cells of padding are zeroed after every layer, so that padding changes nothing.
+the features of the cell where it matches best, and an MLP reads the mean and the extremes of those over the tokens.
+Cells of padding are zeroed before every layer, so that padding changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from retrokit.reranking.maps import MapScorer
 
 CHANNELS = 5
-_SHARPNESS = 20.0  # of the softmax that says where a token matches
 
 
 def map_channels(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
@@ -61,20 +60,19 @@ class MapCNN(MapScorer):
         """Logits ``[n]``."""
         counts = (query_mask.unsqueeze(2) & document_mask.unsqueeze(1)).unsqueeze(1)
         seen = map_channels(maps, query_mask, document_mask)
-        features = seen
-        for convolution in self.convolutions:
-            features = nn.functional.gelu(convolution(features)) * counts
-        features = torch.cat([seen, features], dim=1)
-        scores = (_SHARPNESS * maps).masked_fill(~counts.squeeze(1), -torch.inf)
-        per_query = torch.einsum("nab,ncab->nca", _softmax(scores, 2), features)
-        per_document = torch.einsum("nab,ncab->ncb", _softmax(scores, 1), features)
-        pooled = [*_pooled(per_query, query_mask), *_pooled(per_document, document_mask)]
+        features = seen.contiguous(memory_format=torch.channels_last)  # twice as fast a convolution on a CPU
+        for i, convolution in enumerate(self.convolutions):
+            if i:  # what a layer makes of padding must not reach a cell; after the last layer only cells are read
+                features = features * counts
+            features = nn.functional.relu(convolution(features), inplace=True)
+        shown = maps.masked_fill(~counts.squeeze(1), -torch.inf)
+        pooled = []
+        for dim, mask in ((2, query_mask), (1, document_mask)):
+            best = shown.max(dim=dim, keepdim=True).indices.unsqueeze(1)
+            for part in (seen, features):
+                matched = part.gather(dim + 1, best.expand(-1, part.shape[1], -1, -1)).squeeze(dim + 1)
+                pooled += _pooled(matched, mask)
         return self.head(torch.cat(pooled, dim=1)).squeeze(1)
-
-
-def _softmax(scores: Tensor, dim: int) -> Tensor:
-    """A softmax that gives 0 everywhere to a row of −∞."""
-    return scores.softmax(dim=dim).nan_to_num(0.0)
 
 
 def _pooled(features: Tensor, mask: Tensor) -> list[Tensor]:

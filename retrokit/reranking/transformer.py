@@ -1,8 +1,9 @@
 """The verifier ``transformer``: a small Transformer over patches of the token map (COMP, Eq. 9, F4).
 
-The map's channels (those of the CNN) are cut into square patches; each becomes a vector that knows its row and its
-column, and an MLP reads the vector of an extra patch, CLS, after the last layer. Patches of padding are never attended
-to.
+The map's channels (those of the CNN) are cut into square patches. Of each row of patches those with the highest cosines
+are kept, which in a short text are all, so that a long candidate costs no more attention than a query of its length.
+Each becomes a vector that knows its row and its column, and an MLP reads the vector of an extra patch, CLS, after the
+last layer. Patches of padding are never attended to.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ class MapTransformer(MapScorer):
     cells = 200_000
     learns_logits = True
 
-    def __init__(self, patch: int, dim: int, layers: int, heads: int, hidden: int, dropout: float) -> None:
+    def __init__(self, patch: int, keep: int, dim: int, layers: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.patch = patch
+        self.keep = keep
         self.embed = nn.Linear(CHANNELS * patch * patch, dim)
         self.cls = nn.Parameter(torch.randn(dim) * 0.02)
         self.layers = nn.ModuleList(_Layer(dim, heads, dropout) for _ in range(layers))
@@ -58,9 +60,8 @@ class MapTransformer(MapScorer):
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Logits ``[n]``."""
-        patches, counts = self._patches(map_channels(maps, query_mask, document_mask))
-        rows, columns = patches.shape[1:3]
-        embedded = self.embed(patches) + _positions(rows, columns, self.cls)
+        patches, counts, columns = self._patches(map_channels(maps, query_mask, document_mask))
+        embedded = self.embed(patches) + _positions(columns, self.cls)
         cls = self.cls.expand(len(maps), 1, -1)
         features = torch.cat([cls, embedded.flatten(1, 2)], dim=1)
         attended = torch.cat([counts.new_ones(len(maps), 1), counts.flatten(1)], dim=1)[:, None, None]
@@ -68,22 +69,28 @@ class MapTransformer(MapScorer):
             features = layer(features, attended)
         return self.head(self.norm(features[:, 0])).squeeze(1)
 
-    def _patches(self, channels: Tensor) -> tuple[Tensor, Tensor]:
-        """The patches ``[n, rows, columns, c·p²]`` of channels ``[n, c, a, b]``, and which of them hold a cell."""
+    def _patches(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The patches that are kept, ``[n, rows, k, c·p²]``, of channels ``[n, c, a, b]``; which of them hold a cell,
+        bool ``[n, rows, k]``; and their columns, ``[n, rows, k]``."""
         size = self.patch
         below, right = (-channels.shape[2]) % size, (-channels.shape[3]) % size
         padded = nn.functional.pad(channels, (0, right, 0, below))
         cut = padded.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # [n, c, rows, p, columns, p]
-        counts = cut[:, -1].amax(dim=(2, 4)) > 0  # the last channel is 1 in cells
-        return cut.permute(0, 2, 4, 1, 3, 5).flatten(3), counts
+        is_cell = cut[:, -1] > 0  # the last channel is 1 in cells
+        best = cut[:, 0].masked_fill(~is_cell, -torch.inf).amax(dim=(2, 4))
+        kept = min(self.keep, best.shape[2])
+        columns = best.topk(kept, dim=2).indices.sort(dim=2).values
+        patches = cut.permute(0, 2, 4, 1, 3, 5).flatten(3)
+        taken = patches.gather(2, columns.unsqueeze(3).expand(-1, -1, -1, patches.shape[3]))
+        return taken, best.gather(2, columns) > -torch.inf, columns
 
 
-def _positions(rows: int, columns: int, like: Tensor) -> Tensor:
-    """Sines and cosines of a patch's row, then of its column, ``[rows, columns, dim]``."""
+def _positions(columns: Tensor, like: Tensor) -> Tensor:
+    """Sines and cosines of a patch's row, then of its column, ``[n, rows, k, dim]``, at columns ``[n, rows, k]``."""
     half = len(like) // 2
-    row = _sinusoids(rows, half, like)[:, None].expand(-1, columns, -1)
-    column = _sinusoids(columns, half, like)[None].expand(rows, -1, -1)
-    return torch.cat([row, column], dim=-1)
+    rows, last = columns.shape[1], int(columns.max()) + 1
+    row = _sinusoids(rows, half, like)[None, :, None].expand(len(columns), -1, columns.shape[2], -1)
+    return torch.cat([row, _sinusoids(last, half, like)[columns]], dim=-1)
 
 
 def _sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
@@ -92,7 +99,9 @@ def _sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
-def map_transformer(patch: int, dim: int, layers: int, heads: int, hidden: int, dropout: float) -> MapTransformer:
+def map_transformer(
+    patch: int, keep: int, dim: int, layers: int, heads: int, hidden: int, dropout: float
+) -> MapTransformer:
     """A network of fresh weights.
 
     Raises:
@@ -100,4 +109,4 @@ def map_transformer(patch: int, dim: int, layers: int, heads: int, hidden: int, 
     """
     if dim % 4 or dim % heads:
         raise UsageError(f"transformer: dim={dim} must be a multiple of 4 and of heads={heads}")
-    return MapTransformer(patch, dim, layers, heads, hidden, dropout)
+    return MapTransformer(patch, keep, dim, layers, heads, hidden, dropout)

@@ -15,8 +15,8 @@ from retrokit.reranking.mean import mean_of_map
 from retrokit.reranking.soft import soft_alignment
 from tests.models import sentences
 
-SPECS = ["mean", "maxsim", "soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,dim=16,heads=2"]
-ORDER_COUNTS = {"soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,dim=16,heads=2"}
+SPECS = ["mean", "maxsim", "soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,keep=2,dim=16,heads=2"]
+ORDER_COUNTS = {"soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,keep=2,dim=16,heads=2"}
 
 
 def scorer_of(spec: str) -> MapScorer:
