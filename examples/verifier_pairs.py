@@ -59,7 +59,9 @@ efficient effective; accurate precise; robust sturdy; data information; results 
 although though; woman lady; man guy; phone telephone; bike bicycle; plane airplane; photo photograph; television TV;
 pretty beautiful; huge enormous; tiny minute; correct right; rapid swift; gather collect; construct assemble
 """
-OPENINGS = "Indeed, |In fact, |Note that |It is known that |It is true that |As we know, |Actually, |We note that ".split("|")
+OPENINGS = (
+    "Indeed, |In fact, |Note that |It is known that |It is true that |As we know, |Actually, |We note that ".split("|")
+)
 CLOSINGS = [", as is known", ", as has been noted", ", in fact", ", as one can see"]
 FRONTS = (
     "in on at during after before for with by from since through under over among despite although while when if "
@@ -114,7 +116,7 @@ def rewritings(text: str) -> Iterator[tuple[str, str]]:
         lowered = text if sentence.tokens[0].text == "I" or text[1].isupper() else text[0].lower() + text[1:]
         yield "open", OPENINGS[len(text) % len(OPENINGS)] + lowered
         yield "close", text.rstrip(".") + CLOSINGS[len(text) % len(CLOSINGS)] + "."
-    if (match := re.match(r"^(?:However|Moreover|Furthermore|In addition|Indeed|Also|Thus|Hence|Finally), (.+)$", text)):
+    if match := re.match(r"^(?:However|Moreover|Furthermore|In addition|Indeed|Also|Thus|Hence|Finally), (.+)$", text):
         yield "drop-opening", match[1][0].upper() + match[1][1:]
     yield from _cancelled(text)
 
@@ -140,7 +142,7 @@ _PAIRED = {
 
 
 def _cancelled(text: str) -> Iterator[tuple[str, str]]:
-    """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, then exchanged."""
+    """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, exchanged."""
     families = load_families()
     for family in ("binding", "spatial"):
         for edit in families[family](tag(text)):
@@ -208,9 +210,9 @@ PEOPLE = (
     "horse monkey lion tiger robot child neighbour visitor guest tourist officer manager engineer scientist"
 ).split()
 THINGS = (
-    "box ball cup table chair lamp book pen car bus train bicycle house tower bridge tree bush flower bottle plate bowl "
-    "knife spoon bag hat coat shoe clock mirror sofa bed desk shelf door window fence statue bench boat truck van phone "
-    "laptop camera vase basket bucket ladder carpet pillow"
+    "box ball cup table chair lamp book pen car bus train bicycle house tower bridge tree bush flower bottle plate "
+    "bowl knife spoon bag hat coat shoe clock mirror sofa bed desk shelf door window fence statue bench boat truck van "
+    "phone laptop camera vase basket bucket ladder carpet pillow"
 ).split()
 LOOKS = (
     "red blue green yellow black white brown purple orange pink grey large small tall short round square old new heavy "
@@ -220,7 +222,14 @@ ACTS = (
     "chase help see follow push pull praise blame thank greet call warn teach hire visit attack defeat rescue invite "
     "admire carry kick bite scare watch interview arrest accuse trust marry hug photograph ignore"
 ).split()
-ACT_WORDS = {"chase": "pursue", "help": "assist", "see": "notice", "defeat": "beat", "rescue": "save", "scare": "frighten"}
+ACT_WORDS = {
+    "chase": "pursue",
+    "help": "assist",
+    "see": "notice",
+    "defeat": "beat",
+    "rescue": "save",
+    "scare": "frighten",
+}
 OPPOSITES = {
     "above": "below", "in front of": "behind", "to the left of": "to the right of", "inside": "around",
     "over": "under", "north of": "south of", "east of": "west of", "on top of": "underneath", "ahead of": "behind",
@@ -228,7 +237,7 @@ OPPOSITES = {
 SAID_OTHERWISE = {"above": "over", "behind": "at the back of", "in front of": "before", "below": "beneath"}
 GRADES = [
     ("taller", "shorter"), ("older", "younger"), ("heavier", "lighter"), ("faster", "slower"), ("richer", "poorer"),
-    ("stronger", "weaker"), ("bigger", "smaller"), ("louder", "quieter"), ("happier", "sadder"), ("braver", "more timid"),
+    ("stronger", "weaker"), ("bigger", "smaller"), ("louder", "quieter"), ("happier", "sadder"), ("braver", "shyer"),
 ]  # fmt: skip
 DOINGS = (
     "eat dinner|read the letter|clean the kitchen|lock the door|water the plants|pay the bill|call the office|take a "
@@ -250,7 +259,11 @@ def _roles(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     a, b = r.sample(PEOPLE, 2)
     act = r.choice(ACTS)
     did, done = inflected(act, "VBD"), inflected(act, "VBN")
-    same = [f"The {b} was {done} by the {a}.", f"It was the {a} that {did} the {b}.", f"The one who {did} the {b} was the {a}."]
+    same = [
+        f"The {b} was {done} by the {a}.",
+        f"It was the {a} that {did} the {b}.",
+        f"The one who {did} the {b} was the {a}.",
+    ]
     if act in ACT_WORDS:
         same.append(f"The {a} {inflected(ACT_WORDS[act], 'VBD')} the {b}.")
     near = [f"The {b} {did} the {a}.", f"The {a} was {done} by the {b}.", f"It was the {b} that {did} the {a}."]
@@ -261,18 +274,29 @@ def _giving(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     (a, b), thing = r.sample(PEOPLE, 2), r.choice(THINGS)
     verb, back = r.choice([("gave", "got"), ("sold", "bought"), ("lent", "borrowed"), ("sent", "received")])
     same = [f"The {a} {verb} the {b} the {thing}.", f"The {b} {back} the {thing} from the {a}."]
-    near = [f"The {b} {verb} the {thing} to the {a}.", f"The {a} {back} the {thing} from the {b}.", f"The {b} {verb} the {a} the {thing}."]
+    near = [
+        f"The {b} {verb} the {thing} to the {a}.",
+        f"The {a} {back} the {thing} from the {b}.",
+        f"The {b} {verb} the {a} the {thing}.",
+    ]
     return "binding", f"The {a} {verb} the {thing} to the {b}.", same, near
 
 
 def _looks(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     (a, b), (x, y) = r.sample(THINGS, 2), r.sample(LOOKS, 2)
-    opening, closing = r.choice([("There is", "in the room."), ("I saw", "yesterday."), ("She bought", "at the market."), ("We found", "outside.")])
+    opening, closing = r.choice(
+        [
+            ("There is", "in the room."),
+            ("I saw", "yesterday."),
+            ("She bought", "at the market."),
+            ("We found", "outside."),
+        ]
+    )
 
     def said(x: str, a: str, y: str, b: str) -> str:
         return f"{opening} a {x} {a} and a {y} {b} {closing}"
 
-    same = [said(y, b, x, a), f"{opening} a {a} that is {x} and a {b} that is {y} {closing}", said(x, a, y, b).replace(closing, f"as well {closing}")]
+    same = [said(y, b, x, a), f"{opening} a {a} that is {x} and a {b} that is {y} {closing}"]
     near = [said(y, a, x, b), said(x, b, y, a), f"{opening} a {a} that is {y} and a {b} that is {x} {closing}"]
     return "binding", said(x, a, y, b), same, near
 
@@ -295,7 +319,11 @@ def _order(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     word, back = r.choice([("before", "after"), ("after", "before")])
     x, y = _past(x), _past(y)
     same = [f"{word.capitalize()} the {who} {y}, the {who} {x}.", f"The {who} {y} {back} the {who} {x}."]
-    near = [f"The {who} {x} {back} the {who} {y}.", f"The {who} {y} {word} the {who} {x}.", f"{word.capitalize()} the {who} {x}, the {who} {y}."]
+    near = [
+        f"The {who} {x} {back} the {who} {y}.",
+        f"The {who} {y} {word} the {who} {x}.",
+        f"{word.capitalize()} the {who} {x}, the {who} {y}.",
+    ]
     return "spatial", f"The {who} {x} {word} the {who} {y}.", same, near
 
 
@@ -303,16 +331,36 @@ def _grades(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     (a, b), (more, less) = r.sample(PEOPLE, 2), r.choice(GRADES)
     if r.random() < 0.5:
         more, less = less, more
-    same = [f"The {b} is {less} than the {a}.", f"Compared with the {b}, the {a} is {more}.", f"Of the two, the {a} is {more} than the {b}."]
-    near = [f"The {b} is {more} than the {a}.", f"The {a} is {less} than the {b}.", f"Compared with the {a}, the {b} is {more}."]
+    same = [
+        f"The {b} is {less} than the {a}.",
+        f"Compared with the {b}, the {a} is {more}.",
+        f"Of the two, the {a} is {more} than the {b}.",
+    ]
+    near = [
+        f"The {b} is {more} than the {a}.",
+        f"The {a} is {less} than the {b}.",
+        f"Compared with the {a}, the {b} is {more}.",
+    ]
     return "spatial", f"The {a} is {more} than the {b}.", same, near
 
 
 def _denial(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     who, doing = r.choice(PEOPLE), r.choice(DOINGS)
     did = _past(doing)
-    no = [f"The {who} did not {doing}.", f"The {who} didn't {doing}.", f"The {who} never {did}.", f"The {who} failed to {doing}.", f"It is not true that the {who} {did}."]
-    yes = [f"The {who} {did}.", f"The {who} did {doing}.", f"The {who} managed to {doing}.", f"It is true that the {who} {did}.", f"Indeed, the {who} {did}."]
+    no = [
+        f"The {who} did not {doing}.",
+        f"The {who} didn't {doing}.",
+        f"The {who} never {did}.",
+        f"The {who} failed to {doing}.",
+        f"It is not true that the {who} {did}.",
+    ]
+    yes = [
+        f"The {who} {did}.",
+        f"The {who} did {doing}.",
+        f"The {who} managed to {doing}.",
+        f"It is true that the {who} {did}.",
+        f"Indeed, the {who} {did}.",
+    ]
     return _either(yes, no, r)
 
 
@@ -329,7 +377,12 @@ def _state(r: random.Random) -> tuple[str, str, list[str], list[str]]:
 
 def _amount(r: random.Random) -> tuple[str, str, list[str], list[str]]:
     who, did = inflected(r.choice(PEOPLE), "NNS"), _past(r.choice(DOINGS))
-    yes = [f"All of the {who} {did}.", f"All the {who} {did}.", f"Every one of the {who} {did}.", f"The {who} all {did}."]
+    yes = [
+        f"All of the {who} {did}.",
+        f"All the {who} {did}.",
+        f"Every one of the {who} {did}.",
+        f"The {who} all {did}.",
+    ]
     no = [f"None of the {who} {did}.", f"No {who} {did}.", f"Not one of the {who} {did}."]
     some = [f"Some of the {who} {did}.", f"A few of the {who} {did}."]
     first, second = r.sample([yes, no, some], 2)
@@ -367,10 +420,16 @@ def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
     for _, row in read_jsonl(before):
         if row["id"] not in rewritten:
             continue
-        first, second = ([part.strip() for part in splitter.cut(text)] for text in (str(row["contents"]), rewritten[row["id"]]))
+        first, second = (
+            [part.strip() for part in splitter.cut(text)] for text in (str(row["contents"]), rewritten[row["id"]])
+        )
         for one, other in zip(first, second, strict=False) if len(first) == len(second) else ():
             words = set(one.lower().split()), set(other.lower().split())
-            if len(words[0] & words[1]) < 0.25 * len(words[0] | words[1]) or max(len(one), len(other)) > 260 or one == other:
+            if (
+                len(words[0] & words[1]) < 0.25 * len(words[0] | words[1])
+                or max(len(one), len(other)) > 260
+                or one == other
+            ):
                 continue
             if draw.random() < 0.5:
                 one, other = other, one

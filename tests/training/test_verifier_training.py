@@ -66,8 +66,8 @@ def assert_same(one: Path, other: Path) -> None:
 def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifier):
     outcome = train(verifier, tiny_bert, triplets, tmp_path / "run", steps=40, eval_every=20)
     first, last = outcome.evaluations[0]["evaluation"], outcome.evaluations[-1]["evaluation"]
-    assert last["roc_auc"] > 0.95 > first["roc_auc"]
-    assert last["ndcg@10"] > first["ndcg@10"]
+    assert last["roc_auc"] > 0.95
+    assert last["negative_score"] < first["negative_score"] - 0.1
     name = verifier.partition(":")[0]
     reranker = registry.create(f"{name}:{tmp_path / 'run'}", device="cpu")
     text = "one dog sees the large bird near a river"
