@@ -43,7 +43,7 @@ def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     # written out, for a trained vocabulary is numbered differently by every process
     letters = sorted(set("".join(WORDS)))
-    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *sorted(WORDS)]
+    pieces = [*special, *sorted(WORDS), *letters, *(f"##{letter}" for letter in letters)]
     pieces += [f"[unused{number}]" for number in range(VOCABULARY)]
     vocabulary = {piece: number for number, piece in enumerate(list(dict.fromkeys(pieces))[:VOCABULARY])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
