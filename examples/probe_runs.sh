@@ -33,8 +33,8 @@ for part in $parts; do
     fragments)
         for labelled in counterfactual banking77; do
             for size in 64 16; do
-                probe "fragments-$labelled-$size" fragments "${fragments[@]}" --on "classify:$data/$labelled/test.jsonl" \
-                    --size $size
+                probe "fragments-$labelled-$size" fragments "${fragments[@]}" --size $size \
+                    --on "classify:$data/$labelled/train.jsonl,test=$data/$labelled/test.jsonl"
             done
         done
         ;;

@@ -148,9 +148,13 @@ def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
     families = [
         name for name in dict.fromkeys(row.group for row in found.distributions) if name not in (POSITIVES, RANDOM)
     ]
-    columns = len(encoders) if len(encoders) <= SIDE_BY_SIDE else 1
+    # of many encoders a row for each, or the picture would be endless
+    in_rows = len(encoders) > SIDE_BY_SIDE
+    columns = len(families) if in_rows else len(encoders)
     order = [(family, encoder) for family in families for encoder in encoders]
-    figure, panels = _panels(len(order), 1.75, columns)
+    if in_rows:
+        order.sort(key=lambda pair: encoders.index(pair[1]))
+    figure, panels = _panels(len(order), 1.3 if in_rows else 1.75, columns)
     every = np.concatenate([row.scores for row in found.distributions])
     bins = np.linspace(float(np.quantile(every, 0.0005)), float(np.quantile(every, 0.9995)) + 1e-9, BINS)
     for axes, (family, encoder) in zip(panels, order, strict=True):
@@ -159,10 +163,14 @@ def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
             if row is not None:
                 label = "near-misses" if group == family else group
                 _histogram(axes, row, bins, color, style, label)
-        name = "" if family == ALL else f"{family}, "
-        axes.set_title(f"{name}{_short(encoder, 34)}", fontsize=9)
         axes.set_yticks([])
-        axes.set_ylabel("pairs, peak = 1", fontsize=9)
+        if in_rows:
+            axes.set_title("" if encoder != encoders[0] or family == ALL else family, fontsize=9)
+            axes.set_ylabel(_short(encoder, 14) if family == families[0] else "", fontsize=8)
+        else:
+            name = "" if family == ALL else f"{family}, "
+            axes.set_title(f"{name}{_short(encoder, 34)}", fontsize=9)
+            axes.set_ylabel("pairs, peak = 1", fontsize=9)
     for axes in panels[-columns:]:
         axes.set_xlabel(found.families[0].similarity, fontsize=9)
     handles, names = panels[0].get_legend_handles_labels()
