@@ -44,7 +44,7 @@ for part in $parts; do
             --reference "beir:$data/scifact,split=train"
         ;;
     geometry) probe geometry geometry "${encoders[@]}" --on "beir:$data/scifact" --size 16 ;;
-    layers) probe layers layers "${encoders[@]:0:4}" --on "classify:$data/banking77/test.jsonl" ;;
+    layers) probe layers layers "${encoders[@]:0:4}" --on "classify:$data/banking77/test.jsonl" --sim cosine ;;
     *)
         echo "unknown part $part: magnitude, fisher, fragments, contrast, near-miss, geometry, layers" >&2
         exit 2

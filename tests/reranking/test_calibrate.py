@@ -29,7 +29,7 @@ def make_verifier(folder: Path, encoder: Path, spec: str = "cnn", **more: object
         scorer = verifiers.create(spec)
         for parameter in scorer.parameters():
             if parameter.ndim > 1:
-                torch.nn.init.normal_(parameter, std=0.5)
+                torch.nn.init.normal_(parameter, std=0.3)
     save_weights(scorer, folder)
     fingerprint = encoders.registry.create(str(encoder), device="cpu").fingerprint()
     made_for = {"encoder": str(encoder), "fingerprint": fingerprint}

@@ -368,7 +368,11 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, data):
     output = tmp_path / "out"
     with ChatServer(Plan(served, delay=0.3)) as server:
         process = subprocess.Popen(
-            command(data, output, server.url, "--concurrency", "1"), stderr=subprocess.PIPE, text=True
+            command(data, output, server.url, "--concurrency", "1"),
+            stderr=subprocess.PIPE,
+            text=True,
+            # a job in the background of a script has Ctrl-C ignored, and hands that down
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 # no thread of ours forks
         )
         while len(server.log.answered) < 3:
             assert process.poll() is None
