@@ -194,8 +194,11 @@ class Page:
     def __init__(self, browser: Any, path: Path) -> None:
         self._browser = browser
         browser.get(path.as_uri())
-        browser.execute_script("try { localStorage.clear() } catch (error) {}")
-        browser.get(path.as_uri())
+        for _ in range(20):  # the browser hands its storage from one page's process to the next in its own time
+            browser.execute_script("try { localStorage.clear() } catch (error) {}")
+            browser.get(path.as_uri())
+            if self.text("judged") == "0 judged":
+                break
 
     def reload(self) -> None:
         self._browser.refresh()
