@@ -18,6 +18,21 @@ from torch import Tensor
 from retrokit.data.files import digest
 
 
+def digest_of_weights(weights: Mapping[str, Tensor]) -> Any:
+    """A SHA-256 object that was fed the names, types, shapes and bits of ``weights``; the caller may feed it more."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
+        digest.update(_bytes(tensor.detach().cpu()).numpy().tobytes())
+    return digest
+
+
+def tokenizer_settings(backend: Any) -> dict[str, Any]:
+    """All of a fast tokenizer (of the package tokenizers) but what calls leave in it: truncation and padding."""
+    settings: dict[str, Any] = json.loads(backend.to_str())
+    return {key: value for key, value in settings.items() if key not in ("truncation", "padding")}
+
+
 class Weights:
     """The digest of a model's weights, their names and types; computed again only when they have changed."""
 
@@ -33,10 +48,7 @@ class Weights:
         tensors = sorted(model.state_dict().items())
         stamp = [(name, *_stamp(tensor)) for name, tensor in tensors]
         if stamp != self._stamp:
-            self._digest = hashlib.sha256()
-            for name, tensor in tensors:
-                self._digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
-                self._digest.update(_bytes(tensor.detach().cpu()).numpy().tobytes())
+            self._digest = digest_of_weights(dict(tensors))
             self._stamp = stamp
         return self._digest.copy()
 
@@ -84,8 +96,7 @@ def _tokenizer(model: SentenceTransformer) -> Any:
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str"):
         return sorted(tokenizer.get_vocab().items())
-    # Calls leave their truncation and padding in the tokenizer; the length counts by itself.
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("truncation", "padding")}
+    return tokenizer_settings(backend)
 
 
 # --- the code

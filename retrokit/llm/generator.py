@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from retrokit.encoders.encoder import NO_LIMIT
+from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import Prompt, Sampling
@@ -154,18 +155,12 @@ class Generator:
 
     def fingerprint(self) -> str:
         """A digest of all that decides what is written: weights, architecture, tokenizer, template, window."""
-        whole = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            whole.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
-            whole.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        whole = digest_of_weights(self.model.state_dict())
         config = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
         template = self.tokenizer.chat_template
         written = [config, self.model.generation_config.to_dict(), self.window, self.max_length, template]
         whole.update(json.dumps(written, sort_keys=True, default=str).encode())
-        backend = json.loads(self.tokenizer.backend_tokenizer.to_str())
-        # calls leave their truncation and padding in the tokenizer
-        parts = {key: value for key, value in backend.items() if key not in ("truncation", "padding")}
-        whole.update(json.dumps(parts, sort_keys=True).encode())
+        whole.update(json.dumps(tokenizer_settings(self.tokenizer.backend_tokenizer), sort_keys=True).encode())
         return whole.hexdigest()
 
 

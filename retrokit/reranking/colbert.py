@@ -6,7 +6,6 @@ expansion, projection and list of tokens that do not count, and is scored by its
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -19,30 +18,23 @@ import torch
 from safetensors import SafetensorError
 from sentence_transformers import MultiVectorEncoder
 
+from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line
-from retrokit.encoders.loading import no_progress_bars
 from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.notices import no_progress_bars
+from retrokit.reranking.base import Reranker, check_counts, check_finite
 
 
-class MultiVectorReranker:
+class MultiVectorReranker(Reranker):
     """Scores pairs by the sum, over the query's vectors, of the best product with one of the document's.
 
     Attributes:
-        spec: the canonical spec it was made from.
         model: the ``MultiVectorEncoder``.
     """
 
     def __init__(self, spec: str, model: MultiVectorEncoder) -> None:
         self.spec = spec
         self.model = model
-
-    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order.
-
-        Raises:
-            DataError: a score is not finite.
-        """
-        return self.score_pairs([query] * len(documents), documents)
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
@@ -52,8 +44,7 @@ class MultiVectorReranker:
             UsageError: different counts.
             DataError: a score is not finite.
         """
-        if len(queries) != len(documents):
-            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        check_counts(queries, documents)
         if not queries:
             return np.zeros(0, dtype=np.float32)
         first, second = list(dict.fromkeys(queries)), list(dict.fromkeys(documents))
@@ -66,21 +57,14 @@ class MultiVectorReranker:
             [document_vectors[document_of[text]] for text in documents],
         )
         scores: np.ndarray = found.float().cpu().numpy()
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            problem = f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
-            raise DataError(self.spec, problem)
+        check_finite(scores, self.spec)
         return scores
 
     def fingerprint(self) -> str:
         """A digest of all that decides a score: weights, modules, tokenizer, prompts, similarity."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest = digest_of_weights(self.model.state_dict())
         modules: list[Any] = [(type(part).__name__, getattr(part, "get_config_dict", dict)()) for part in self.model]
-        backend = json.loads(self.model.tokenizer.backend_tokenizer.to_str())
-        tokenizer = {key: value for key, value in backend.items() if key not in ("truncation", "padding")}
+        tokenizer = tokenizer_settings(self.model.tokenizer.backend_tokenizer)
         described = [modules, tokenizer, self.model.prompts, self.model.similarity_fn_name, self.model.max_seq_length]
         digest.update(json.dumps(described, sort_keys=True, default=str).encode())
         return digest.hexdigest()

@@ -6,7 +6,6 @@ Face checkpoint for sequence classification with one output.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -14,14 +13,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 from sentence_transformers import CrossEncoder
 
 from retrokit.encoders.engine import PRECISIONS
+from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.notices import no_progress_bars
+from retrokit.reranking.base import Reranker, check_counts, check_finite
 
 CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256
@@ -29,25 +29,16 @@ GPU_PAIRS = 256
 _HEAD = "ForSequenceClassification"
 
 
-class CrossEncoderReranker:
+class CrossEncoderReranker(Reranker):
     """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid).
 
     Attributes:
-        spec: the canonical spec it was made from.
         model: the ``CrossEncoder``.
     """
 
     def __init__(self, spec: str, model: CrossEncoder) -> None:
         self.spec = spec
         self.model = model
-
-    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order.
-
-        Raises:
-            DataError: a score is not finite.
-        """
-        return self.score_pairs([query] * len(documents), documents)
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i, computed in batches of pairs of like length.
@@ -56,38 +47,29 @@ class CrossEncoderReranker:
             UsageError: different counts.
             DataError: a score is not finite.
         """
-        if len(queries) != len(documents):
-            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        check_counts(queries, documents)
         if not queries:
             return np.zeros(0, dtype=np.float32)
         pairs = list(zip(queries, documents, strict=True))
         batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
         scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if len(bad):
-            raise DataError(
-                self.spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
-            )
+        check_finite(scores, self.spec)
         return scores.astype(np.float32, copy=False)
 
     def fingerprint(self) -> str:
         """A digest of all that decides a score: weights, their dtype, configuration, tokenizer, length, activation."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name}:{tensor.dtype}:{list(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        digest = digest_of_weights(self.model.state_dict())
         digest.update(json.dumps(self._description(), sort_keys=True, default=str).encode())
         return digest.hexdigest()
 
     def _description(self) -> dict[str, Any]:
         tokenizer = self.model.tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
-        # A call leaves its truncation and padding in the tokenizer; the length counts by itself.
-        parts = json.loads(backend.to_str()) if backend is not None else {"vocabulary": tokenizer.get_vocab()}
+        settings = tokenizer_settings(backend) if backend is not None else {"vocabulary": tokenizer.get_vocab()}
         config = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
         return {
             "config": config,
-            "tokenizer": {key: value for key, value in parts.items() if key not in ("truncation", "padding")},
+            "tokenizer": settings,
             "max_length": self.model.max_seq_length,
             "activation": repr(self.model.activation_fn),
             "prompts": self.model.prompts,

@@ -31,6 +31,7 @@ from retrokit.llm.base import LLM, PromptRefused, Sampling
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.notices import notice, progress
+from retrokit.reranking.base import Reranker, check_counts
 
 STORE = "responses.sqlite"
 COUNTS = ("answers", "repaired", "left_out", "repeated", "unknown", "refused")
@@ -68,11 +69,10 @@ def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
     return [*order, *missing], faults
 
 
-class ListwiseReranker:
+class ListwiseReranker(Reranker):
     """Orders lists with a language model. A score is the number of documents from the document's place to the end.
 
     Attributes:
-        spec: the canonical spec it was made from.
         listwise: a score says nothing but the place in a list.
         keeps_itself: answers are stored, so scores need not be.
         store: file in which answers are kept; ``None``: nowhere.
@@ -113,14 +113,6 @@ class ListwiseReranker:
         """Keep answers in ``folder``, unless a file for them was given."""
         self.store = self.store or str(folder / STORE)
 
-    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one query with the documents of a list, which is the first order.
-
-        Raises:
-            ServiceError: the model failed for good; what it answered is stored.
-        """
-        return self.score_pairs([query] * len(documents), documents)
-
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i. Consecutive pairs of one query are a list, in its first
         order.
@@ -129,8 +121,7 @@ class ListwiseReranker:
             UsageError: different counts.
             ServiceError: the model failed for good, or refused every prompt; what it answered is stored.
         """
-        if len(queries) != len(documents):
-            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        check_counts(queries, documents)
         rows = [list(group) for _, group in groupby(range(len(queries)), key=lambda row: queries[row])]
         lists = [(queries[group[0]], [documents[row] for row in group]) for group in rows]
         orders = asyncio.run(self._orders(lists))

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import UsageError
 from retrokit.notices import progress
+from retrokit.reranking.base import Reranker, check_counts
 from retrokit.reranking.tokens import TokenCache, unit_tokens
 from retrokit.similarities.base import Role
 
@@ -88,13 +88,12 @@ def pair_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
     return queries.tokens @ documents.tokens.transpose(1, 2)
 
 
-class MapReranker:
+class MapReranker(Reranker):
     """Scores pairs by the maps of an encoder's token embeddings, in float32, higher is better.
 
     Special tokens and padding never count. The order and the batch of the pairs change a score by rounding only.
 
     Attributes:
-        spec: the canonical spec it was made from.
         encoder: yields the token embeddings.
         scorer: turns maps into scores.
         precision: of encoding.
@@ -115,14 +114,6 @@ class MapReranker:
         self.precision = precision
         self.cache = None if cache is None else TokenCache(cache, encoder, precision)
 
-    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order.
-
-        Raises:
-            DataError: an embedding is not finite.
-        """
-        return self.score_pairs([query] * len(documents), documents)
-
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i.
@@ -134,8 +125,7 @@ class MapReranker:
             UsageError: different counts.
             DataError: an embedding is not finite.
         """
-        if len(queries) != len(documents):
-            raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        check_counts(queries, documents)
         query_texts, query_of = _distinct(queries)
         document_texts, document_of = _distinct(documents)
         query_blocks = [(texts, self.tokens(texts, "query")) for texts in _blocks(query_texts)]
