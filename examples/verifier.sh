@@ -1,31 +1,33 @@
 #!/usr/bin/env bash
 # A verifier that tells near-misses from paraphrases (COMP, 3.2): triplets whose positives are rewritten too, training,
-# calibration on pairs of other texts, and verdicts. What is there already is not done again. CORPUS and OTHER are JSON
-# lines with a field "text"; OTHER is for calibration and must hold other texts. MODE is frozen or end-to-end.
+# calibration on pairs of other texts, and verdicts. What is there already is not done again, and a training that was
+# interrupted goes on. CORPUS and OTHER are JSON lines with a field "text"; OTHER is for calibration and must hold other
+# texts. MODE is frozen or end-to-end; VERIFIER is cnn or transformer.
 #
-#   bash examples/verifier.sh corpus.jsonl other.jsonl OUT frozen
+#   bash examples/verifier.sh corpus.jsonl other.jsonl OUT end-to-end
 set -euo pipefail
 corpus=$1 other=$2 out=$3 mode=${4:-frozen}
 here=$(dirname "$0")
+verifier=${VERIFIER:-cnn}
 mkdir -p "$out"
 
 make() { # OUTPUT WORDS...
     local output=$1
     shift
-    [ -f "$output" ] || python "$here/verifier_pairs.py" "$@" -o "$output"
+    [ -f "$output" ] || python "$here/$1" "${@:2}" -o "$output"
 }
-make "$out/texts.jsonl" texts "$corpus" --per-family "${PER_FAMILY:-1000}"
-make "$out/scenes.jsonl" scenes --count "${SCENES:-2000}"
-make "$out/heldout.jsonl" texts "$other" --per-family "${HELD_OUT:-200}" --seed 1
+make "$out/texts.jsonl" verifier_pairs.py texts "$corpus" --per-family "${PER_FAMILY:-2000}"
+make "$out/scenes.jsonl" verifier_scenes.py --count "${SCENES:-20000}"
+make "$out/heldout.jsonl" verifier_pairs.py texts "$other" --per-family "${HELD_OUT:-200}" --seed 1
 
 case $mode in
 frozen) how=(--lr 1e-3 --cache "$out/tokens") ;;
-end-to-end) how=(--end-to-end --lr 1e-3 --encoder-lr 5e-5) ;;
+end-to-end) how=(--end-to-end --lr 1e-3 --encoder-lr 1e-4) ;;
 esac
-run="$out/transformer-$mode"
+run="$out/$verifier-$mode"
 if ! grep -q '"finished"' "$run/retrokit.json" 2>/dev/null; then
-    retrokit rerank train transformer "${ENCODER:-minilm}" --data "$out/texts.jsonl" --data "$out/scenes.jsonl" \
-        --in-batch 2 --steps "${STEPS:-1000}" "${how[@]}" -o "$run" --overwrite
+    retrokit rerank train "$verifier" "${ENCODER:-minilm}" --data "$out/texts.jsonl" --data "$out/scenes.jsonl" \
+        --in-batch 2 --steps "${STEPS:-1500}" "${how[@]}" -o "$run" --resume
 fi
 retrokit rerank calibrate "$run" "$out/heldout.jsonl" --false-accept-rate 0.05
 printf '%s\n' '{"text": "The dog bit the man.", "candidate": "The man was bitten by the dog."}' \
