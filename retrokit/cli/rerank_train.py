@@ -35,6 +35,9 @@ def train(
         list[str] | None, _data_option(help="Examples to measure on. Default: a tenth of the anchors, 500 at most.")
     ] = None,
     output: Annotated[str | None, _run_option("--output", "-o", help="Run folder to write.")] = None,
+    start: Annotated[
+        str | None, _run_option(help="Finished verifier to start from, of the same spec, made for this encoder.")
+    ] = None,
     end_to_end: Annotated[
         bool, _optimizer_option("--end-to-end", help="Train the encoder too; it is saved with the verifier.")
     ] = False,
@@ -88,6 +91,7 @@ def train(
         data=tuple(data),
         output=output,
         dev=tuple(dev or ()),
+        start=start,
         end_to_end=end_to_end,
         in_batch=in_batch,
         batch_size=batch_size,

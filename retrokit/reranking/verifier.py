@@ -20,6 +20,7 @@ from retrokit.data.files import writing
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.loading import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.registry import Spec
 from retrokit.reranking.maps import MapReranker, MapScorer
 
 WEIGHTS_FILE = "verifier.safetensors"
@@ -106,25 +107,55 @@ def load_verifier(
         UsageError: no verifier, one of another kind, or another encoder than the one that it was made for.
         DataError: a damaged folder.
     """
-    described = read_description(path)
-    try:
-        spec = reranking.verifiers.parse(described["verifier"])
-        made_for = described["made_for"]
-        named, fingerprint = str(made_for["encoder"]), str(made_for["fingerprint"])
-    except (KeyError, TypeError) as error:
-        raise DataError(Path(path) / RUN_FILE, f"is no description of a verifier: {error} is missing") from None
+    spec, made_for = _made_for(path)
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is no {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
-    own = str(Path(path)) if made_for.get("in_folder") else named
+    own = str(Path(path)) if made_for["in_folder"] else str(made_for["encoder"])
     loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
-    if loaded.fingerprint() != fingerprint:
-        raise UsageError(
-            f"{path} was made for another encoder ({'its own' if made_for.get('in_folder') else named}, fingerprint "
-            f"{fingerprint[:12]}) than {loaded.spec} ({loaded.fingerprint()[:12]}): train it anew for that one"
-        )
+    _check_encoder(path, made_for, loaded)
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, path)
     return MapReranker(f"{_reranker_of(spec.name)}:{path}", loaded, scorer, precision, cache)
+
+
+def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) -> None:
+    """Give a verifier that is to be trained the weights of a finished one.
+
+    Args:
+        scorer: what is to be trained.
+        verifier: its spec.
+        path: the finished one's folder.
+        encoder: whose maps the scorer is to be trained on.
+
+    Raises:
+        UsageError: the folder holds no verifier, one of another spec, or one that was made for another encoder.
+        DataError: a damaged folder.
+    """
+    spec, made_for = _made_for(path)
+    if str(spec) != str(reranking.verifiers.parse(verifier)):
+        raise UsageError(f"--start {path} is {spec}, and cannot go on as {verifier}")
+    _check_encoder(path, made_for, encoder)
+    load_weights(scorer, path)
+
+
+def _made_for(path: str) -> tuple[Spec, dict[str, Any]]:
+    """The spec of a folder's verifier, and what it was made for: ``encoder``, ``fingerprint``, ``in_folder``."""
+    described = read_description(path)
+    try:
+        made_for = described["made_for"]
+        checked = {key: made_for[key] for key in ("encoder", "fingerprint", "in_folder")}
+        return reranking.verifiers.parse(described["verifier"]), checked
+    except (KeyError, TypeError) as error:
+        raise DataError(Path(path) / RUN_FILE, f"is no description of a verifier: {error} is missing") from None
+
+
+def _check_encoder(path: str, made_for: dict[str, Any], encoder: Encoder) -> None:
+    fingerprint, whose = made_for["fingerprint"], "its own" if made_for["in_folder"] else made_for["encoder"]
+    if encoder.fingerprint() != fingerprint:
+        raise UsageError(
+            f"{path} was made for another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
+            f"({encoder.fingerprint()[:12]}): train it anew for that one"
+        )
 
 
 def _spec_of(named: str) -> str:

@@ -16,7 +16,7 @@ BATCH_SIZE = {"cnn": 32, "transformer": 32}
 OTHER_BATCH_SIZE = 128
 METRICS = ("ndcg@10", "accuracy", "roc_auc")
 
-_NOT_PART_OF_THE_RESULT = ("output", "cache", "overwrite", "resume", "device", "log_every", "keep_checkpoints")
+_NOT_PART_OF_THE_RESULT = ("output", "start", "cache", "overwrite", "resume", "device", "log_every", "keep_checkpoints")
 _POSITIVE = (
     *("batch_size", "in_batch", "epochs", "steps", "lr", "encoder_lr", "max_grad_norm", "eval_every", "patience"),
     *("log_every", "keep_checkpoints"),
@@ -32,6 +32,7 @@ class VerifierConfig:
     data: Sequence[str]
     output: str | None = None
     dev: Sequence[str] = ()
+    start: str | None = None
     end_to_end: bool = False
     in_batch: int = 8
     batch_size: int | None = None

@@ -26,11 +26,12 @@ from retrokit import encoders, reranking
 from retrokit.data.pairs import Pair, Source, read_source
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision, train_tokens
+from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.reranking.tokens import TokenCache
-from retrokit.reranking.verifier import load_weights, save_weights
+from retrokit.reranking.verifier import load_weights, save_weights, start_from
 from retrokit.similarities.base import Role, length
 from retrokit.training.batches import Batches, TrainingSet
 from retrokit.training.finetune import Outcome
@@ -112,6 +113,8 @@ def plan_verifier(config: VerifierConfig) -> VerifierPlan:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         scorer: MapScorer = reranking.verifiers.create(config.verifier)
+    if config.start is not None:
+        start_from(scorer, config.verifier, config.start, encoder)
     if not config.end_to_end and not list(scorer.parameters()):
         raise UsageError(f"{config.verifier} learns nothing by itself: give --end-to-end to train its encoder")
     trained = build(encoder, "cosine")[0] if config.end_to_end else None
@@ -123,6 +126,8 @@ def plan_verifier(config: VerifierConfig) -> VerifierPlan:
         "dev_digests": [source.digest for source in dev],
         "encoder_fingerprint": fingerprint,
     }
+    if config.start is not None:
+        identity["start_digest"] = digest_of_weights(scorer.state_dict()).hexdigest()
     return VerifierPlan(config, encoder, trained, scorer, batches, lists, metric, preflight, identity)
 
 

@@ -141,6 +141,23 @@ def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
     assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode(texts).shape == (5, 16)
 
 
+def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path):
+    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "first", end_to_end=True, encoder_lr=1e-3)
+    encoder, start = str(tmp_path / "first"), str(tmp_path / "first")
+    plan = plan_verifier(configure("cnn:channels=4", encoder, triplets, None, start=start))
+    begun = plan.scorer.state_dict()
+    kept = load_file(tmp_path / "first" / "verifier.safetensors")
+    assert all(torch.equal(begun[name], value) for name, value in kept.items())
+    train("cnn:channels=4", encoder, triplets, tmp_path / "second", start=start, lr=1e-3)
+    assert any(not torch.equal(value, weights(tmp_path / "second")[name]) for name, value in kept.items())
+    with pytest.raises(UsageError, match="cannot go on as cnn:channels=8"):
+        plan_verifier(configure("cnn:channels=8", encoder, triplets, None, start=start))
+    with pytest.raises(UsageError, match="was made for another encoder"):
+        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=start))
+    with pytest.raises(UsageError, match="no verifier"):
+        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))
+
+
 def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path):
     outcome = train("cnn", tiny_bert, triplets, tmp_path / "run", lr=1e-9, steps=40, eval_every=1, patience=3)
     assert outcome.stopped_because == "no better for 3 evaluations"
