@@ -2,11 +2,11 @@
 # A verifier that tells near-misses from paraphrases (COMP, 3.2): triplets whose positives are rewritten too, training,
 # calibration on pairs of other texts, and verdicts. What is there already is not done again, and a training that was
 # interrupted goes on. CORPUS and OTHER are JSON lines with a field "text"; OTHER is for calibration and must hold other
-# texts. MODE is frozen or end-to-end; VERIFIER is cnn or transformer.
+# texts. MODE is end-to-end (an hour on two cores) or frozen; VERIFIER is cnn or transformer.
 #
-#   bash examples/verifier.sh corpus.jsonl other.jsonl OUT end-to-end
+#   bash examples/verifier.sh corpus.jsonl other.jsonl OUT [MODE]
 set -euo pipefail
-corpus=$1 other=$2 out=$3 mode=${4:-frozen}
+corpus=$1 other=$2 out=$3 mode=${4:-end-to-end}
 here=$(dirname "$0")
 verifier=${VERIFIER:-cnn}
 mkdir -p "$out"
