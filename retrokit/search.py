@@ -1,6 +1,7 @@
 """Exact top-k search under any similarity, in blocks: memory stays bounded however many documents there are.
 
-Factorable similarities cost one matrix product of prepared embeddings, whichever they are.
+Factorable similarities cost one matrix product of prepared embeddings, whichever they are. Documents are passed over
+once, so that they may lie on disk; a block of them is prepared once for all queries.
 """
 
 from __future__ import annotations
@@ -13,26 +14,25 @@ from torch import Tensor
 
 from retrokit.errors import UsageError
 from retrokit.notices import progress
-from retrokit.similarities.base import Similarity
+from retrokit.similarities.base import Embeddings, Similarity
 
-QUERY_BLOCK = 256
-SCORES_IN_MEMORY = 32_000_000  # float32 scores of a block: 128 MB
+QUERY_BLOCK = 1024
+DOCUMENT_BLOCK = 16_384  # at most; with the queries of a block that makes 64 MB of scores
+EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
+KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
+GROUP = 16  # columns of scores of which only the best is compared with what has been found
 
 
 @torch.inference_mode()
 def top_k(
-    similarity: Similarity,
-    queries: np.ndarray | Tensor,
-    documents: np.ndarray | Tensor,
-    k: int,
-    device: torch.device | str = "cpu",
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, k: int, device: torch.device | str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` best documents of every query.
 
     Args:
         similarity: what scores.
-        queries: raw embeddings ``[nq, d]``.
-        documents: raw embeddings ``[nd, d]``.
+        queries: raw embeddings ``[nq, d]``, NumPy or torch, of any float type.
+        documents: raw embeddings ``[nd, d]``; a memory-mapped file is read once, block by block.
         k: how many; fewer come back where there are fewer documents.
         device: where to compute.
 
@@ -48,52 +48,92 @@ def top_k(
         raise UsageError(f"k must be at least 1, not {k}")
     if queries.shape[-1] != documents.shape[-1]:
         raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
-    dtype = torch.promote_types(queries.dtype, documents.dtype)
     k = min(k, len(documents))
+    dtype = torch.promote_types(_tensor(queries[:0]).dtype, _tensor(documents[:0]).dtype)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
-    block = max(1, min(len(documents), SCORES_IN_MEMORY // QUERY_BLOCK))
-    scores = np.empty((len(queries), k), dtype=np.float32)
-    indices = np.empty((len(queries), k), dtype=np.int64)
-    with progress("searching", len(queries), "queries") as advance:
-        for start in range(0, len(queries), QUERY_BLOCK):
-            rows = slice(start, start + QUERY_BLOCK)
-            prepared = similarity.prepare(queries[rows].to(device, dtype), "query")
-            best: tuple[Tensor, Tensor] | None = None
-            for offset in range(0, len(documents), block):
-                part = similarity.prepare(documents[offset : offset + block].to(device, dtype), "document")
-                found = _best(similarity.kernel(prepared, part).float(), k)
-                best = _merged(best, (found[0], found[1] + offset), k)
-            if best is not None:
-                scores[rows], indices[rows] = best[0].cpu().numpy(), best[1].cpu().numpy()
-            advance(len(prepared))
-    return scores, indices
+    prepared = similarity.prepare(_tensor(queries).to(device, dtype), "query")
+    blocks = prepared.split(QUERY_BLOCK) if len(prepared) else ()
+    best = [(block.new_empty(len(block), 0), block.new_empty(len(block), 0, dtype=torch.int64)) for block in blocks]
+    rows = max(1, min(DOCUMENT_BLOCK, EMBEDDINGS_IN_MEMORY // max(1, documents.shape[-1])))
+    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(rows, len(documents)))
+    with progress("searching", len(queries) * len(documents), "pairs") as advance:
+        for offset in range(0, len(documents), rows):
+            raw = _tensor(documents[offset : offset + rows])
+            part = similarity.prepare(raw.to(device, dtype), "document")
+            for number, block in enumerate(blocks):
+                scores = _scores(similarity, block, part, memory).float()
+                best[number] = _merged(best[number], scores, offset, k)
+                advance(len(block) * len(part))
+    found = [_sorted(*block) for block in best]
+    if not found:
+        return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
+    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+    return values.astype(np.float32, copy=False), indices
 
 
-def _rows(embeddings: np.ndarray | Tensor) -> Tensor:
-    rows: Tensor = torch.atleast_2d(torch.as_tensor(embeddings))
-    return rows
+def _rows(embeddings: Embeddings) -> Embeddings:
+    return torch.atleast_2d(embeddings) if isinstance(embeddings, Tensor) else np.atleast_2d(embeddings)
 
 
-def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Top k of each row, ties by lower column. ``topk`` alone leaves ties open, in order and at the cut."""
-    k = min(k, scores.shape[1])
-    values, columns = scores.topk(k, dim=1)
-    tied = (scores >= values[:, -1:]).sum(dim=1) > k
-    for row in torch.nonzero(tied).flatten().tolist():
-        order = torch.sort(scores[row], descending=True, stable=True)
-        values[row], columns[row] = order.values[:k], order.indices[:k]
-    return _sorted(values, columns)
+def _tensor(embeddings: Embeddings) -> Tensor:
+    """The rows as a tensor: in place where that is possible, read into memory from a file that cannot be written."""
+    if isinstance(embeddings, np.ndarray) and not embeddings.flags.writeable:
+        embeddings = np.array(embeddings)
+    tensor: Tensor = torch.as_tensor(embeddings)
+    return tensor
 
 
-def _sorted(values: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    columns, by_column = columns.sort(dim=1)
-    values, by_value = values.gather(1, by_column).sort(dim=1, descending=True, stable=True)
-    return values, columns.gather(1, by_value)
+def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
+    """Scores ``[nq, nd]`` of prepared embeddings, in ``memory``: fresh memory for each block would cost as much time as
+    finding the best does."""
+    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
+    if similarity.factorable:
+        return torch.mm(queries, documents.T, out=scores)
+    for part, found in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
+        found.copy_(similarity.kernel(queries, part))
+    return scores
 
 
-def _merged(before: tuple[Tensor, Tensor] | None, found: tuple[Tensor, Tensor], k: int) -> tuple[Tensor, Tensor]:
-    if before is None:
-        return found
-    values, columns = (torch.cat(pair, dim=1) for pair in zip(before, found, strict=True))
-    values, columns = _sorted(values, columns)
-    return values[:, :k], columns[:, :k]
+def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of those found before and of the documents from ``offset`` on, whose ``scores`` ``[nq, n]`` are."""
+    columns = _promising(scores, best[0].amin(dim=1, keepdim=True)) if best[0].shape[1] == k else None
+    if columns is None:
+        candidates, columns = scores, torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
+    else:
+        candidates = scores.gather(1, columns)
+    found = _best(candidates, columns, k)
+    values, indices = torch.cat([best[0], found[0]], dim=1), torch.cat([best[1], found[1] + offset], dim=1)
+    return _best(values, indices, k)
+
+
+def _promising(scores: Tensor, least: Tensor) -> Tensor | None:
+    """Columns ``[nq, m]`` among which are all with scores above ``least`` ``[nq, 1]``; none where they are too many to
+    be worth picking. A document that only equals ``least`` comes after those found before, and is out."""
+    count = scores.shape[1]
+    if count % GROUP:
+        return None
+    highest = scores.unflatten(1, (GROUP, -1)).amax(dim=1)
+    most = int((highest > least).sum(dim=1).max())
+    if 2 * most * GROUP > count:
+        return None
+    groups = highest.topk(most, dim=1, sorted=False).indices
+    members = torch.arange(0, count, count // GROUP, device=scores.device)
+    return (groups[:, None] + members[:, None]).flatten(1)
+
+
+def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k highest of each row, ties at the cut by lower index. ``topk`` alone leaves ties open."""
+    if values.shape[1] <= k:
+        return values, indices
+    highest, places = values.topk(k + 1, dim=1)
+    found = indices.gather(1, places)
+    tied = torch.nonzero(highest[:, k - 1] == highest[:, k]).flatten()
+    if len(tied):
+        highest[tied, :k], found[tied, :k] = (side[:, :k] for side in _sorted(values[tied], indices[tied]))
+    return highest[:, :k], found[:, :k]
+
+
+def _sorted(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    indices, by_index = indices.sort(dim=1)
+    values, by_value = values.gather(1, by_index).sort(dim=1, descending=True, stable=True)
+    return values, indices.gather(1, by_value)
