@@ -7,6 +7,7 @@ once, so that they may lie on disk; a block of them is prepared once for all que
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -43,36 +44,64 @@ def top_k(
     Raises:
         UsageError: different dimensions, or k below 1.
     """
-    queries, documents = _rows(queries), _rows(documents)
-    if k < 1:
-        raise UsageError(f"k must be at least 1, not {k}")
-    if queries.shape[-1] != documents.shape[-1]:
-        raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
-    k = min(k, len(documents))
-    dtype = torch.promote_types(_tensor(queries[:0]).dtype, _tensor(documents[:0]).dtype)
+    queries, documents, k = checked(queries, documents, k)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
-    prepared = similarity.prepare(_tensor(queries).to(device, dtype), "query")
+    prepared = prepared_queries(similarity, queries, documents, device)
     blocks = prepared.split(QUERY_BLOCK) if len(prepared) else ()
     best = [(block.new_empty(len(block), 0), block.new_empty(len(block), 0, dtype=torch.int64)) for block in blocks]
-    rows = max(1, min(DOCUMENT_BLOCK, EMBEDDINGS_IN_MEMORY // max(1, documents.shape[-1])))
-    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(rows, len(documents)))
+    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(_rows_of_a_block(documents), len(documents)))
     with progress("searching", len(queries) * len(documents), "pairs") as advance:
-        for offset in range(0, len(documents), rows):
-            raw = _tensor(documents[offset : offset + rows])
-            part = similarity.prepare(raw.to(device, dtype), "document")
+        for offset, part in prepared_documents(similarity, queries, documents, device):
             for number, block in enumerate(blocks):
                 scores = _scores(similarity, block, part, memory).float()
                 best[number] = _merged(best[number], scores, offset, k)
                 advance(len(block) * len(part))
-    found = [_sorted(*block) for block in best]
+    found = [in_order(*block) for block in best]
     if not found:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
     values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
     return values.astype(np.float32, copy=False), indices
 
 
-def _rows(embeddings: Embeddings) -> Embeddings:
-    return torch.atleast_2d(embeddings) if isinstance(embeddings, Tensor) else np.atleast_2d(embeddings)
+def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddings, Embeddings, int]:
+    """Both sides as rows, and ``k`` or as many documents as there are.
+
+    Raises:
+        UsageError: different dimensions, or k below 1.
+    """
+    queries, documents = (
+        torch.atleast_2d(side) if isinstance(side, Tensor) else np.atleast_2d(side) for side in (queries, documents)
+    )
+    if k < 1:
+        raise UsageError(f"k must be at least 1, not {k}")
+    if queries.shape[-1] != documents.shape[-1]:
+        raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
+    return queries, documents, min(k, len(documents))
+
+
+def prepared_queries(
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
+) -> Tensor:
+    """All queries as the similarity prepares them."""
+    return similarity.prepare(_tensor(queries).to(device, _common_type(queries, documents)), "query")
+
+
+def prepared_documents(
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
+) -> Iterator[tuple[int, Tensor]]:
+    """Documents as the similarity prepares them, in blocks, each with the index of its first one."""
+    dtype, rows = _common_type(queries, documents), _rows_of_a_block(documents)
+    for offset in range(0, len(documents), rows):
+        raw = _tensor(documents[offset : offset + rows])
+        yield offset, similarity.prepare(raw.to(device, dtype), "document")
+
+
+def _common_type(queries: Embeddings, documents: Embeddings) -> torch.dtype:
+    return torch.promote_types(_tensor(queries[:0]).dtype, _tensor(documents[:0]).dtype)
+
+
+def _rows_of_a_block(documents: Embeddings) -> int:
+    return max(1, min(DOCUMENT_BLOCK, EMBEDDINGS_IN_MEMORY // max(1, documents.shape[-1])))
 
 
 def _tensor(embeddings: Embeddings) -> Tensor:
@@ -129,11 +158,12 @@ def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
     found = indices.gather(1, places)
     tied = torch.nonzero(highest[:, k - 1] == highest[:, k]).flatten()
     if len(tied):
-        highest[tied, :k], found[tied, :k] = (side[:, :k] for side in _sorted(values[tied], indices[tied]))
+        highest[tied, :k], found[tied, :k] = (side[:, :k] for side in in_order(values[tied], indices[tied]))
     return highest[:, :k], found[:, :k]
 
 
-def _sorted(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+def in_order(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row from the highest value to the lowest, of equal values the lower index first."""
     indices, by_index = indices.sort(dim=1)
     values, by_value = values.gather(1, by_index).sort(dim=1, descending=True, stable=True)
     return values, indices.gather(1, by_value)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import retrokit
-from retrokit import search
 from retrokit.errors import UsageError
+from retrokit.search import exact as search
 from retrokit.search import top_k
 
 
