@@ -1,6 +1,6 @@
 """Exact search under each similarity against faiss's flat index, and distances against PyTorch's broadcast.
 
-    python tests/benchmarks/search.py [--documents 100000 ...] [--queries 1000] [--dimension 384] [--k 100] [--threads 2]
+    python tests/benchmarks/search.py [--documents 100000 ...] [--queries 1000] [--dimension 384] [--k 100]
     python tests/benchmarks/search.py --documents 125000 250000 500000 1000000 --only cosine
     python tests/benchmarks/search.py --documents 8800000 --file /tmp/documents.npy --only cosine --rounds 1
 
@@ -103,7 +103,7 @@ def ways(options: argparse.Namespace) -> dict[str, Callable[[np.ndarray, np.ndar
     found: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
         FAISS: lambda q, d: by_faiss(q, d, options.k),
         BROADCAST: lambda q, d: by_broadcast(q, d, options.k),
-        PRODUCT: lambda q, d: by_product(q, d),
+        PRODUCT: by_product,
     }
     for spec in (*FACTORABLE, *DISTANCES):
         found[spec] = lambda q, d, spec=spec: top_k(retrokit.similarity(spec), q, d, options.k)
