@@ -392,7 +392,7 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     assert set(content) == {"checksum", "format", "key", "asked", "shown", "training", "added", "made", "result"}
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
-        *("retrokit", "libraries", "source"),
+        *("index", "retrokit", "libraries", "source"),
     }
     assert content["result"]["metrics"]["ndcg@10"] == run().results[0].metrics["ndcg@10"]
     assert file.name.startswith("counted_1-cosine-beir_")
