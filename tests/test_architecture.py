@@ -40,7 +40,7 @@ MAY_IMPORT = {
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub", "httpx2"),
-    *("sklearn", "HanTa", "lemminflect", "inflect", "sentencex", "bm25s", "Stemmer"),
+    *("sklearn", "HanTa", "lemminflect", "inflect", "sentencex", "bm25s", "Stemmer", "faiss"),
 }
 
 

@@ -433,3 +433,54 @@ def test_cross_evaluation_of_runs_with_seeds(
     code, out, _ = retrokit_eval(*words)
     assert code == 0
     assert out.count(" < ") == 3 + 1  # and in the caption
+
+
+def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    task = ("--on", f"beir:{folder}", "--precision", "fp32", "--metrics", "ndcg@10,recall@20")
+    _, exact, _ = retrokit_eval(tiny_bert, *task, "--json")
+    code, flat, _ = retrokit_eval(tiny_bert, *task, "--json", "--index", "Flat")
+    assert code == 0
+    _, probed, _ = retrokit_eval(tiny_bert, *task, "--json", "--index", "IVF6,Flat:nprobe=2")
+    results = [json.loads(out)["results"][0] for out in (exact, flat, probed)]
+    configurations = [result["configuration"] for result in results]
+    assert "index" not in configurations[0]
+    assert results[1]["metrics"] == results[0]["metrics"]
+    assert configurations[1]["index_recall"] == {"recall@10": 1.0, "recall@20": 1.0, "queries": 10}
+    assert configurations[2]["index"] == "IVF6,Flat:nprobe=2"
+    assert 0 < configurations[2]["index_recall"]["recall@20"] < 1
+    code, table, _ = retrokit_eval(tiny_bert, *task, "--index", "Flat")
+    told = "Flat against exact search: recall@10 1.000, recall@20 1.000 (10 queries)"
+    assert (code, told in " ".join(table.split())) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--index", "HSNW32"], "index HSNW32: faiss: could not parse index string HSNW32"),
+        (["--index", "IVF100,Flat"], "index IVF100,Flat: faiss: Number of training points (24) should be at least"),
+        (["--index", "HNSW32", "--sim", "l2"], "index HNSW32: it serves inner products, and l2 is none"),
+    ],
+)
+def test_an_index_that_does_not_fit(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path, words: list[str], problem: str
+) -> None:
+    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", *words)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith(f"retrokit: {problem}")
+
+
+def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    pairs = folder / "pairs.jsonl"
+    pairs.write_text(
+        '{"sentence1": "a", "sentence2": "b", "score": 1}\n{"sentence1": "c", "sentence2": "d", "score": 2}\n'
+    )
+    code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", "--index", "Flat")
+    assert (code, err) == (
+        2,
+        f"retrokit: --index Flat: sts:{pairs} is not searched with an index; beir and bright are\n",
+    )
+    code, _, err = retrokit_eval("bm25", "--on", f"beir:{folder}", "--index", "Flat")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "retrokit: --index Flat: no encoder is evaluated, and nothing else has embeddings to search",
+    )

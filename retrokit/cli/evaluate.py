@@ -52,6 +52,13 @@ def evaluate(
         str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
     ] = "auto",
     device: DeviceOption = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+            "IVF4096,PQ32:nprobe=64."
+        ),
+    ] = None,
     results: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +91,7 @@ def evaluate(
     retrokit eval minilm runs/qnorm --on beir:data/scifact
     """
     printed = _form(format, as_json, per_query)
-    _check_together(encoders, on, results, _needing_encoders(precision, dims, device, save_run))
+    _check_together(encoders, on, results, _needing_encoders(precision, dims, device, index, save_run))
     from retrokit.evaluation import comparison, gates
 
     wanted = [name.strip() for name in metrics.split(",")] if metrics else []
@@ -105,6 +112,7 @@ def evaluate(
             cross=cross,
             results_folder=results,
             keep_runs=save_run is not None,
+            index=index,
         )
     _write(found, save_run, plot)
     show(*printed(found, per_query))
@@ -136,9 +144,12 @@ def _write(found: Evaluation, save_run: str | None, plot: str | None) -> None:
         evaluation_plots(found, plot)
 
 
-def _needing_encoders(precision: str, dims: int | None, device: str | None, save_run: str | None) -> list[str]:
+def _needing_encoders(
+    precision: str, dims: int | None, device: str | None, index: str | None, save_run: str | None
+) -> list[str]:
     """Those of the options given that mean nothing where nothing is computed."""
-    given = {"--precision": precision != "auto", "--dims": dims, "--device": device, "--save-run": save_run}
+    given = {"--precision": precision != "auto", "--dims": dims, "--device": device, "--index": index}
+    given["--save-run"] = save_run
     return [option for option, value in given.items() if value not in (None, False)]
 
 

@@ -154,6 +154,7 @@ def evaluate(
     cross: bool = False,
     results_folder: str | None = None,
     keep_runs: bool = False,
+    index: str | None = None,
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
@@ -162,11 +163,14 @@ def evaluate(
     all runs among the encoders. Each task computes those of ``metrics`` that it measures; its usual ones without
     ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
     compared. Results are kept in ``results_folder`` and taken from there while nothing that matters has changed;
-    ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed.
+    ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
+    faiss index (:mod:`retrokit.search.approximate`), documents are searched by that and not exactly, and results tell
+    its recall.
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
-            anything to cross, or a retriever without embeddings on a task that needs them.
+            anything to cross, a retriever without embeddings on a task that needs them, or an ``index`` where nothing
+            is searched or which does not fit.
         DataError: a task's files.
     """
     requests = [(registry_of(spec), spec) for spec in encoder_specs]
@@ -180,6 +184,8 @@ def evaluate(
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
     _check_retrievers(loaded, [spec for spec in encoder_specs if spec not in embedding])
+    if index is not None:
+        _use_index(index, loaded, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
@@ -222,6 +228,18 @@ def _check_retrievers(loaded: Sequence[Task], retriever_specs: Sequence[str]) ->
     for task in loaded:
         if retriever_specs and not hasattr(task, "evaluate_retriever"):
             raise UsageError(f"{task.spec} needs embeddings, which {', '.join(retriever_specs)} has none of")
+
+
+def _use_index(index: str, loaded: Sequence[Task], embedding: Sequence[str]) -> None:
+    """Have the tasks search with a faiss index; raises :class:`UsageError` where one does not search, or nothing that
+    is evaluated has embeddings."""
+    exact = [task.spec for task in loaded if not hasattr(task, "index")]
+    if exact:
+        raise UsageError(f"--index {index}: {', '.join(exact)} is not searched with an index; beir and bright are")
+    if not embedding:
+        raise UsageError(f"--index {index}: no encoder is evaluated, and nothing else has embeddings to search")
+    for task in loaded:
+        task.index = index  # type: ignore[attr-defined] # the tasks are checked for it
 
 
 def _of_retriever(

@@ -1,4 +1,4 @@
-"""Retrieval by exact search over all documents, measured with trec_eval's code."""
+"""Retrieval by search over all documents, exact unless an index is asked for, measured with trec_eval's code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
 from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
-from retrokit.search import top_k
+from retrokit.search import approximate_top_k, check_index, top_k
 from retrokit.similarities.base import Role, Similarity
 
 
@@ -38,6 +38,9 @@ class Retrieval(AsymmetricTask):
     default_metrics: tuple[str, ...] = DEFAULT_METRICS
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
+    index: str | None = None
+    """The faiss index that an encoder's documents are searched with (:mod:`retrokit.search.approximate`); none: exact
+    search."""
 
     def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
         self.data = data
@@ -92,16 +95,19 @@ class Retrieval(AsymmetricTask):
             dims: use the first dims dimensions of the embeddings only.
 
         Raises:
-            UsageError: dims or a similarity does not fit the encoder.
+            UsageError: dims or a similarity does not fit the encoder, or the index does not fit either.
         """
         names = self._names(metrics)
+        if self.index is not None:
+            for similarity in similarities:
+                check_index(self.index, similarity, dims or encoder.dimension)
         sides: list[tuple[Sequence[str], Role]] = [(self.data.queries, "query"), (self._documents, "document")]
         (queries, documents), configuration = encode_sides(encoder, similarities, sides, precision, dims)
         norms = {**norm_statistics(queries, "query"), **norm_statistics(documents, "document")}
         results = []
         for similarity in similarities:
-            lists = zip(*top_k(similarity, queries, documents, self._depth(names), encoder.device), strict=True)
-            about = {**configuration, **similarity.statistics()}
+            lists, search = self._searched(similarity, queries, documents, self._depth(names), encoder)
+            about = {**configuration, **similarity.statistics(), **search}
             results.append(self._result(encoder.spec, similarity.spec, lists, names, norms, about))
         return results
 
@@ -143,6 +149,18 @@ class Retrieval(AsymmetricTask):
     def most_left_out(self) -> int:
         """How many documents at most are taken out of a ranking."""
         return 1 if self.ignore_identical_ids else 0
+
+    def _searched(
+        self, similarity: Similarity, queries: np.ndarray, documents: np.ndarray, depth: int, encoder: Encoder
+    ) -> tuple[Iterable[tuple[np.ndarray, np.ndarray]], dict[str, Any]]:
+        """Scores and positions found for each query, best first; and what the configuration says of the search."""
+        if self.index is None:
+            return zip(*top_k(similarity, queries, documents, depth, encoder.device), strict=True), {}
+        found = approximate_top_k(similarity, queries, documents, depth, self.index, encoder.device)
+        there = [row >= 0 for row in found.indices]
+        lists = [(a[b], c[b]) for a, b, c in zip(found.scores, there, found.indices, strict=True)]
+        recall = {f"recall@{k}": round(share, 6) for k, share in found.recall.items()}
+        return lists, {"index": self.index, "index_recall": {**recall, "queries": found.queries_checked}}
 
     def _names(self, metrics: list[str] | None) -> list[str]:
         names = list(metrics or self.default_metrics)

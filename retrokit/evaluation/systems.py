@@ -16,7 +16,7 @@ from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.trained import Training
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
 
-_TELLING = ("dims", "precision", "device")
+_TELLING = ("dims", "precision", "device", "index")
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,12 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
         rows.append([(other.encoder,), (other.similarity,), *cells])
     methods = sorted({comparison.method for key, comparison in tests.items() if key[1] in metrics}, reverse=True)
-    caption = [_sizes(first), *([_how_compared(methods)] if others else []), *_about_seeds(systems)]
+    caption = [
+        _sizes(first),
+        *([_how_compared(methods)] if others else []),
+        *_about_seeds(systems),
+        *_about_indexes(systems),
+    ]
     return Sheet(task, ["encoder", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
 
 
@@ -167,6 +172,20 @@ def _about_seeds(systems: Sequence[System]) -> list[str]:
     if not any(len(system.results) > 1 for system in systems):
         return []
     return ["± standard deviation over seeds, which are averaged before testing"]
+
+
+def _about_indexes(systems: Sequence[System]) -> list[str]:
+    """What the indexes found of what exact search finds."""
+    told = []
+    for system in systems:
+        for result in system.results:
+            if "index" in result.configuration:
+                recall = dict(result.configuration["index_recall"])
+                queries = recall.pop("queries")
+                shares = ", ".join(f"{name} {share:.3f}" for name, share in recall.items())
+                index = result.configuration["index"]
+                told.append(f"{result.name}: {index} against exact search: {shares} ({queries:,} queries)")
+    return told
 
 
 def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:

@@ -13,7 +13,7 @@ def pairwise_distance(queries: Tensor, documents: Tensor, p: int) -> Tensor:
     return torch.cdist(queries, documents, p=p, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-DOCUMENT_BLOCK = 2048  # their squared distances stay in the processor's cache between the passes over them
+QUERY_BLOCK, DOCUMENT_BLOCK = 256, 2048  # their squared distances stay in the processor's cache between the passes
 
 
 def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
@@ -31,12 +31,16 @@ def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
         return summed
     found = torch.empty(len(queries), len(documents))
     left = _factors(queries, size, is_left=True)
+    memory = torch.empty(2, min(QUERY_BLOCK, len(queries)) * min(DOCUMENT_BLOCK, len(documents)), dtype=torch.float64)
     for start in range(0, len(documents), DOCUMENT_BLOCK):
         right = _factors(documents[start : start + DOCUMENT_BLOCK], size, is_left=False)
-        total = torch.zeros(left.shape[1], right.shape[1], dtype=torch.float64)
-        for query, document in zip(left, right, strict=True):
-            total += torch.mm(query, document.T).clamp_min_(0).sqrt_()
-        found[:, start : start + DOCUMENT_BLOCK] = total
+        for row in range(0, len(queries), QUERY_BLOCK):
+            part = found[row : row + QUERY_BLOCK, start : start + DOCUMENT_BLOCK]
+            total, distances = (one[: part.numel()].view(part.shape) for one in memory)
+            total.zero_()
+            for query, document in zip(left[:, row : row + QUERY_BLOCK], right, strict=True):
+                total += torch.mm(query, document.T, out=distances).clamp_min_(0).sqrt_()
+            part.copy_(total)
     return found
 
 

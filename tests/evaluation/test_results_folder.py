@@ -123,6 +123,20 @@ def test_a_new_similarity_alone_is_computed(run: Run, counted: Counted) -> None:
     assert plain(found) == plain(evaluate_anew(found, "cosine", "dot"))
 
 
+def test_a_result_of_another_index_is_another_result(run: Run, counted: Counted, tmp_path: Path) -> None:
+    exact = run("cosine")
+    with listening(heard := Notices()):
+        flat = run("cosine", index="Flat")
+        one_cluster = run("cosine", index="IVF10,Flat")
+        again = run("cosine", index="IVF10,Flat")
+    used = [line.partition(": ")[2] for line in heard.messages if "used again" in line]
+    assert used == ["0 results used again, 1 computed"] * 2 + ["1 results used again, 0 computed"]
+    assert plain(again) == plain(one_cluster)
+    assert flat.results[0].metrics == exact.results[0].metrics != one_cluster.results[0].metrics
+    shown = [system.encoder for system in evaluated_before(str(tmp_path / "results")).systems]
+    assert shown == ["counted:1", "counted:1, index Flat", "counted:1, index IVF10,Flat"]
+
+
 def evaluate_anew(like: Evaluation, *similarities: str) -> Evaluation:
     found = evaluate(["counted:1"], like.tasks, similarities)
     for result, other in zip(found.results, like.results, strict=True):
@@ -378,7 +392,7 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     assert set(content) == {"checksum", "format", "key", "asked", "shown", "training", "added", "made", "result"}
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
-        *("retrokit", "libraries", "source"),
+        *("index", "retrokit", "libraries", "source"),
     }
     assert content["result"]["metrics"]["ndcg@10"] == run().results[0].metrics["ndcg@10"]
     assert file.name.startswith("counted_1-cosine-beir_")

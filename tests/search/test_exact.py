@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 import retrokit
-from retrokit import search
 from retrokit.errors import UsageError
+from retrokit.search import exact as search
 from retrokit.search import top_k
 
 
@@ -70,6 +72,10 @@ def embeddings(queries: int = 7, documents: int = 60, seed: int = 0) -> tuple[np
     )
 
 
+def rng_rows(among: int, count: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, among, count)
+
+
 def assert_is_ranking(scores: np.ndarray, indices: np.ndarray, exact: np.ndarray, k: int) -> None:
     """The k best of each row of ``exact``, where near ties may fall either way."""
     assert scores.shape == indices.shape == (len(exact), k)
@@ -97,7 +103,7 @@ def test_blocks_give_what_one_block_gives(monkeypatch: pytest.MonkeyPatch, spec:
     queries, documents = embeddings()
     exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
     monkeypatch.setattr(search, "QUERY_BLOCK", 3)
-    monkeypatch.setattr(search, "SCORES_IN_MEMORY", 3 * block)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     assert_is_ranking(*top_k(retrokit.similarity(spec), queries, documents, 10), exact, 10)
 
 
@@ -115,7 +121,7 @@ def test_ties_go_to_the_lower_index(
     documents = rng.integers(-1, 2, (40, 16)).astype(np.float32)
     documents[20:] = documents[rng.integers(0, 20, 20)]  # every second one stands twice
     monkeypatch.setattr(search, "QUERY_BLOCK", query_block)
-    monkeypatch.setattr(search, "SCORES_IN_MEMORY", query_block * block)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
     assert all(len(set(row)) < 20 for row in exact.round(9).tolist())  # ties there are
     scores, indices = top_k(retrokit.similarity(spec), queries, documents, k)
@@ -124,10 +130,74 @@ def test_ties_go_to_the_lower_index(
     np.testing.assert_allclose(scores, np.take_along_axis(exact, order, axis=1), atol=1e-5)
 
 
+@pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4", "l1"])
+@pytest.mark.parametrize("order", ["as they come", "best last", "best first"])
+@pytest.mark.parametrize(("block", "group"), [(32, 2), (64, 4), (48, 5)])
+def test_documents_that_are_passed_over_in_groups(
+    monkeypatch: pytest.MonkeyPatch, spec: str, order: str, block: int, group: int
+) -> None:
+    queries, documents = embeddings(7, 900)
+    first = FORMULAS[spec](queries[:1], documents)[0]
+    if order != "as they come":
+        documents = documents[np.argsort(first if order == "best last" else -first)]
+    documents[500:800] = documents[rng_rows(500, 300)]
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
+    monkeypatch.setattr(search, "GROUP", group)
+    picked = []
+    promising = search._promising
+    monkeypatch.setattr(search, "_promising", lambda *of: picked.append(promising(*of)) or picked[-1])
+    scores, indices = top_k(retrokit.similarity(spec), queries, documents, 5)
+    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64)).round(9)
+    np.testing.assert_array_equal(indices, np.argsort(-exact, axis=1, kind="stable")[:, :5])
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, indices, axis=1), atol=2e-5, rtol=1e-5)
+    assert any(columns is not None for columns in picked) == (block % group == 0)
+
+
+def test_as_many_documents_in_the_first_block_as_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come unsorted, and the lowest of them need not be the last."""
+    documents = np.array([1, 5, 9, 7, 3, 4, 2, 8], dtype=np.float32)[:, None]
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", 4)
+    monkeypatch.setattr(search, "GROUP", 2)
+    scores, indices = top_k(retrokit.similarity("dot"), np.ones((1, 1)), documents, 4)
+    assert (scores.tolist(), indices.tolist()) == ([[9, 8, 7, 5]], [[2, 7, 3, 1]])
+
+
+@pytest.mark.parametrize("spec", FORMULAS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.filterwarnings("error")
+def test_documents_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, dtype: type, mode: str
+) -> None:
+    queries, documents = embeddings()
+    np.save(tmp_path / "documents.npy", documents.astype(dtype))
+    stored = np.load(tmp_path / "documents.npy", mmap_mode=mode)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", 7)
+    found = top_k(retrokit.similarity(spec), queries, stored, 10)
+    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(dtype).astype(np.float64))
+    assert_is_ranking(*found, exact, 10)
+    np.testing.assert_array_equal(np.load(tmp_path / "documents.npy"), documents.astype(dtype))
+
+
+def test_documents_are_read_once_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    class File(np.ndarray):
+        read: ClassVar[list[slice]] = []
+
+        def __getitem__(self, rows: slice) -> np.ndarray:
+            self.read.append(rows)
+            return super().__getitem__(rows).view(np.ndarray)
+
+    queries, documents = embeddings(7, 20)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", 8)
+    monkeypatch.setattr(search, "QUERY_BLOCK", 2)
+    top_k(retrokit.similarity("cosine"), queries, documents.view(File), 3)
+    assert [rows for rows in File.read if rows.stop] == [slice(0, 8), slice(8, 16), slice(16, 24)]
+
+
 @pytest.mark.parametrize("block", [3, 100_000])
 def test_all_documents_equal(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(search, "QUERY_BLOCK", 2)
-    monkeypatch.setattr(search, "SCORES_IN_MEMORY", 2 * block)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     scores, indices = top_k(retrokit.similarity("dot"), np.eye(3, dtype=np.float32), np.ones((10, 3)), 4)
     np.testing.assert_array_equal(indices, [[0, 1, 2, 3]] * 3)
     np.testing.assert_array_equal(scores, np.ones((3, 4)))

@@ -1,0 +1,212 @@
+"""Approximate search through an index of faiss, with its recall measured against exact search.
+
+An index is named by faiss's factory string, and after a colon by its parameters at search: ``HNSW32``,
+``IVF4096,PQ32:nprobe=64``. It holds prepared embeddings under the inner product, so that it serves every factorable
+similarity. Douze et al., "The Faiss library", 2024.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from retrokit.errors import MissingExtra, UsageError
+from retrokit.notices import notice, progress
+from retrokit.search.exact import checked, in_order, prepared_documents, prepared_queries, top_k
+from retrokit.similarities.base import Embeddings, Similarity
+
+QUERIES_CHECKED = 100  # whose best documents are searched exactly too
+QUERY_BLOCK = 1024
+TRAINING_NUMBERS = 128_000_000  # of the embeddings that an index is trained on, at most: 512 MB
+POINTS_PER_CENTROID = 39  # that faiss asks for
+ROUNDING = 1e-5  # by which two ways of summing one score may differ, of its size
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """What an approximate search found.
+
+    Attributes:
+        scores: float32 ``[nq, k]``, best first, as the index computes them; −∞ where it found no more documents.
+        indices: int64 ``[nq, k]``, of equal scores the lower first; −1 where it found no more documents.
+        recall: at k, and at 10 where k is larger: the mean share of as many documents found first that score no lower
+            than the last of as many exact ones; from 0 to 1, higher is better.
+        queries_checked: over so many queries, drawn at random where there are more than :data:`QUERIES_CHECKED`.
+    """
+
+    scores: np.ndarray
+    indices: np.ndarray
+    recall: dict[int, float]
+    queries_checked: int
+
+
+@torch.inference_mode()
+def approximate_top_k(
+    similarity: Similarity,
+    queries: Embeddings,
+    documents: Embeddings,
+    k: int,
+    index: str,
+    device: torch.device | str = "cpu",
+) -> Approximate:
+    """About the ``k`` best documents of every query, and how many of them are.
+
+    The index is built, searched and dropped. It is built in several threads, so that two of one graph (HNSW) need not
+    be the same.
+
+    Args:
+        similarity: what scores; a factorable one.
+        queries: raw embeddings ``[nq, d]``, NumPy or torch, of any float type.
+        documents: raw embeddings ``[nd, d]``; a memory-mapped file is read block by block.
+        k: how many; fewer come back where there are fewer documents.
+        index: faiss's factory string, and after a colon parameters: ``IVF4096,PQ32:nprobe=64``.
+        device: where to prepare embeddings and to search exactly; the index itself works on the CPU.
+
+    Raises:
+        UsageError: as for :func:`check_index`; different dimensions; k below 1; too few documents to train on.
+        MissingExtra: faiss is not installed.
+    """
+    queries, documents, k = checked(queries, documents, k)
+    similarity = copy.deepcopy(similarity).to(device)
+    made = _empty(index, similarity, documents.shape[-1])
+    if not len(queries) or not len(documents):
+        found = top_k(similarity, queries, documents, max(1, k), device)
+        return Approximate(*found, recall={}, queries_checked=0)
+    _fill(made, index, similarity, queries, documents, device)
+    asked = prepared_queries(similarity, queries, documents, device).float().cpu().numpy()
+    scores, indices = _search(made, index, asked, k)
+    rows = np.arange(len(queries))
+    if len(rows) > QUERIES_CHECKED:
+        rows = np.sort(np.random.default_rng(0).choice(rows, QUERIES_CHECKED, replace=False))
+    recall = _recall(similarity, queries[rows], documents, indices[rows], device)
+    return Approximate(scores, indices, recall, len(rows))
+
+
+def check_index(index: str, similarity: Similarity, dimension: int) -> None:
+    """Raise :class:`UsageError` if ``index`` cannot hold embeddings ``[n, dimension]`` as ``similarity`` prepares them:
+    the similarity is no inner product, or faiss knows no such index, not for that dimension, or not for that product.
+
+    Raises:
+        MissingExtra: faiss is not installed.
+    """
+    _empty(index, similarity, dimension)
+
+
+def _empty(index: str, similarity: Similarity, dimension: int) -> Any:
+    """The index without documents."""
+    if not similarity.factorable:
+        raise UsageError(f"index {index}: it serves inner products, and {similarity.spec} is none: search exactly")
+    faiss = _faiss()
+    factory, _, parameters = index.partition(":")
+    if (graph := re.search(r"(?:HNSW|NSG)([01])(?!\d)", factory)) is not None:  # faiss ends the process
+        raise UsageError(f"index {index}: a graph needs at least 2 neighbours of each document, not {graph[1]}")
+    width = similarity.prepare(torch.ones(1, dimension), "document").shape[-1]
+    made = _asked(index, partial(faiss.index_factory, width, factory, faiss.METRIC_INNER_PRODUCT))
+    if made.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
+    if parameters:
+        if re.search(r"=\s*-", parameters):  # faiss takes it for a huge number
+            raise UsageError(f"index {index}: parameters are not negative")
+        _asked(index, partial(faiss.ParameterSpace().set_index_parameters, made, parameters))
+    return made
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtra("an approximate search", "faiss") from error
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return faiss
+
+
+def _asked(index: str, ask: Callable[[], Any]) -> Any:
+    """What faiss answers; its complaint in one line, without the place in its source."""
+    try:
+        return ask()
+    except RuntimeError as error:
+        complaint = re.sub(r"^Error in .*? at \S+:\d+: ", "", " ".join(str(error).split()))
+        raise UsageError(f"index {index}: faiss: {complaint.rpartition('failed: ')[2] or complaint}") from None
+
+
+def _fill(
+    made: Any,
+    index: str,
+    similarity: Similarity,
+    queries: Embeddings,
+    documents: Embeddings,
+    device: torch.device | str,
+) -> None:
+    """Train the index, on a sample where there are many documents, and put all of them into it."""
+    if not made.is_trained:
+        rows = np.arange(len(documents))
+        if len(rows) > (most := TRAINING_NUMBERS // documents.shape[-1]):
+            rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+        sample = [part for _, part in prepared_documents(similarity, queries, documents[rows], device)]
+        _spare_warnings(made, index, len(rows))
+        _asked(index, partial(made.train, torch.cat(sample).float().cpu().numpy()))
+    with progress("indexing", len(documents), "documents") as advance:
+        for _, part in prepared_documents(similarity, queries, documents, device):
+            vectors = part.float().cpu().numpy()
+            _asked(index, partial(made.add, vectors))
+            advance(len(vectors))
+
+
+def _spare_warnings(made: Any, index: str, points: int) -> None:
+    """One notice of too few points to train on, in place of a line of faiss for every clustering."""
+    faiss = _faiss()
+    inner = faiss.downcast_index(made.index) if hasattr(made, "index") else made  # behind a transform
+    clusterings = []
+    if hasattr(inner, "nlist"):
+        clusterings.append((inner.cp, inner.nlist))
+    if hasattr(inner, "pq"):
+        clusterings.append((inner.pq.cp, 2**inner.pq.nbits))
+    for clustering, _ in clusterings:
+        clustering.min_points_per_centroid = 1
+    most = max((count for _, count in clusterings), default=0)
+    if most <= points < (wanted := POINTS_PER_CENTROID * most):  # fewer still is an error of faiss
+        notice(f"index {index} is trained on {points:,} documents, and faiss advises {wanted:,} at least")
+
+
+def _search(made: Any, index: str, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    found = []
+    with progress("searching", len(queries), "queries") as advance:
+        for start in range(0, len(queries), QUERY_BLOCK):
+            scores, indices = _asked(index, partial(made.search, queries[start : start + QUERY_BLOCK], k))
+            scores[indices < 0] = -np.inf
+            found.append((scores, indices))
+            advance(len(scores))
+    scores, indices = (torch.from_numpy(np.concatenate(side)) for side in zip(*found, strict=True))
+    ordered = in_order(scores, indices)
+    return ordered[0].numpy(), ordered[1].numpy()
+
+
+def _recall(
+    similarity: Similarity,
+    queries: Embeddings,
+    documents: Embeddings,
+    indices: np.ndarray,
+    device: torch.device | str,
+) -> dict[int, float]:
+    """Recall at the width of ``indices``, and at 10 where that is less."""
+    k = indices.shape[1]
+    exact, _ = top_k(similarity, queries, documents, k, device)
+    scores = np.full(indices.shape, -np.inf, dtype=np.float32)
+    for row, found in enumerate(indices):
+        chosen = np.flatnonzero(found >= 0)
+        if len(chosen):
+            there = [part for _, part in prepared_documents(similarity, queries, documents[found[chosen]], device)]
+            asked = prepared_queries(similarity, queries[row : row + 1], documents, device)
+            scores[row, chosen] = similarity.kernel(asked, torch.cat(there))[0].float().cpu().numpy()
+    share = {}
+    for depth in sorted({min(10, k), k}):
+        least = exact[:, depth - 1 : depth]
+        share[depth] = float((scores[:, :depth] >= least - ROUNDING * np.abs(least)).mean())
+    return share

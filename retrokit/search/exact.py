@@ -1,0 +1,169 @@
+"""Exact top-k search under any similarity, in blocks: memory stays bounded however many documents there are.
+
+Factorable similarities cost one matrix product of prepared embeddings, whichever they are. Documents are passed over
+once, so that they may lie on disk; a block of them is prepared once for all queries.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from retrokit.errors import UsageError
+from retrokit.notices import progress
+from retrokit.similarities.base import Embeddings, Similarity
+
+QUERY_BLOCK = 1024
+DOCUMENT_BLOCK = 16_384  # at most; with the queries of a block that makes 64 MB of scores
+EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
+KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
+GROUP = 16  # columns of scores of which only the best is compared with what has been found
+
+
+@torch.inference_mode()
+def top_k(
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, k: int, device: torch.device | str = "cpu"
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ``k`` best documents of every query.
+
+    Args:
+        similarity: what scores.
+        queries: raw embeddings ``[nq, d]``, NumPy or torch, of any float type.
+        documents: raw embeddings ``[nd, d]``; a memory-mapped file is read once, block by block.
+        k: how many; fewer come back where there are fewer documents.
+        device: where to compute.
+
+    Returns:
+        Scores float32 ``[nq, k]``, best first, and indices int64 ``[nq, k]``. Of equal scores the lower index comes
+        first, at the cut as well.
+
+    Raises:
+        UsageError: different dimensions, or k below 1.
+    """
+    queries, documents, k = checked(queries, documents, k)
+    similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
+    prepared = prepared_queries(similarity, queries, documents, device)
+    blocks = prepared.split(QUERY_BLOCK) if len(prepared) else ()
+    best = [(block.new_empty(len(block), 0), block.new_empty(len(block), 0, dtype=torch.int64)) for block in blocks]
+    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(_rows_of_a_block(documents), len(documents)))
+    with progress("searching", len(queries) * len(documents), "pairs") as advance:
+        for offset, part in prepared_documents(similarity, queries, documents, device):
+            for number, block in enumerate(blocks):
+                scores = _scores(similarity, block, part, memory).float()
+                best[number] = _merged(best[number], scores, offset, k)
+                advance(len(block) * len(part))
+    found = [in_order(*block) for block in best]
+    if not found:
+        return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
+    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+    return values.astype(np.float32, copy=False), indices
+
+
+def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddings, Embeddings, int]:
+    """Both sides as rows, and ``k`` or as many documents as there are.
+
+    Raises:
+        UsageError: different dimensions, or k below 1.
+    """
+    queries, documents = (
+        torch.atleast_2d(side) if isinstance(side, Tensor) else np.atleast_2d(side) for side in (queries, documents)
+    )
+    if k < 1:
+        raise UsageError(f"k must be at least 1, not {k}")
+    if queries.shape[-1] != documents.shape[-1]:
+        raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
+    return queries, documents, min(k, len(documents))
+
+
+def prepared_queries(
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
+) -> Tensor:
+    """All queries as the similarity prepares them."""
+    return similarity.prepare(_tensor(queries).to(device, _common_type(queries, documents)), "query")
+
+
+def prepared_documents(
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
+) -> Iterator[tuple[int, Tensor]]:
+    """Documents as the similarity prepares them, in blocks, each with the index of its first one."""
+    dtype, rows = _common_type(queries, documents), _rows_of_a_block(documents)
+    for offset in range(0, len(documents), rows):
+        raw = _tensor(documents[offset : offset + rows])
+        yield offset, similarity.prepare(raw.to(device, dtype), "document")
+
+
+def _common_type(queries: Embeddings, documents: Embeddings) -> torch.dtype:
+    return torch.promote_types(_tensor(queries[:0]).dtype, _tensor(documents[:0]).dtype)
+
+
+def _rows_of_a_block(documents: Embeddings) -> int:
+    return max(1, min(DOCUMENT_BLOCK, EMBEDDINGS_IN_MEMORY // max(1, documents.shape[-1])))
+
+
+def _tensor(embeddings: Embeddings) -> Tensor:
+    """The rows as a tensor: in place where that is possible, read into memory from a file that cannot be written."""
+    if isinstance(embeddings, np.ndarray) and not embeddings.flags.writeable:
+        embeddings = np.array(embeddings)
+    tensor: Tensor = torch.as_tensor(embeddings)
+    return tensor
+
+
+def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
+    """Scores ``[nq, nd]`` of prepared embeddings, in ``memory``: fresh memory for each block would cost as much time as
+    finding the best does."""
+    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
+    if similarity.factorable:
+        return torch.mm(queries, documents.T, out=scores)
+    for part, found in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
+        found.copy_(similarity.kernel(queries, part))
+    return scores
+
+
+def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of those found before and of the documents from ``offset`` on, whose ``scores`` ``[nq, n]`` are."""
+    columns = _promising(scores, best[0].amin(dim=1, keepdim=True)) if best[0].shape[1] == k else None
+    if columns is None:
+        candidates, columns = scores, torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
+    else:
+        candidates = scores.gather(1, columns)
+    found = _best(candidates, columns, k)
+    values, indices = torch.cat([best[0], found[0]], dim=1), torch.cat([best[1], found[1] + offset], dim=1)
+    return _best(values, indices, k)
+
+
+def _promising(scores: Tensor, least: Tensor) -> Tensor | None:
+    """Columns ``[nq, m]`` among which are all with scores above ``least`` ``[nq, 1]``; none where they are too many to
+    be worth picking. A document that only equals ``least`` comes after those found before, and is out."""
+    count = scores.shape[1]
+    if count % GROUP:
+        return None
+    highest = scores.unflatten(1, (GROUP, -1)).amax(dim=1)
+    most = int((highest > least).sum(dim=1).max())
+    if 2 * most * GROUP > count:
+        return None
+    groups = highest.topk(most, dim=1, sorted=False).indices
+    members = torch.arange(0, count, count // GROUP, device=scores.device)
+    return (groups[:, None] + members[:, None]).flatten(1)
+
+
+def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k highest of each row, ties at the cut by lower index. ``topk`` alone leaves ties open."""
+    if values.shape[1] <= k:
+        return values, indices
+    highest, places = values.topk(k + 1, dim=1)
+    found = indices.gather(1, places)
+    tied = torch.nonzero(highest[:, k - 1] == highest[:, k]).flatten()
+    if len(tied):
+        highest[tied, :k], found[tied, :k] = (side[:, :k] for side in in_order(values[tied], indices[tied]))
+    return highest[:, :k], found[:, :k]
+
+
+def in_order(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row from the highest value to the lowest, of equal values the lower index first."""
+    indices, by_index = indices.sort(dim=1)
+    values, by_value = values.gather(1, by_index).sort(dim=1, descending=True, stable=True)
+    return values, indices.gather(1, by_value)
