@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit.encoders import engine
+from retrokit.encoders import engine, packed
 from retrokit.encoders.cache import Store, open_cache
 from retrokit.encoders.engine import Keep
 from retrokit.encoders.fingerprint import Weights, code, describe
@@ -148,7 +148,7 @@ class Encoder:
         """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
         if self._cache is None:
             return None
-        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__])
+        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__, packed.__file__])
         if computed_by is None:
             return None
         decided_by = {

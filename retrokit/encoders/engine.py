@@ -5,8 +5,8 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from retrokit.encoders.packed import computing
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 
@@ -154,15 +155,31 @@ def _outputs(
     device = model.device
     max_tokens = max_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
     model.eval()
-    transformer = _in_dtype(model[0], dtype)
+    transformer = computing(model[0], dtype)
     order = np.argsort([-len(text) for text in texts], kind="stable")
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        for start in range(0, len(texts), CHUNK):
-            chunk = order[start : start + CHUNK]
-            features = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
+        for chunk, features in _tokenised(model, texts, order, role, prompt):
             for rows, batch in _batches(features, len(chunk), max_tokens):
                 yield chunk[rows], _forward(transformer, batch, device)
                 advance(len(rows))
+
+
+def _tokenised(
+    model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
+) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+    """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
+    chunks = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
+
+    def features(chunk: np.ndarray) -> dict[str, Any]:
+        made: dict[str, Any] = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
+        return made
+
+    with ThreadPoolExecutor(1, "tokenise") as background:
+        coming = [background.submit(features, chunk) for chunk in chunks[:1]]
+        for number, chunk in enumerate(chunks):
+            ready = coming.pop().result()
+            coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
+            yield chunk, ready
 
 
 def _special_ids(model: SentenceTransformer) -> set[int]:
@@ -190,13 +207,6 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
         counts &= mask.cumsum(dim=1) > features["prompt_length"]
     counts &= mask
     return features["token_embeddings"][counts], counts.sum(dim=1)
-
-
-def _in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    parameter = next(module.parameters(), None)
-    if parameter is None or parameter.dtype == dtype:
-        return module
-    return copy.deepcopy(module).to(dtype)
 
 
 def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
