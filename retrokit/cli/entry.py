@@ -64,7 +64,7 @@ def run() -> int:
             command.main()
         _quiet_libraries()
         with listening(_listener()):
-            command.main()
+            _main(command)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Interrupted as error:
@@ -72,6 +72,22 @@ def run() -> int:
     except RetrokitError as error:
         return _fail(str(error), error.exit_code)
     return 0
+
+
+def _main(command: Any) -> None:
+    """Run the command: ``finetune`` in every process of a distributed run, any other in the first, for which the others
+    encode."""
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if os.environ.get("WORLD_SIZE", "1") == "1" or words[:1] == ["finetune"]:
+        command.main()
+        return
+    from retrokit.encoders.processes import help_first, helped
+
+    if not is_first_process():
+        help_first()
+        return
+    with helped():
+        command.main()
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit.encoders import engine
+from retrokit.encoders import engine, packed, processes
 from retrokit.encoders.cache import Store, open_cache
 from retrokit.encoders.engine import Keep
 from retrokit.encoders.fingerprint import Weights, code, describe
@@ -97,6 +97,8 @@ class Encoder:
         return store.embed(texts, role, lambda missing, keep: self._encode(missing, role, dtype, keep), engine.CHUNK)
 
     def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
+        if processes.can_help(self, len(texts)):
+            return processes.encode(self, texts, role, dtype, keep)
         return engine.encode(self.model, texts, role, self.prompts[role], dtype, self.spec, keep=keep)
 
     def token_embeddings(self, texts: Sequence[str], role: Role, precision: str = "auto") -> list[np.ndarray]:
@@ -148,7 +150,7 @@ class Encoder:
         """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
         if self._cache is None:
             return None
-        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__])
+        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__, packed.__file__])
         if computed_by is None:
             return None
         decided_by = {

@@ -5,8 +5,8 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from retrokit.encoders.packed import computing
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 
@@ -51,7 +52,6 @@ def _cpu_has_bf16() -> bool:
     return "AVX512" in features and (is_bf16 or is_amx)
 
 
-@torch.inference_mode()
 def encode(
     model: SentenceTransformer,
     texts: Sequence[str],
@@ -76,6 +76,22 @@ def encode(
     Raises:
         DataError: an embedding is not finite.
     """
+    embeddings = unchecked(model, texts, role, prompt, dtype, max_tokens, keep)
+    check_finite(embeddings, name)
+    return embeddings
+
+
+@torch.inference_mode()
+def unchecked(
+    model: SentenceTransformer,
+    texts: Sequence[str],
+    role: str,
+    prompt: str | None,
+    dtype: torch.dtype,
+    max_tokens: int | None = None,
+    keep: Keep | None = None,
+) -> np.ndarray:
+    """As :func:`encode`, but embeddings that are not finite are left to the caller."""
     rest = list(model)[1:]
     embeddings: np.ndarray | None = None
     for rows, features in _outputs(model, texts, role, prompt, dtype, max_tokens):
@@ -89,7 +105,6 @@ def encode(
             keep(rows, embeddings[rows])
     if embeddings is None:
         return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
-    _check_finite(np.isfinite(embeddings).all(axis=1), name)
     return embeddings
 
 
@@ -118,7 +133,7 @@ def encode_tokens(
         bounds = np.cumsum(lengths.cpu().numpy())[:-1]
         for row, part in zip(rows.tolist(), np.split(tokens.float().cpu().numpy(), bounds), strict=True):
             embeddings[row] = part.copy()  # a view would keep the whole batch in memory
-    _check_finite(np.array([np.isfinite(tokens).all() for tokens in embeddings], dtype=bool), name)
+    check_finite(embeddings, name)
     return embeddings
 
 
@@ -136,10 +151,22 @@ def train_tokens(
     return padded.float(), torch.arange(padded.shape[1], device=padded.device) < lengths[:, None]
 
 
-def _check_finite(finite: np.ndarray, name: str) -> None:
+def longest_first(texts: Sequence[str]) -> np.ndarray:
+    """Positions of ``texts`` in the order in which they are encoded, by characters; ties in their own order."""
+    return np.argsort([-len(text) for text in texts], kind="stable")
+
+
+def check_finite(embeddings: np.ndarray | Sequence[np.ndarray], name: str) -> None:
+    """Raise :class:`DataError` unless the embeddings of all texts are finite."""
+    if isinstance(embeddings, np.ndarray):
+        finite = np.isfinite(embeddings).all(axis=1)
+    else:
+        finite = np.array([np.isfinite(part).all() for part in embeddings], dtype=bool)
     bad = np.flatnonzero(~finite)
     if len(bad):
-        raise DataError(name, f"{len(bad)} of {len(finite)} embeddings are not finite, the first of text {bad[0] + 1}")
+        raise DataError(
+            name, f"{len(bad)} of {len(embeddings)} embeddings are not finite, the first of text {bad[0] + 1}"
+        )
 
 
 def _outputs(
@@ -154,15 +181,31 @@ def _outputs(
     device = model.device
     max_tokens = max_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
     model.eval()
-    transformer = _in_dtype(model[0], dtype)
-    order = np.argsort([-len(text) for text in texts], kind="stable")
+    transformer = computing(model[0], dtype)
+    order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        for start in range(0, len(texts), CHUNK):
-            chunk = order[start : start + CHUNK]
-            features = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
+        for chunk, features in _tokenised(model, texts, order, role, prompt):
             for rows, batch in _batches(features, len(chunk), max_tokens):
                 yield chunk[rows], _forward(transformer, batch, device)
                 advance(len(rows))
+
+
+def _tokenised(
+    model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
+) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+    """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
+    chunks = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
+
+    def features(chunk: np.ndarray) -> dict[str, Any]:
+        made: dict[str, Any] = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
+        return made
+
+    with ThreadPoolExecutor(1, "tokenise") as background:
+        coming = [background.submit(features, chunk) for chunk in chunks[:1]]
+        for number, chunk in enumerate(chunks):
+            ready = coming.pop().result()
+            coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
+            yield chunk, ready
 
 
 def _special_ids(model: SentenceTransformer) -> set[int]:
@@ -190,13 +233,6 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
         counts &= mask.cumsum(dim=1) > features["prompt_length"]
     counts &= mask
     return features["token_embeddings"][counts], counts.sum(dim=1)
-
-
-def _in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    parameter = next(module.parameters(), None)
-    if parameter is None or parameter.dtype == dtype:
-        return module
-    return copy.deepcopy(module).to(dtype)
 
 
 def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device) -> dict[str, Any]:

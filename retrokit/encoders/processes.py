@@ -1,0 +1,185 @@
+"""Encoding in several processes, as ``torchrun`` and ``accelerate launch`` start them.
+
+The first process runs the command; the others wait for texts and encode them for it. So there is one result, one
+process that prints, and one that writes the embedding cache, whatever the command. Texts travel through gloo, also
+where GPUs compute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from retrokit.encoders import engine, registry
+from retrokit.encoders.engine import Keep
+from retrokit.errors import RetrokitError
+from retrokit.notices import notice, progress
+
+if TYPE_CHECKING:
+    from retrokit.encoders.encoder import Encoder
+
+WORTH_SHARING = 16  # texts; fewer are encoded before the others have heard of them
+PATIENCE = timedelta(days=30)  # the others wait while the first one searches, measures or prints
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Asks for an encoder."""
+
+    spec: str
+    fingerprint: str
+    device: str
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Asks for the embeddings of texts, for the encoder that was asked for last."""
+
+    role: str
+    dtype: torch.dtype
+
+
+class _Helpers:
+    """The other processes, as the first one sees them."""
+
+    def __init__(self) -> None:
+        self.count = dist.get_world_size() - 1
+        self.is_talking = False
+        self._has: tuple[_Model, bool] | None = None
+
+    def have(self, model: _Model) -> bool:
+        """Whether all of them have the encoder; said once if not. They keep the last one."""
+        if self._has is None or self._has[0] != model:
+            with self.talking():
+                _broadcast(model)
+                reasons: list[Any] = [None] * (self.count + 1)
+                dist.gather_object("", reasons)
+            reason = next((reason for reason in reasons if reason), "")
+            if reason:
+                notice(f"{model.spec}: one process encodes alone, for another one cannot help: {reason}")
+            self._has = model, not reason
+        return self._has[1]
+
+    def encode(self, encoder: Encoder, shares: list[list[str]], work: _Work) -> list[np.ndarray]:
+        """Embeddings of each share, the first of which is this process's own."""
+        with self.talking():
+            _broadcast(work)
+            own: list[Any] = [None]
+            dist.scatter_object_list(own, shares, src=0)
+            parts: list[Any] = [None] * len(shares)
+            dist.gather_object(_encode(encoder, own[0], work), parts)
+        return parts
+
+    @contextmanager
+    def talking(self) -> Iterator[None]:
+        """Know, should this block end early, that the others wait for the rest of it and would not hear a farewell."""
+        self.is_talking = True
+        yield
+        self.is_talking = False
+
+
+_helpers: _Helpers | None = None
+
+
+@contextmanager
+def helped() -> Iterator[None]:
+    """In the first process: the others encode with it for the duration of the block. They call :func:`help_first`."""
+    global _helpers
+    _join()
+    _helpers = helpers = _Helpers()
+    try:
+        yield
+    finally:
+        _helpers = None
+        if not helpers.is_talking:
+            _broadcast(None)
+            dist.destroy_process_group()
+
+
+def help_first() -> None:
+    """In the other processes: encode what the first one sends, until it is done."""
+    _join()
+    encoder: Any = None
+    while (asked := _next()) is not None:
+        if isinstance(asked, _Model):
+            encoder, reason = _loaded(asked)
+            dist.gather_object(reason)
+        else:
+            texts: list[Any] = [None]
+            dist.scatter_object_list(texts, src=0)
+            dist.gather_object(_encode(encoder, texts[0], asked))
+    dist.destroy_process_group()
+
+
+def _next() -> _Model | _Work | None:
+    try:
+        asked: _Model | _Work | None = _broadcast(None)
+    except RuntimeError:  # the connection is lost: the first process has ended early, and said why
+        return None
+    return asked
+
+
+def can_help(encoder: Encoder, texts: int) -> bool:
+    """Whether it is worth it for so many texts, and there are other processes, which all have the same encoder."""
+    if _helpers is None or texts < WORTH_SHARING:
+        return False
+    return _helpers.have(_Model(encoder.spec, encoder.fingerprint(), encoder.device.type))
+
+
+def encode(encoder: Encoder, texts: Sequence[str], role: str, dtype: torch.dtype, keep: Keep | None) -> np.ndarray:
+    """As :func:`retrokit.encoders.engine.encode`, in all processes: a chunk for each, the longest texts first. Only
+    where :func:`can_help` says so.
+
+    Raises:
+        DataError: an embedding is not finite.
+    """
+    assert _helpers is not None
+    order = engine.longest_first(texts)
+    count = _helpers.count + 1
+    embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
+    with progress(f"encoding {role} texts in {count} processes", len(texts), "texts") as advance:
+        for start in range(0, len(texts), count * engine.CHUNK):
+            rows = order[start : start + count * engine.CHUNK]
+            shares = [rows[number::count] for number in range(count)]
+            parts = _helpers.encode(encoder, [[texts[row] for row in share] for share in shares], _Work(role, dtype))
+            for share, part in zip(shares, parts, strict=True):
+                embeddings[share] = part
+            if keep is not None:
+                keep(rows, embeddings[rows])
+            advance(len(rows))
+    engine.check_finite(embeddings, encoder.spec)
+    return embeddings
+
+
+def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:
+    prompt = encoder.prompts[work.role]
+    return engine.unchecked(encoder.model, texts, work.role, prompt, work.dtype)
+
+
+def _loaded(asked: _Model) -> tuple[Encoder | None, str]:
+    """The encoder, or why it cannot be had."""
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if asked.device == "cuda" else asked.device
+    try:
+        made: Encoder = registry.create(asked.spec, device=device)
+    except RetrokitError as error:
+        return None, str(error)
+    return made, "" if made.fingerprint() == asked.fingerprint else "its weights or settings are others there"
+
+
+def _join() -> None:
+    dist.init_process_group("gloo", timeout=PATIENCE)
+
+
+def _broadcast(message: Any) -> Any:
+    """The first process's message, in all of them."""
+    box = [message]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
