@@ -52,6 +52,10 @@ class Similarity(nn.Module):
         """The role's transform, ``[n, d] → [n, d']`` in float32 (float64 stays); ``[d]`` counts as ``[1, d]``."""
         raise NotImplementedError
 
+    def prepare_in_words(self, role: Role) -> str:
+        """What :meth:`prepare` makes of an embedding x, for whoever has to do it without this package."""
+        return f"retrokit.similarity({self.spec!r}).prepare(x, {role!r})"
+
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
         """Scores ``[nq, nd]`` of prepared embeddings."""
         return queries @ documents.T

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from retrokit.similarities.base import Role, Similarity, as_rows, length
+from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
 
 
 class Magnitude(Similarity):
@@ -36,6 +36,9 @@ class Magnitude(Similarity):
         embeddings = as_rows(embeddings)
         return embeddings / length(embeddings) if self._normalised[role] else embeddings
 
+    def prepare_in_words(self, role: Role) -> str:
+        return f"x / max(‖x‖, {TINY})" if self._normalised[role] else "x as it is"
+
 
 class LearnedMagnitude(Similarity):
     """``q·d / (‖q‖^γq ‖d‖^γd)`` with learned γ = σ(γ̂) (MAG, Eq. 7).
@@ -58,6 +61,9 @@ class LearnedMagnitude(Similarity):
         embeddings = as_rows(embeddings)
         logit = self.query_gamma_logit if role == "query" else self.document_gamma_logit
         return embeddings / length(embeddings) ** torch.sigmoid(logit.to(embeddings.device))
+
+    def prepare_in_words(self, role: Role) -> str:
+        return f"x / max(‖x‖, {TINY})^{self.gammas[role == 'document']!r}"
 
     @property
     def gammas(self) -> tuple[float, float]:
