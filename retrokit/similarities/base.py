@@ -39,6 +39,9 @@ class Similarity(nn.Module):
     uses_magnitude: bool = True
     """Whether the length of an embedding changes scores; a built-in Normalize layer must then go."""
 
+    unit_length: bool = False
+    """Whether prepared embeddings have length 1, whatever the encoder."""
+
     export: Literal["normalize", "raw", "prepared"] = "raw"
     """How a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module."""
 

@@ -55,6 +55,7 @@ class FragmentCosine(FragmentSimilarity):
     """
 
     uses_magnitude = False
+    unit_length = True
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         fragments = self.fragments(embeddings)

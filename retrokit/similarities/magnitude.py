@@ -29,6 +29,7 @@ class Magnitude(Similarity):
         self.gammas = (float(query_gamma), float(document_gamma))
         self.symmetric = query_gamma == document_gamma
         self.uses_magnitude = not (query_gamma and document_gamma)
+        self.unit_length = not self.uses_magnitude
         self.export = "raw" if self.uses_magnitude else "normalize"
         self.library_name = "cosine" if document_gamma else "dot"
 

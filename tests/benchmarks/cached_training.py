@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-LENGTH, STEPS, ROUNDS = 128, 3, 2
+LENGTH, STEPS, ROUNDS = 128, 2, 1
 SCALE = 20.0
 
 
