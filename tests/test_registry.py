@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import string
 import sys
 
@@ -11,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from retrokit.errors import MissingExtra, UsageError
-from retrokit.registry import Entry, Param, Registry, Spec, SpecRegistry, parse_all
+from retrokit.registry import Entry, Param, Registry, Spec, SpecRegistry, importing, parse_all
 
 HERE = "tests.test_registry"
 
@@ -353,3 +354,18 @@ def test_the_help_text_names_every_entry_and_parameter():
     text = things().describe()
     for part in ("thing", "plain", "needy", "text=TEXT", "count=5", "size=N", "rate=X", "on=false", "kind=a|b"):
         assert part in text, part
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_importing_puts_collection_back_as_it_was(was_on):
+    before = gc.isenabled()
+    try:
+        (gc.enable if was_on else gc.disable)()
+        with importing():
+            assert not gc.isenabled()
+        assert gc.isenabled() is was_on
+        with pytest.raises(ModuleNotFoundError):
+            Entry("none", "is not there", "no.such.module:make").load()
+        assert gc.isenabled() is was_on
+    finally:
+        (gc.enable if before else gc.disable)()

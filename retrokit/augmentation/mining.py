@@ -209,10 +209,7 @@ def mine(
     pairs = _read_pairs(data)
     candidates = None if corpus is None else read_candidates(corpus)
     loaded: Encoder = encoders.registry.create(encoder, device=device)
-    similarity = loaded.similarity
-    if sim is not None:
-        made: Similarity = similarities.registry.create(sim)
-        similarity = similarity if similarity.spec == made.spec else made  # the encoder's own has learned something
+    similarity = loaded.similarity_of(sim)
     reranker: Judge | None = None if judge is None else reranking.registry.create(judge, device=device)
     return mine_pairs(pairs, loaded, similarity, output, settings, candidates, reranker, precision)
 
@@ -236,9 +233,7 @@ def read_candidates(corpus: str) -> list[str]:
     Raises:
         DataError: no such corpus, or a wrong line.
     """
-    path = str(dict(training_data.registry.parse(corpus).params).get("path", corpus))
-    path = str(corpus_file(path)) if os.path.isdir(path) else path
-    return [document.full_text for document in read_corpus(path)]
+    return [document.full_text for document in read_corpus(training_data.texts_file(corpus, corpus_file))]
 
 
 def mine_pairs(

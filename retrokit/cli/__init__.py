@@ -7,6 +7,7 @@ from retrokit.cli import augment as _augment
 from retrokit.cli import build_sure as _build_sure
 from retrokit.cli import cache as _cache
 from retrokit.cli import evaluate as _evaluate
+from retrokit.cli import export as _export
 from retrokit.cli import finetune as _finetune
 from retrokit.cli import probe as _probe
 from retrokit.cli import probe_embeddings as _probe_embeddings
@@ -18,4 +19,15 @@ from retrokit.cli.entry import main, run
 __all__ = ["app", "main", "run"]
 
 # importing them registers them
-_COMMANDS = (_augment, _build_sure, _cache, _evaluate, _finetune, _probe, _probe_embeddings, _rerank, _rerank_train)
+_COMMANDS = (
+    _augment,
+    _build_sure,
+    _cache,
+    _evaluate,
+    _export,
+    _finetune,
+    _probe,
+    _probe_embeddings,
+    _rerank,
+    _rerank_train,
+)

@@ -21,6 +21,7 @@ from retrokit.cli.common import (
     with_names,
 )
 from retrokit.errors import UsageError
+from retrokit.registry import importing
 
 # Panels of the help page.
 _loss_option = partial(typer.Option, rich_help_panel="Similarity and loss")
@@ -128,10 +129,7 @@ def finetune(
 
     retrokit finetune minilm --data pairs.jsonl --sim qnorm -o runs/qnorm
     """
-    from retrokit.report import tables
-    from retrokit.report.terminal import console
     from retrokit.training.config import FinetuneConfig, parse_duration, parse_numbers
-    from retrokit.training.finetune import plan, run
 
     betas = parse_numbers("--adam-betas", adam_betas, float, count=2)
     config = FinetuneConfig(
@@ -177,6 +175,11 @@ def finetune(
     )
     if output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
+    with importing():
+        from retrokit.training.finetune import plan, run
+    from retrokit.report import tables
+    from retrokit.report.terminal import console
+
     made = plan(config)
     if dry_run:
         show(*([tables.to_json(made.preflight.to_json())] if as_json else tables.preflight_tables(made.preflight)))

@@ -20,6 +20,7 @@ from retrokit.cli.common import (
 )
 from retrokit.cli.rerank_group import RUN, group
 from retrokit.errors import UsageError
+from retrokit.registry import importing
 
 
 @group.command(RUN, cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS, RERANKERS))
@@ -110,8 +111,9 @@ def run_two_stages(
         raise UsageError(f"give {missing}")
     if save_run == "-" and format == "json":
         raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
-    from retrokit.evaluation import gates
-    from retrokit.evaluation.two_stage import TwoStageOptions, rerank
+    with importing():
+        from retrokit.evaluation import gates
+        from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 
     least = [gates.parse_gate(text) for text in fail_under or []]
     options = TwoStageOptions(

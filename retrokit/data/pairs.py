@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from retrokit.data.beir import corpus_file, digest_beir, is_beir, read_beir
+from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import pair_columns, scored_columns, text_column
 from retrokit.data.corpus import read_corpus
 from retrokit.data.files import digest, named
@@ -134,6 +134,20 @@ def read_source(text: str, kind: Kind) -> Source:
     """
     spec = registry.parse(text)
     return registry.create(spec, kind=kind, spec_text=str(spec))
+
+
+def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
+    """The file of documents or queries that ``source`` names: a JSONL file, ``-``, or what ``file_of`` finds in a BEIR
+    folder (``beir.corpus_file``, ``beir.queries_file``), which may also be one of BEIR's sets.
+
+    Raises:
+        UsageError: a wrong spec.
+        DataError: a folder without that file.
+        MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
+    """
+    path = str(dict(registry.parse(source).params).get("path", source))
+    found = path if path == "-" or os.path.isfile(path) else located(path)
+    return str(file_of(found)) if os.path.isdir(found) else path
 
 
 def from_jsonl(

@@ -11,6 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
+from retrokit import similarities
 from retrokit.encoders import engine, packed, processes
 from retrokit.encoders.cache import Store, open_cache
 from retrokit.encoders.engine import Keep
@@ -118,6 +119,18 @@ class Encoder:
         """
         dtype = engine.choose_precision(precision, self.device)
         return engine.encode_tokens(self.model, texts, role, self.prompts[role], dtype, self.spec)
+
+    def similarity_of(self, spec: str | None) -> Similarity:
+        """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned
+        something.
+
+        Raises:
+            UsageError: a wrong spec.
+        """
+        if spec is None:
+            return self.similarity
+        made: Similarity = similarities.registry.create(spec)
+        return self.similarity if self.similarity.spec == made.spec else made
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.

@@ -197,7 +197,7 @@ def evaluate(
             results += _of_retriever(retrievers.registry.create(spec), loaded, asked, folder)
             continue
         encoder: Encoder = encoders.registry.create(spec, device=device)
-        chosen = [similarity_for(encoder, name) for name in columns]
+        chosen = [encoder.similarity_of(name) for name in columns]
         if cross and not similarity_specs:
             chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
         for task in loaded:
@@ -323,12 +323,6 @@ def check_measured(tasks: Sequence[Task], metric: str) -> None:
         except UsageError as error:
             problems.append(str(error))
     raise UsageError("\n".join(dict.fromkeys(problems)))
-
-
-def similarity_for(encoder: Encoder, spec: str) -> Similarity:
-    """The similarity of that spec; the encoder's own where it is the same, for that one has learned something."""
-    made: Similarity = similarities.registry.create(spec)
-    return encoder.similarity if encoder.similarity.spec == made.spec else made
 
 
 def _learns(similarity: Similarity) -> bool:

@@ -27,7 +27,6 @@ from retrokit.evaluation.comparison import (
     evaluation_of,
     measures,
     registry_of,
-    similarity_for,
 )
 from retrokit.evaluation.first_stage import ranking_of_run
 from retrokit.evaluation.kept_scores import KeptScorer
@@ -317,8 +316,8 @@ class _FirstStage:
             names = list(task.default_metrics)
         if self._encoder is None:
             return None
-        chosen = self._encoder.similarity if options.sim is None else similarity_for(self._encoder, options.sim)
-        (result,) = task.evaluate(self._encoder, [chosen], names, options.precision, options.dims)
+        chosen = [self._encoder.similarity_of(options.sim)]
+        (result,) = task.evaluate(self._encoder, chosen, names, options.precision, options.dims)
         return result
 
 

@@ -39,6 +39,9 @@ class Similarity(nn.Module):
     uses_magnitude: bool = True
     """Whether the length of an embedding changes scores; a built-in Normalize layer must then go."""
 
+    unit_length: bool = False
+    """Whether prepared embeddings have length 1, whatever the encoder."""
+
     export: Literal["normalize", "raw", "prepared"] = "raw"
     """How a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module."""
 
@@ -51,6 +54,10 @@ class Similarity(nn.Module):
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         """The role's transform, ``[n, d] → [n, d']`` in float32 (float64 stays); ``[d]`` counts as ``[1, d]``."""
         raise NotImplementedError
+
+    def prepare_in_words(self, role: Role) -> str:
+        """What :meth:`prepare` makes of an embedding x, for whoever has to do it without this package."""
+        return f"retrokit.similarity({self.spec!r}).prepare(x, {role!r})"
 
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
         """Scores ``[nq, nd]`` of prepared embeddings."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from retrokit.errors import UsageError
-from retrokit.similarities.base import Role, Similarity, as_rows, length
+from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
 from retrokit.similarities.distance import pairwise_distance, summed_distances
 
 
@@ -39,6 +39,11 @@ class FragmentSimilarity(Similarity):
         self.check_dimension(embeddings.shape[-1])
         return embeddings[:, : self.dims].unflatten(-1, (-1, self.size))
 
+    def fragments_in_words(self) -> str:
+        """What :meth:`fragments` makes of an embedding x, for whoever has to do it without this package."""
+        of = "x" if self.dims is None else f"the first {self.dims} dimensions of x"
+        return f"{of} in N consecutive fragments f of {self.size} dimensions"
+
 
 class FragmentCosine(FragmentSimilarity):
     """Mean over fragments of the cosine (SFS, Eq. 3): each fragment to unit length, then ÷ √N_f.
@@ -50,10 +55,14 @@ class FragmentCosine(FragmentSimilarity):
     """
 
     uses_magnitude = False
+    unit_length = True
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         fragments = self.fragments(embeddings)
         return (fragments / (length(fragments) * fragments.shape[1] ** 0.5)).flatten(1)
+
+    def prepare_in_words(self, role: Role) -> str:
+        return f"{self.fragments_in_words()}; each f / (max(‖f‖, {TINY}) · √N), joined again"
 
 
 class FragmentDot(FragmentSimilarity):
@@ -62,6 +71,9 @@ class FragmentDot(FragmentSimilarity):
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         fragments = self.fragments(embeddings)
         return fragments.flatten(1) / fragments.shape[1] ** 0.5
+
+    def prepare_in_words(self, role: Role) -> str:
+        return f"{self.fragments_in_words()}; each f / √N, joined again"
 
 
 class FragmentDistance(FragmentSimilarity):

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from retrokit.similarities.base import Role, Similarity, as_rows, length
+from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
 
 
 class Magnitude(Similarity):
@@ -29,12 +29,16 @@ class Magnitude(Similarity):
         self.gammas = (float(query_gamma), float(document_gamma))
         self.symmetric = query_gamma == document_gamma
         self.uses_magnitude = not (query_gamma and document_gamma)
+        self.unit_length = not self.uses_magnitude
         self.export = "raw" if self.uses_magnitude else "normalize"
         self.library_name = "cosine" if document_gamma else "dot"
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         embeddings = as_rows(embeddings)
         return embeddings / length(embeddings) if self._normalised[role] else embeddings
+
+    def prepare_in_words(self, role: Role) -> str:
+        return f"x / max(‖x‖, {TINY})" if self._normalised[role] else "x as it is"
 
 
 class LearnedMagnitude(Similarity):
@@ -58,6 +62,9 @@ class LearnedMagnitude(Similarity):
         embeddings = as_rows(embeddings)
         logit = self.query_gamma_logit if role == "query" else self.document_gamma_logit
         return embeddings / length(embeddings) ** torch.sigmoid(logit.to(embeddings.device))
+
+    def prepare_in_words(self, role: Role) -> str:
+        return f"x / max(‖x‖, {TINY})^{self.gammas[role == 'document']!r}"
 
     @property
     def gammas(self) -> tuple[float, float]:

@@ -2,10 +2,14 @@
 
 The model puts embeddings through the similarity's role transforms itself, so a loss sees prepared embeddings, applies
 the kernel in float32, and learns nothing of its own. Gradient caching is the library's.
+
+The order in which a batch's texts are embedded is free, so they are embedded from the longest to the shortest, a part
+at a time: little is padding, and the loss is that of the whole batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +19,7 @@ from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
 from retrokit.data.records import pair_codes
+from retrokit.encoders.engine import CPU_TOKENS, GPU_TOKENS
 from retrokit.similarities.base import Similarity
 
 
@@ -40,21 +45,34 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         self.mini_batch_size = mini_batch or 0
         self.widths = widths
         self._ids: tuple[Tensor, Tensor] | None = None
+        self._places: list[Tensor | None] = []
 
     def forward(self, sentence_features: list[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch ``[query features, document features]``, a scalar."""
-        query, document = sentence_features
-        self._ids = (query["text_ids"], document["text_ids"])
+        self._ids = (sentence_features[0]["text_ids"], sentence_features[1]["text_ids"])
+        by_length, self._places = zip(*map(_by_length, sentence_features), strict=True)
         if self.mini_batch_size:
-            return self.forward_cached([query, document], labels)  # type: ignore[operator] # the library is untyped
-        embeddings = [self.model(dict(features))["sentence_embedding"] for features in (query, document)]
-        return self.compare(embeddings[0], embeddings[1], labels)
+            return self.forward_cached(by_length, labels)  # type: ignore[operator] # the library is untyped
+        return self.calculate_loss([self._embed(features) for features in by_length], labels)
+
+    def _embed(self, features: dict[str, Any]) -> list[Tensor]:
+        """Embeddings of texts that stand by length, a part at a time."""
+        if not _has_lengths(features):
+            return [self.model(dict(features))["sentence_embedding"]]
+        most = CPU_TOKENS if features["attention_mask"].device.type == "cpu" else GPU_TOKENS
+        ranges = _parts(features["attention_mask"].sum(dim=1).tolist(), most)
+        parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
+        return [embeddings for embeddings, _ in parts]
 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
-        """The loss from the mini-batches' embeddings, back-propagated to them if ``with_backward``."""
-        loss = self.compare(torch.cat(reps[0]), torch.cat(reps[1]), labels)
+        """The loss from the parts' embeddings, back-propagated to them if ``with_backward``."""
+        sides = [
+            torch.cat(parts) if places is None else torch.cat(parts)[places]
+            for parts, places in zip(reps, self._places, strict=True)
+        ]
+        loss = self.compare(sides[0], sides[1], labels)
         if with_backward:
             loss.backward()
         return loss.detach() if with_backward else loss
@@ -145,6 +163,38 @@ class ScoredMSE(PreparedLoss):
         assert labels is not None
         scores = self.scale * self._similarity[0].kernel_pairs(queries, documents)
         return nn.functional.mse_loss(scores, labels.to(scores.dtype))
+
+
+def _has_lengths(features: dict[str, Any]) -> bool:
+    """Whether texts are rows with padding: not of a static encoder's bags, nor of flattened texts."""
+    mask = features.get("attention_mask")
+    return isinstance(mask, Tensor) and mask.ndim == 2 and "cu_seq_lens_q" not in features
+
+
+def _by_length(features: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
+    """The texts from the longest to the shortest, and the place of each now, in the old order; ``None``: as it was."""
+    if not _has_lengths(features):
+        return features, None
+    order = features["attention_mask"].sum(dim=1).argsort(descending=True, stable=True)
+    moved = {
+        key: value[order] if isinstance(value, Tensor) and value.shape[:1] == order.shape else value
+        for key, value in features.items()
+    }
+    return moved, order.argsort()
+
+
+def _parts(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
+
+    >>> _parts([9, 5, 4, 3, 1, 1], 10)
+    [(0, 1), (1, 3), (3, 6)]
+    """
+    ranges, start = [], 0
+    while start < len(lengths):
+        end = min(len(lengths), start + max(1, most // max(1, lengths[start])))
+        ranges.append((start, end))
+        start = end
+    return ranges
 
 
 def _cross_entropy(scores: Tensor, excluded: Tensor, own: Tensor) -> Tensor:

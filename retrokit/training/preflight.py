@@ -85,10 +85,13 @@ def measure_scale(
 
     With ``auto`` the multiplier is divided by the typical size of the similarity's scores on the sample.
     """
-    with torch.no_grad():
-        queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
-        documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
-        prepared = similarity.prepare(queries, "query"), similarity.prepare(documents, "document")
-        typical = similarity.typical_score(*prepared)
+    typical = 1.0 if similarity.unit_length else _typical_score(encoder, similarity, sample)
     used = scale / typical if auto else scale
     return {"scale": used, "typical_score": typical, "effective_scale": used * typical}
+
+
+@torch.no_grad()
+def _typical_score(encoder: Encoder, similarity: Similarity, sample: tuple[list[str], list[str]]) -> float:
+    queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
+    documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
+    return similarity.typical_score(similarity.prepare(queries, "query"), similarity.prepare(documents, "document"))

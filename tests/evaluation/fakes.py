@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import retrokit
+from retrokit.encoders.encoder import Encoder
 from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 
@@ -22,6 +23,7 @@ class GivenEncoder:
 
     model = None
     had_normalize = False
+    similarity_of = Encoder.similarity_of
 
     def __init__(self, vectors: Mapping[str, Sequence[float]], spec: str = "given", similarity: str = "cosine") -> None:
         self.vectors = vectors

@@ -11,6 +11,7 @@ from sentence_transformers.util import cos_sim, dot_score
 
 import retrokit
 from retrokit.data.pairs import Pair, ScoredPair, Source
+from retrokit.training import loss as loss_module
 from retrokit.training.batches import Collator, TrainingSet
 from retrokit.training.loss import InfoNCE, ScoredMSE
 from retrokit.training.model import build
@@ -167,3 +168,46 @@ def test_mse_is_the_mean_squared_distance_to_the_labels(tiny_bert, mini_batch):
         b = raw.model(dict(batch["document"]))["sentence_embedding"]
     scores = 0.3 * (a * b).sum(1) / a.norm(dim=1)
     assert value == pytest.approx(((scores - torch.tensor([r.score for r in records])) ** 2).mean().item(), abs=1e-5)
+
+
+MIXED = [Pair(text, " ".join(sentences(40, seed=9)[: 1 + 3 * i % 11])) for i, text in enumerate(sentences(12))]
+
+
+def embedded_shapes(loss):
+    """The shapes of input that the model is given, filled in while it is used."""
+    shapes = []
+    loss.model[0].register_forward_pre_hook(lambda module, given: shapes.append(tuple(given[0]["input_ids"].shape)))
+    return shapes
+
+
+@pytest.mark.parametrize("spec", ["cosine", "learn", "sfs:4"])
+def test_parts_of_a_batch_are_the_batch(tiny_bert, monkeypatch, spec):
+    whole, batch = make(tiny_bert, spec, MIXED)
+    shapes = embedded_shapes(whole)
+    expected = value_and_gradients(whole, batch)
+    assert [count for count, _ in shapes] == [12, 12]
+    monkeypatch.setattr(loss_module, "CPU_TOKENS", 100)
+    parts, _ = make(tiny_bert, spec, MIXED)
+    shapes = embedded_shapes(parts)
+    value, gradients = value_and_gradients(parts, batch)
+    assert len(shapes) > 4
+    assert all(count * width <= 100 for count, width in shapes)
+    assert value == pytest.approx(expected[0], abs=1e-6)
+    for name, gradient in expected[1].items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("mini_batch", [None, 3])
+def test_little_is_padding(tiny_bert, monkeypatch, mini_batch):
+    monkeypatch.setattr(loss_module, "CPU_TOKENS", 100)
+    loss, batch = make(tiny_bert, "cosine", MIXED, mini_batch=mini_batch)
+    shapes = embedded_shapes(loss)
+    value_and_gradients(loss, batch)
+    masks = [batch[role]["attention_mask"] for role in ("query", "document")]
+    passes = 1 if mini_batch is None else 2
+    tokens = passes * sum(int(mask.sum()) for mask in masks)
+    given = sum(count * width for count, width in shapes)
+    unsorted = passes * sum(part.sum(1).max().item() * len(part) for mask in masks for part in mask.split(3))
+    assert tokens <= given < 0.9 * unsorted
+    widths = [width for _, width in shapes]
+    assert widths[0] == masks[0].sum(1).max()  # the longest first: what does not fit fails at once
