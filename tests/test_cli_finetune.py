@@ -135,5 +135,16 @@ def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp
     save_file(weights, tmp_path / "broken" / "model.safetensors", metadata={"format": "pt"})
     code, _, err = typed("finetune", "./broken", "--data", "pairs.jsonl", "-o", "run", *QUICK)
     assert code == 2
-    assert "embeddings are not finite" in err
+    assert "broken" in err
+    assert "weights are not finite" in err
+    assert "word_embeddings" in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("steps", "complaint"), [(1, "weights are not finite"), (4, "; lower --lr")])
+def test_a_training_that_diverges_is_a_data_error(typed, tiny_bert, pairs, tmp_path, steps, complaint):
+    options = ("--lr", "1e39", "--warmup", "0", "--steps", steps, "--batch-size", 4, "--device", "cpu")
+    code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "-o", "run", *options)
+    assert code == 2
+    assert complaint in err
+    assert not (tmp_path / "run" / "model.safetensors").exists()

@@ -28,7 +28,15 @@ from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.interruption import interruptible
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
-from retrokit.training.model import build, describe_parameters, export, freeze_unused, has_dropout, load_trainable_state
+from retrokit.training.model import (
+    build,
+    check_weights,
+    describe_parameters,
+    export,
+    freeze_unused,
+    has_dropout,
+    load_trainable_state,
+)
 from retrokit.training.preflight import (
     LENGTH_SAMPLE,
     SCALE_SAMPLE,
@@ -108,6 +116,7 @@ def plan(config: FinetuneConfig) -> Plan:
     encoder: Encoder = encoders.registry.create(config.encoder, device="cpu" if world > 1 else config.device)
     if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
         raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
+    check_weights(encoder.model, encoder.spec)
     fingerprint = encoder.fingerprint()
     config, chosen_by = _resolved(config, encoder, data)
     model, similarity = build(
@@ -355,6 +364,7 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
         seed=config.seed,
         use_cpu=plan.encoder.device.type == "cpu" and not (plan.batches.world > 1 and torch.cuda.is_available()),
         logging_strategy="no",
+        logging_nan_inf_filter=False,  # a loss that is no number is to be seen
         save_strategy="no",
         eval_strategy="no",
         report_to="none",
@@ -444,6 +454,7 @@ def _finish(
     description: dict[str, Any],
     outcome: Outcome,
 ) -> None:
+    check_weights(trainer.model, folder.path)
     staged = folder.path / ".staged"
     with saving(folder.path):
         staged.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from torch import nn
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.modules import Prepare
-from retrokit.errors import MissingExtra, UsageError
+from retrokit.errors import DataError, MissingExtra, UsageError
 from retrokit.notices import no_progress_bars
 from retrokit.similarities.base import Similarity
 
@@ -61,6 +61,13 @@ def build(
         raise UsageError(f"--freeze {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=encoder.model.prompts)
     return model, prepare.similarity
+
+
+def check_weights(model: nn.Module, source: str | Path) -> None:
+    """Raise :class:`DataError` about ``source`` unless all weights are finite: nothing comes of them but nan."""
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise DataError(source, f"weights are not finite: {name}")
 
 
 def freeze_unused(model: SentenceTransformer, texts: Sequence[str]) -> None:

@@ -192,11 +192,14 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         return self.last_result.metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Refuse to go on from a loss that is not a number."""
-        if not math.isfinite(logs.get("loss", 0.0)):
-            raise DataError(
-                self.folder.path, f"the loss is {logs['loss']} at step {self.state.global_step}; lower --lr"
-            )
+        """Refuse to go on from a loss or a gradient that is not finite."""
+        if self.args.fp16 and not math.isfinite(logs.get("grad_norm") or 0.0):
+            del logs["grad_norm"]  # the scale of the loss is found by trial, and such a step is left out
+        for key, name in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
+            if not math.isfinite(logs.get(key) or 0.0):
+                raise DataError(
+                    self.folder.path, f"the {name} is {logs[key]} at step {self.state.global_step}; lower --lr"
+                )
         super().log(logs, start_time)
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:

@@ -16,7 +16,13 @@ from retrokit.data.jsonl import write_jsonl
 from tests.models import make_bert, sentences
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "RETROKIT_CACHE": "off"}
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "RETROKIT_CACHE": "off",
+    "PYTHONPATH": str(Path(__file__).parents[2]),  # for the texts of tests.models
+}
 
 EMBED = """
 import os, sys
