@@ -7,9 +7,11 @@ ways count: of a near-miss, its own rewritings are positives and the sentence is
 
     python examples/verifier_pairs.py texts FILE.jsonl -o OUT.jsonl [--per-family 1000] [--field text]
     python examples/verifier_pairs.py rewritten BEFORE.jsonl AFTER.jsonl -o OUT.jsonl
+    python examples/verifier_pairs.py mirrored TRIPLETS.jsonl -o OUT.jsonl
 
 ``texts`` takes sentences as ``retrokit augment negatives`` does, and ``rewritten`` aligns the sentences of texts with
-those of their rewritings by others (fields id, contents).
+those of their rewritings by others (fields id, contents). ``mirrored`` writes triplets, and each again with the anchor
+and the positive exchanged.
 """
 
 from __future__ import annotations
@@ -228,10 +230,17 @@ def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
                 yield _row(one, other, [edit.text], edit.family, edit.name, "rewritten")
 
 
+def mirrored(path: str) -> Iterator[dict[str, object]]:
+    """Triplets with two negatives, one near the anchor and one near the positive; and each the other way round."""
+    for _, row in read_jsonl(path):
+        yield row
+        yield {**row, "anchor": row["positive"], "positive": row["anchor"], "negatives": row["negatives"][::-1]}
+
+
 def main() -> None:
     """Write the triplets that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("texts", "rewritten"))
+    parser.add_argument("what", choices=("texts", "rewritten", "mirrored"))
     parser.add_argument("files", nargs="+")
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--field", default="text")
@@ -240,6 +249,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "texts":
         rows = of_texts(asked.files[0], asked.field, asked.per_family, asked.seed)
+    elif asked.what == "mirrored":
+        rows = mirrored(asked.files[0])
     else:
         rows = islice(of_rewritten(*asked.files), 3 * asked.per_family)
     print(f"{write_jsonl(asked.output, (row for row in rows if row['negatives'])):,} triplets in {asked.output}")
