@@ -4,7 +4,8 @@ machine's matrix products allow.
     python tests/benchmarks/encode.py data/scifact [DOCUMENTS [ROUNDS]]
 
 All encode the same documents, in turns; the fastest round counts, for other work on the machine only makes it slower.
-OpenVINO (``pip install openvino``) gets retrokit's batches, which suit it better than batches of 32 texts.
+OpenVINO (``pip install openvino``) gets retrokit's batches, which suit it better than batches of 32 texts, and
+with ``nncf`` 8-bit weights and activations as well, their ranges taken from other documents of the folder.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from retrokit.encoders.packed import computing
 
 ENCODER = "minilm"
 PRECISIONS = ("fp32", "bf16")
+SAMPLES = 100  # texts from which the ranges of 8-bit activations are taken
 
 
 class OpenVino(nn.Module):
     """The model's transformer, as OpenVINO runs it."""
 
-    def __init__(self, model: SentenceTransformer, precision: str) -> None:
+    def __init__(self, model: SentenceTransformer, precision: str, samples: list[str]) -> None:
         import openvino
 
         super().__init__()
@@ -44,7 +46,14 @@ class OpenVino(nn.Module):
         names = ("input_ids", "attention_mask", "token_type_ids")
         self.names = [name for name in names if name in example]
         converted = openvino.convert_model(model[0].model, example_input={name: example[name] for name in self.names})
-        hint = {"fp32": "f32", "bf16": "bf16"}[precision]
+        if precision == "int8":
+            import nncf
+
+            sets = [{name: dict(model.preprocess([text]))[name].numpy() for name in self.names} for text in samples]
+            converted = nncf.quantize(
+                converted, nncf.Dataset(sets), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(sets)
+            )
+        hint = {"fp32": "f32", "bf16": "bf16", "int8": "bf16"}[precision]
         threads = str(torch.get_num_threads())
         options = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
         self.compiled = openvino.Core().compile_model(converted, "CPU", options)
@@ -55,9 +64,9 @@ class OpenVino(nn.Module):
         return {**features, "token_embeddings": torch.from_numpy(made[0])}
 
 
-def with_openvino(encoder: Encoder, precision: str) -> Callable[[list[str]], np.ndarray]:
+def with_openvino(encoder: Encoder, precision: str, samples: list[str]) -> Callable[[list[str]], np.ndarray]:
     """What encodes texts through OpenVINO, in retrokit's batches."""
-    transformer, pooling = OpenVino(encoder.model, precision), encoder.model[1]
+    transformer, pooling = OpenVino(encoder.model, precision, samples), encoder.model[1]
 
     def encode(texts: list[str]) -> np.ndarray:
         embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
@@ -97,6 +106,11 @@ def product_rate(precision: str) -> float:
     return 2 * 384 * 1536 * engine.CPU_TOKENS / min(seconds)
 
 
+def _cosines(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(some, axis=1) * np.linalg.norm(others, axis=1)
+    return np.asarray((some * others).sum(axis=1) / lengths)
+
+
 def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
     """Print a row per way of encoding."""
     os.environ["RETROKIT_CACHE"] = "off"
@@ -111,7 +125,9 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
         "retrokit, bf16": lambda texts: encoder.embed(texts, "document", "bf16"),
     }
     if importlib.util.find_spec("openvino") is not None:
-        ways |= {f"openvino, {precision}": with_openvino(encoder, precision) for precision in PRECISIONS}
+        precisions = [*PRECISIONS, *(["int8"] if importlib.util.find_spec("nncf") is not None else [])]
+        samples = [document.full_text for document in documents[1::step]][:SAMPLES]
+        ways |= {f"openvino, {name}": with_openvino(encoder, name, samples) for name in precisions}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     made: dict[str, np.ndarray] = {}
     rates: dict[str, float] = dict.fromkeys(PRECISIONS, 0.0)
@@ -128,10 +144,10 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
     for name in ways:
         rate, ratio = len(texts) / min(seconds[name]), min(seconds[first]) / min(seconds[name])
         difference = np.abs(made[name] - made[first]).max()
-        bound = len(texts) * rates[name.rpartition(" ")[2]] / work
+        bound = len(texts) * rates.get(name.rpartition(" ")[2], float("nan")) / work
         print(
             f"{name:24} {rate:6.1f} documents/s  {ratio:5.2f} x the library  {rate / bound:4.0%} of the bound  "
-            f"largest difference {difference:.1e}"
+            f"largest difference {difference:.1e}  least cosine {_cosines(made[name], made[first]).min():.4f}"
         )
     for precision, rate in rates.items():
         bound = len(texts) * rate / work
