@@ -8,6 +8,7 @@ bf16 a short text's attention is fastest as two matrix products. What does not a
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ from transformers.masking_utils import sdpa_mask
 from retrokit.encoders.fingerprint import stamp
 
 SHORT = 512  # tokens; the scores of longer texts leave the processor's cache, and the fused kernel wins
+SCORES = 2**21  # attention scores in memory at a time, so that they stay in the processor's cache
 _SHORT_ATTENTION = "retrokit_short"
 
 _kept: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDictionary()
@@ -82,6 +84,22 @@ class PackedLinear(nn.Linear):
         return made
 
 
+class PackedResidual(nn.Module):
+    """A linear layer to whose output a block's input is added, and the normalisation behind it: the end of BERT's blocks."""
+
+    def __init__(self, block: Any) -> None:
+        """``block`` has them as ``dense`` and ``LayerNorm``."""
+        super().__init__()
+        self.dense, self.LayerNorm = PackedLinear(block.dense), block.LayerNorm
+
+    def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
+        """``[..., in_features]`` and ``[..., out_features]`` → ``[..., out_features]``."""
+        dense = self.dense
+        added = torch.ops.mkldnn._linear_pointwise.binary(hidden_states, input_tensor, dense._packed, dense.bias, "add")
+        made: Tensor = self.LayerNorm(added)
+        return made
+
+
 def _packs(module: nn.Module, dtype: torch.dtype) -> bool:
     """Whether linear layers of ``module`` can be packed in ``dtype`` on this machine."""
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
@@ -106,11 +124,25 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
             part.intermediate_act_fn = nn.Identity()
     for part in list(module.modules()):
         for name, child in list(part.named_children()):
-            if _is_plain(child) and child.weight.dtype == dtype:
+            if _is_residual(child):
+                setattr(part, name, PackedResidual(child))
+            elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
     for config in _configs(module):
         if dtype == torch.bfloat16 and getattr(config, "_attn_implementation", None) == "sdpa":
             config._attn_implementation = _SHORT_ATTENTION
+
+
+def _is_residual(part: nn.Module) -> bool:
+    """Whether ``part`` adds its second input to what its linear layer ``dense`` makes of the first, and normalises."""
+    dense, norm = getattr(part, "dense", None), getattr(part, "LayerNorm", None)
+    if not isinstance(dense, nn.Linear) or not _is_plain(dense) or type(norm) is not nn.LayerNorm:
+        return False
+    if list(inspect.signature(part.forward).parameters) != ["hidden_states", "input_tensor"]:
+        return False
+    inner = torch.linspace(-6, 6, 4 * dense.in_features, dtype=dense.weight.dtype).view(4, -1)
+    other = torch.linspace(3, -3, 4 * dense.out_features, dtype=dense.weight.dtype).view(4, -1)
+    return torch.equal(part(inner, other), norm(dense(inner) + other))
 
 
 def _gelu_behind(part: nn.Module) -> str:
@@ -150,11 +182,33 @@ def _short_attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )
-    scores = torch.matmul(query * (query.shape[-1] ** -0.5 if scaling is None else scaling), key.transpose(2, 3))
-    if attention_mask is not None:
-        scores.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(scores, dim=-1, out=scores)  # in place: memory that is new is slow
-    return torch.matmul(weights, value).transpose(1, 2).contiguous(), None
+    n, heads, tokens, width = query.shape
+    query = query * (width**-0.5 if scaling is None else scaling)
+    query, key, value = (side.contiguous().view(n * heads, tokens, width) for side in (query, key, value))
+    keep = None if attention_mask is None else attention_mask.expand(n, attention_mask.shape[1], tokens, tokens)
+    first = tokens if keep is None else _first_masked(keep)
+    together = max(1, SCORES // (heads * tokens**2))
+    memory = query.new_empty(min(n, together) * heads, tokens, tokens)
+    made = query.new_empty(n, tokens, heads, width)
+    for start in range(0, n, together):
+        texts = slice(start, min(n, start + together))
+        rows = slice(texts.start * heads, texts.stop * heads)
+        scores = torch.bmm(query[rows], key[rows].transpose(1, 2), out=memory[: rows.stop - rows.start])
+        if keep is not None and first < tokens:
+            of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
+            of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1, out=scores)
+        made[texts] = torch.bmm(weights, value[rows]).view(-1, heads, tokens, width).transpose(1, 2)
+    return made, None
+
+
+def _first_masked(keep: Tensor) -> int:
+    """The first column of ``keep [n, 1 or heads, t, t]`` that any row leaves out; t: there is none.
+
+    Columns before it need no masking, and in a batch of texts of similar length these are most."""
+    rows = keep[:, :, :1] if keep.stride(2) == 0 else keep
+    out = (~rows.flatten(0, 2).all(dim=0)).nonzero()
+    return int(out[0]) if len(out) else keep.shape[-1]
 
 
 AttentionInterface.register(_SHORT_ATTENTION, _short_attention)
