@@ -30,8 +30,14 @@ WARM_UP, STEPS = 10, 60
 
 
 def ours(pairs: Path, folder: Path) -> float:
-    """Steps a second of ``retrokit finetune``."""
-    settings: dict[str, Any] = {"steps": STEPS, "batch_size": BATCH, "lr": RATE, "precision": "fp32"}
+    """Steps a second of ``retrokit finetune``, without checkpoints: the library writes none here either."""
+    settings: dict[str, Any] = {
+        "steps": STEPS,
+        "batch_size": BATCH,
+        "lr": RATE,
+        "precision": "fp32",
+        "save_every": 10 * STEPS,
+    }
     finetune(FinetuneConfig(ENCODER, [str(pairs)], str(folder), log_every=WARM_UP, **settings))
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     seconds = {row["step"]: row["seconds"] for row in rows}
