@@ -85,7 +85,7 @@ class PackedLinear(nn.Linear):
 
 
 class PackedResidual(nn.Module):
-    """A linear layer to whose output a block's input is added, and the normalisation behind it: the end of BERT's blocks."""
+    """A linear layer to whose output a block's input is added, and the normalisation behind: how BERT's blocks end."""
 
     def __init__(self, block: Any) -> None:
         """``block`` has them as ``dense`` and ``LayerNorm``."""

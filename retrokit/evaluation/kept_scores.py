@@ -15,7 +15,7 @@ import numpy as np
 from retrokit.data.shards import Shards
 from retrokit.errors import DataError
 from retrokit.evaluation.sure_reference import Scorer
-from retrokit.notices import Advance, progress
+from retrokit.notices import Advance, notice, progress
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
@@ -77,8 +77,11 @@ class KeptScorer:
             DataError: as for :meth:`score_pairs`.
         """
         found: list[np.ndarray] = []
+        blocks = list(_blocks(queries, lists, self._at_once))
+        if len(blocks) > 1 and getattr(self._scorer, "cache", self) is None:
+            notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
         with self._progress("reranking", len(queries), "queries") as advance:
-            for block in _blocks(queries, lists, self._at_once):
+            for block in blocks:
                 texts = [document for row in block for document in lists[row]]
                 scores = self._block([queries[row] for row in block for _ in lists[row]], texts)
                 found += np.split(scores, np.cumsum([len(lists[row]) for row in block])[:-1])

@@ -30,8 +30,11 @@ def stop(*_):
 torch.nn.modules.module.register_module_forward_pre_hook(stop)
 """
 FIRST_STEP = """
-import os, sys, time
+import gc, os, sys, time
+
+gc.disable()  # as the command does while it imports
 from retrokit.training import trainer
+gc.enable()
 
 def stop(*_):
     print("AT", time.time(), flush=True)

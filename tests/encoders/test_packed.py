@@ -144,16 +144,54 @@ def test_fp16_is_not_packed(tiny_bert):
     assert PackedLinear not in {type(part) for part in copied.modules()}
 
 
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_short_attention_is_softmax_of_products(monkeypatch, is_masked):
-    monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("not used"))
-    query, key, value = torch.randn(3, 2, 4, 6, 8)
-    mask = torch.ones(2, 1, 1, 6, dtype=torch.bool)
+def padded(expanded):
+    mask = torch.ones(5, 1, 1, 6, dtype=torch.bool)
     mask[0, ..., 4:] = False
-    given = mask if is_masked else None
-    found, _ = packed._short_attention(nn.Module(), query, key, value, given, scaling=0.3)
-    expected = functional.scaled_dot_product_attention(query, key, value, given, scale=0.3).transpose(1, 2)
+    mask[3, ..., 5:] = False
+    return mask.expand(5, 1, 6, 6) if expanded else mask
+
+
+def near(each_head):
+    """Each token sees its neighbours alone, as in attention by windows."""
+    places = torch.arange(6)
+    mask = (places[:, None] - places).abs() <= 1
+    return mask.expand(5, 2 if each_head else 1, 6, 6).contiguous()
+
+
+MASKS = [None, padded(False), padded(True), padded(True).contiguous(), near(False), near(True)]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("scores", [1, 2 * 2 * 36, 2**21])  # one text at a time, two (and one is left), all
+def test_short_attention_is_softmax_of_products(monkeypatch, mask, scores):
+    monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("not used"))
+    monkeypatch.setattr(packed, "SCORES", scores)
+    query, key, value = torch.randn(3, 5, 2, 6, 8)
+    found, _ = packed._short_attention(nn.Module(), query, key, value, mask, scaling=0.3)
+    expected = functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
     torch.testing.assert_close(found, expected)
+
+
+class End(nn.Module):
+    """How a block of BERT ends, or almost."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.dense, self.LayerNorm = kind, nn.Linear(6, 4), nn.LayerNorm(4)
+
+    def forward(self, hidden_states, input_tensor):
+        factor = 2 if self.kind == "other" else 1
+        return self.LayerNorm(self.dense(hidden_states) + factor * input_tensor)
+
+
+@pytest.mark.parametrize("kind", ["bert", "other"])
+def test_only_a_plain_sum_is_joined_to_the_layer(kind):
+    model = nn.Sequential(End(kind))
+    packs = made(model, torch.float32)
+    assert isinstance(packs[0], packed.PackedResidual) == (kind == "bert")
+    inner, other = torch.randn(3, 6), torch.randn(3, 4)
+    with torch.inference_mode():
+        torch.testing.assert_close(packs[0](inner, other), model[0](inner, other), atol=1e-6, rtol=0)
 
 
 def test_causal_long_and_grouped_attention_is_pytorchs():

@@ -13,9 +13,11 @@ import pytrec_eval
 from scipy.stats import ttest_rel
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from retrokit.data.shards import Shards
 from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation import kept_scores
+from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.ranking import trec_order
 from retrokit.metrics.significance import holm, randomisation_test
@@ -195,6 +197,39 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     assert not (tmp_path / "broken.trec.work").exists()
     cost = found.whole.results[1].configuration["cost"]
     assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
+
+
+class Tokens:
+    """A scorer that may keep token embeddings."""
+
+    spec = "tokens:any"
+
+    def __init__(self, cache: object) -> None:
+        self.cache = cache
+
+    def fingerprint(self) -> str:
+        return self.spec
+
+    def score_pairs(self, queries: list[str], documents: list[str]) -> np.ndarray:
+        return np.zeros(len(queries), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("cache", "queries", "expected"),
+    [
+        (None, 3, ["tokens:any: encodes documents in each of 3 blocks; with cache=FOLDER, once"]),
+        (None, 1, []),
+        ("kept", 3, []),
+    ],
+)
+def test_work_that_a_cache_would_spare_is_said(
+    cache: str | None, queries: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_scores, "PAIRS_AT_ONCE", 2)
+    notices = Notices()
+    with listening(notices):
+        KeptScorer(Tokens(cache), Shards(None)).score_lists([f"q{n}" for n in range(queries)], [["a", "b"]] * queries)
+    assert notices.messages == expected
 
 
 def test_kept_scores_serve_other_blends_and_depths_alone(
