@@ -2,7 +2,7 @@
 # A verifier that tells near-misses from paraphrases (COMP, 3.2): triplets whose positives are rewritten too, training on
 # them, training on with triplets that were written one by one, calibration on pairs of other texts, and verdicts. What is
 # there already is not done again, and a training that was interrupted goes on. CORPUS and OTHER are JSON lines with a
-# field "text"; OTHER is for calibration and must hold other texts. MODE is end-to-end (an hour on two cores) or frozen;
+# field "text"; OTHER is for calibration and must hold other texts. MODE is end-to-end (70 minutes on two cores) or frozen;
 # VERIFIER is cnn or transformer.
 #
 #   bash examples/verifier.sh corpus.jsonl other.jsonl OUT [MODE]

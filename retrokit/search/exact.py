@@ -18,7 +18,7 @@ from retrokit.notices import progress
 from retrokit.similarities.base import Embeddings, Similarity
 
 QUERY_BLOCK = 1024
-DOCUMENT_BLOCK = 16_384  # at most; with the queries of a block that makes 64 MB of scores
+DOCUMENT_BLOCK = 8_000  # at most; with a block of queries it makes 31 MiB of scores, and up to 32 malloc re-uses memory
 EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
 KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
 GROUP = 16  # columns of scores of which only the best is compared with what has been found
@@ -114,13 +114,21 @@ def _tensor(embeddings: Embeddings) -> Tensor:
 
 def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
     """Scores ``[nq, nd]`` of prepared embeddings, in ``memory``: fresh memory for each block would cost as much time as
-    finding the best does."""
+    finding the best does. On a CPU oneDNN's product is a fifth faster than ``mm``, and makes its own memory."""
+    if similarity.factorable and _multiplies_by_onednn(queries):
+        made: Tensor = torch.ops.mkldnn._linear_pointwise(queries, documents, None, "none", [], "")
+        return made
     scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
     if similarity.factorable:
         return torch.mm(queries, documents.T, out=scores)
     for part, found in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
         found.copy_(similarity.kernel(queries, part))
     return scores
+
+
+def _multiplies_by_onednn(embeddings: Tensor) -> bool:
+    is_float = embeddings.device.type == "cpu" and embeddings.dtype == torch.float32
+    return is_float and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
