@@ -151,6 +151,25 @@ def train_tokens(
     return padded.float(), torch.arange(padded.shape[1], device=padded.device) < lengths[:, None]
 
 
+def tokens_at_once(device: torch.device) -> int:
+    """How many padded tokens a batch has at most."""
+    return CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
+
+
+def ranges_of_tokens(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
+
+    >>> ranges_of_tokens([9, 5, 4, 3, 1, 1], 10)
+    [(0, 1), (1, 3), (3, 6)]
+    """
+    ranges, start = [], 0
+    while start < len(lengths):
+        end = min(len(lengths), start + max(1, most // max(1, lengths[start])))
+        ranges.append((start, end))
+        start = end
+    return ranges
+
+
 def longest_first(texts: Sequence[str]) -> np.ndarray:
     """Positions of ``texts`` in the order in which they are encoded, by characters; ties in their own order."""
     return np.argsort([-len(text) for text in texts], kind="stable")
@@ -179,7 +198,7 @@ def _outputs(
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """What the first module makes of each batch, in float32, with the batch's positions in ``texts``."""
     device = model.device
-    max_tokens = max_tokens or (CPU_TOKENS if device.type == "cpu" else GPU_TOKENS)
+    max_tokens = max_tokens or tokens_at_once(device)
     model.eval()
     transformer = computing(model[0], dtype)
     order = longest_first(texts)
@@ -249,12 +268,9 @@ def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[
         return
     lengths = mask.sum(dim=1).numpy()
     order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < count:
-        size = max(1, max_tokens // max(1, int(lengths[order[start]])))
-        rows = order[start : start + size]
+    for start, end in ranges_of_tokens(lengths[order].tolist(), max_tokens):
+        rows = order[start:end]
         yield rows, _rows(features, rows, mask)
-        start += size
 
 
 def _rows(features: dict[str, Any], rows: np.ndarray, mask: Tensor) -> dict[str, Any]:

@@ -64,9 +64,8 @@ def _stamp(tensor: Tensor) -> tuple[Any, ...]:
     changes = 0 if tensor.is_inference() else tensor._version
     raw = _bytes(tensor.detach())
     is_whole = raw.numel() % 8 == 0 and raw.storage_offset() % 8 == 0
-    words = (
-        raw.view(torch.int64) if is_whole else raw
-    )  # a sum of another type converts each word, which takes ten times as long
+    # a sum of another type than its own converts each word, which takes ten times as long
+    words = raw.view(torch.int64) if is_whole else raw
     return str(tensor.dtype), tuple(tensor.shape), tensor.data_ptr(), changes, int(words.sum(dtype=torch.int64))
 
 

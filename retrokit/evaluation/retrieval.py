@@ -157,8 +157,8 @@ class Retrieval(AsymmetricTask):
         if self.index is None:
             return zip(*top_k(similarity, queries, documents, depth, encoder.device), strict=True), {}
         found = approximate_top_k(similarity, queries, documents, depth, self.index, encoder.device)
-        there = [row >= 0 for row in found.indices]
-        lists = [(a[b], c[b]) for a, b, c in zip(found.scores, there, found.indices, strict=True)]
+        pairs = zip(found.scores, found.indices, strict=True)
+        lists = [(scores[places >= 0], places[places >= 0]) for scores, places in pairs]
         recall = {f"recall@{k}": round(share, 6) for k, share in found.recall.items()}
         return lists, {"index": self.index, "index_recall": {**recall, "queries": found.queries_checked}}
 

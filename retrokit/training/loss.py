@@ -9,7 +9,6 @@ at a time: little is padding, and the loss is that of the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
 from retrokit.data.records import pair_codes
-from retrokit.encoders.engine import CPU_TOKENS, GPU_TOKENS
+from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.similarities.base import Similarity
 
 
@@ -59,8 +58,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         """Embeddings of texts that stand by length, a part at a time."""
         if not _has_lengths(features):
             return [self.model(dict(features))["sentence_embedding"]]
-        most = CPU_TOKENS if features["attention_mask"].device.type == "cpu" else GPU_TOKENS
-        ranges = _parts(features["attention_mask"].sum(dim=1).tolist(), most)
+        mask = features["attention_mask"]
+        ranges = ranges_of_tokens(mask.sum(dim=1).tolist(), tokens_at_once(mask.device))
         parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
         return [embeddings for embeddings, _ in parts]
 
@@ -181,20 +180,6 @@ def _by_length(features: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]
         for key, value in features.items()
     }
     return moved, order.argsort()
-
-
-def _parts(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
-
-    >>> _parts([9, 5, 4, 3, 1, 1], 10)
-    [(0, 1), (1, 3), (3, 6)]
-    """
-    ranges, start = [], 0
-    while start < len(lengths):
-        end = min(len(lengths), start + max(1, most // max(1, lengths[start])))
-        ranges.append((start, end))
-        start = end
-    return ranges
 
 
 def _cross_entropy(scores: Tensor, excluded: Tensor, own: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from sentence_transformers.util import cos_sim, dot_score
 
 import retrokit
 from retrokit.data.pairs import Pair, ScoredPair, Source
-from retrokit.training import loss as loss_module
+from retrokit.encoders import engine
 from retrokit.training.batches import Collator, TrainingSet
 from retrokit.training.loss import InfoNCE, ScoredMSE
 from retrokit.training.model import build
@@ -186,7 +186,7 @@ def test_parts_of_a_batch_are_the_batch(tiny_bert, monkeypatch, spec):
     shapes = embedded_shapes(whole)
     expected = value_and_gradients(whole, batch)
     assert [count for count, _ in shapes] == [12, 12]
-    monkeypatch.setattr(loss_module, "CPU_TOKENS", 100)
+    monkeypatch.setattr(engine, "CPU_TOKENS", 100)
     parts, _ = make(tiny_bert, spec, MIXED)
     shapes = embedded_shapes(parts)
     value, gradients = value_and_gradients(parts, batch)
@@ -199,7 +199,7 @@ def test_parts_of_a_batch_are_the_batch(tiny_bert, monkeypatch, spec):
 
 @pytest.mark.parametrize("mini_batch", [None, 3])
 def test_little_is_padding(tiny_bert, monkeypatch, mini_batch):
-    monkeypatch.setattr(loss_module, "CPU_TOKENS", 100)
+    monkeypatch.setattr(engine, "CPU_TOKENS", 100)
     loss, batch = make(tiny_bert, "cosine", MIXED, mini_batch=mini_batch)
     shapes = embedded_shapes(loss)
     value_and_gradients(loss, batch)
