@@ -39,6 +39,6 @@ def load(folder: str, device: str | None = None) -> Encoder:
     Raises:
         UsageError: the folder is no run, or its training is not finished.
     """
-    from retrokit.encoders.loading import load_run
+    from retrokit.encoders.opening import load_run
 
     return load_run(folder, device=device)

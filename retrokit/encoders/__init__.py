@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from retrokit.registry import Entry, Param, SpecRegistry
 
-_LOADING = "retrokit.encoders.loading"
+_LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
 _COMMON = (
     Param("query_prompt", str, summary="text put before every query"),
@@ -29,7 +29,7 @@ registry = SpecRegistry(
         Entry(
             "minilm",
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
-            f"{_LOADING}:minilm",
+            f"{_OPENING}:minilm",
             (_POOLING, *_COMMON),
         ),
         Entry(
@@ -54,7 +54,7 @@ registry = SpecRegistry(
         Entry(
             "model",
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
-            f"{_LOADING}:model",
+            f"{_OPENING}:model",
             (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON),
             positional="path",
         ),

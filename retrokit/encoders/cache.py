@@ -119,6 +119,30 @@ class EmbeddingCache:
         self._stores[name].about = {"spec": spec, **decided_by}
         return self._stores[name]
 
+    def remember(self, key: str, about: dict[str, Any]) -> None:
+        """Keep what is known of an encoder, its ``fingerprint`` among it, for as long as embeddings of it are here."""
+
+        def write() -> None:
+            self._records.mkdir(exist_ok=True)
+            temporary = self._records / f"{key}.{os.getpid()}.tmp"
+            temporary.write_text(json.dumps({"about": about, "check": _check_of(about)}), encoding="utf-8")
+            os.replace(temporary, self._records / f"{key}.json")
+
+        self.write(write)
+
+    def recall(self, key: str) -> dict[str, Any] | None:
+        """What :meth:`remember` has kept; ``None`` if it is not there, or damaged."""
+        try:
+            record = json.loads((self._records / f"{key}.json").read_text(encoding="utf-8"))
+            about: dict[str, Any] = record["about"]
+            return about if record["check"] == _check_of(about) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def _records(self) -> Path:
+        return self.folder / "encoders"
+
     def held(self) -> list[Held]:
         """What is there, by encoder; the last used first."""
         found = [held for folder in self._folders() if (held := _held(folder)) is not None]
@@ -139,7 +163,18 @@ class EmbeddingCache:
             removed = self.evict(limit)
             for folder in self._folders():
                 _tidy(folder)
+            self._forget()
         return removed
+
+    def _forget(self) -> None:
+        """Remove what is known of encoders without embeddings here."""
+        fingerprints = {held.fingerprint for held in self.held()}
+        for path in self._records.glob("*.json"):
+            about = self.recall(path.stem)
+            if about is None or about["fingerprint"] not in fingerprints:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._records.rmdir()
 
     def evict(self, limit: int, but: Path | None = None) -> int:
         """As :meth:`shrink`, by who has the lock; the shard with index ``but`` stays."""
@@ -405,6 +440,10 @@ def _checks(keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The checksum of each key with its row."""
     pairs = zip(keys, np.ascontiguousarray(rows, dtype="<f4"), strict=True)
     return np.frombuffer(b"".join(_blake(key.tobytes() + row.tobytes(), 8, b"row") for key, row in pairs), dtype="<u8")
+
+
+def _check_of(about: dict[str, Any]) -> str:
+    return _blake(json.dumps(about, sort_keys=True).encode(), 8, b"encoder").hex()
 
 
 def _blake(content: bytes, size: int, person: bytes) -> bytes:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import similarities
-from retrokit.encoders import engine, packed, processes
+from retrokit.encoders import engine, processes
 from retrokit.encoders.cache import Store, open_cache
 from retrokit.encoders.engine import Keep
-from retrokit.encoders.fingerprint import Weights, code, describe
+from retrokit.encoders.traits import Loaded, Remembered
 from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
 
-NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
+if TYPE_CHECKING:  # an encoder whose embeddings are all in the cache does without the library
+    from sentence_transformers import SentenceTransformer
 
 
 class Encoder:
@@ -29,56 +27,53 @@ class Encoder:
 
     Attributes:
         spec: the canonical spec it was made from.
-        model: the SentenceTransformer, without Normalize and without retrokit's Prepare.
         cached: whether embeddings may come from the embedding cache, and are kept there.
         similarity: what it scores with by default: a run's own, else what the model declares, else ``cosine``.
+        when_kept: is called once embeddings of the encoder lie in the embedding cache.
     """
 
     def __init__(
         self,
         spec: str,
-        model: SentenceTransformer,
+        model: SentenceTransformer | Loaded | Remembered,
         similarity: Similarity,
         had_normalize: bool,
         cached: bool = True,
     ) -> None:
         self.spec = spec
-        self.model = model
+        self.traits = model if isinstance(model, (Loaded, Remembered)) else Loaded(model)
         self.similarity = similarity
         self.had_normalize = had_normalize
+        self.when_kept: Callable[[], None] | None = None
         self._announced = False
-        self._weights = Weights()
         self.cached = cached
         self._cache = open_cache() if cached else None
 
     @property
+    def model(self) -> SentenceTransformer:
+        """The SentenceTransformer, without Normalize and without retrokit's Prepare; loaded if it is not yet."""
+        if isinstance(self.traits, Remembered):
+            self.traits = self.traits.load()
+        return self.traits.model
+
+    @property
     def dimension(self) -> int:
         """Dimensions of an embedding."""
-        return int(self.model.get_embedding_dimension())
+        return self.traits.dimension
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
-        return self.model.device
+        return self.traits.device
 
     @property
     def prompts(self) -> dict[str, str | None]:
         """The text put before every query and every document."""
-        prompts = self.model.prompts or {}
-        return {
-            "query": prompts.get("query") or None,
-            "document": next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), None),
-        }
+        return self.traits.prompts
 
     def max_length(self, role: Role) -> int | None:
         """Tokens of a text that count (special tokens and the prompt included); ``None``: all."""
-        first = self.model[0]
-        if isinstance(first, StaticEmbedding):
-            truncation = first.tokenizer.truncation
-            return None if truncation is None else int(truncation["max_length"])
-        own = getattr(first, "query_length" if role == "query" else "document_length", None)
-        limit = own or self.model.max_seq_length
-        return None if limit is None or limit > NO_LIMIT else int(limit)
+        return self.traits.max_lengths[role]
 
     def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
         """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``; those in the embedding cache are read from it.
@@ -95,7 +90,11 @@ class Encoder:
         store = self._store(dtype) if len(texts) else None
         if store is None:
             return self._encode(texts, role, dtype)
-        return store.embed(texts, role, lambda missing, keep: self._encode(missing, role, dtype, keep), engine.CHUNK)
+        made = store.embed(texts, role, lambda missing, keep: self._encode(missing, role, dtype, keep), engine.CHUNK)
+        if self.when_kept is not None:
+            self.when_kept()
+            self.when_kept = None
+        return made
 
     def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
         if processes.can_help(self, len(texts)):
@@ -148,23 +147,12 @@ class Encoder:
     def fingerprint(self) -> str:
         """A digest of all that decides an embedding: weights and their dtype, architecture, tokenizer, pooling,
         prompts and maximum lengths. Where the model lies and on which device it runs do not count."""
-        digest = self._weights.digest(self.model)
-        digest.update(json.dumps(self._description(), sort_keys=True, default=str).encode())
-        return str(digest.hexdigest())
-
-    def _description(self) -> dict[str, Any]:
-        return {
-            **describe(self.model),
-            "prompts": self.prompts,
-            "max_length": {"query": self.max_length("query"), "document": self.max_length("document")},
-        }
+        return self.traits.fingerprint()
 
     def _store(self, dtype: torch.dtype) -> Store | None:
         """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
-        if self._cache is None:
-            return None
-        computed_by = code({type(self), *map(type, self.model.modules())}, [engine.__file__, packed.__file__])
-        if computed_by is None:
+        computed_by = None if self._cache is None else self.traits.code()
+        if self._cache is None or computed_by is None:
             return None
         decided_by = {
             "fingerprint": self.fingerprint(),

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from retrokit.encoders.packed import computing
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
+
+if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
+    from sentence_transformers import SentenceTransformer
 
 CHUNK = 512  # texts tokenised in one call
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
@@ -197,6 +198,8 @@ def _outputs(
     max_tokens: int | None,
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """What the first module makes of each batch, in float32, with the batch's positions in ``texts``."""
+    from retrokit.encoders.packed import computing
+
     device = model.device
     max_tokens = max_tokens or tokens_at_once(device)
     model.eval()

@@ -9,13 +9,15 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from retrokit.data.files import digest
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 
 def digest_of_weights(weights: Mapping[str, Tensor]) -> Any:
@@ -108,7 +110,7 @@ def _tokenizer(model: SentenceTransformer) -> Any:
 # --- the code
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
-_PACKAGES = {name.replace("-", "_") for name in _LIBRARIES}
+PACKAGES = {name.replace("-", "_") for name in _LIBRARIES}
 
 
 def code(kinds: Iterable[type], files: Iterable[str]) -> Mapping[str, str] | None:
@@ -116,7 +118,7 @@ def code(kinds: Iterable[type], files: Iterable[str]) -> Mapping[str, str] | Non
     ``kinds`` and of ``files``; ``None`` if a class comes from no file (an interactive session)."""
     sources = set(files)
     for kind in kinds:
-        if kind.__module__.partition(".")[0] in _PACKAGES:
+        if kind.__module__.partition(".")[0] in PACKAGES:
             continue
         try:
             sources.add(inspect.getfile(kind))

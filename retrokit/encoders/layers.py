@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from retrokit.encoders import registry
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import Keep
-from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
 from retrokit.similarities.base import Role

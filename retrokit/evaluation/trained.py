@@ -45,7 +45,7 @@ def training_of(spec: str) -> Training | None:
     path = parsed.params.get("path")
     if parsed.name != encoders.registry.fallback or path is None:
         return None
-    from retrokit.encoders.loading import RUN_FILE, run_similarity
+    from retrokit.encoders.opening import RUN_FILE, run_similarity
 
     file = Path(str(path)) / RUN_FILE
     if not file.is_file():

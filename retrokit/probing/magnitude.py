@@ -19,7 +19,7 @@ from retrokit import encoders, evaluation, similarities
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.result import Result

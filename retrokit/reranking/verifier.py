@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from retrokit import encoders, reranking
 from retrokit.data.files import writing
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.opening import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
 from retrokit.reranking.maps import MapReranker, MapScorer

