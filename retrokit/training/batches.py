@@ -7,6 +7,7 @@ resumed run sees the same batches. Across processes the batch of a step is cut i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,3 +166,24 @@ class Loader(DataLoader):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration yields."""
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+
+
+class Ahead:
+    """The items of an iterator, each made in the background while the one before it is in use."""
+
+    def __init__(self, batches: Iterator[Any]) -> None:
+        self.batches = batches
+        self._background = ThreadPoolExecutor(1, "batches")
+        self._coming = self._background.submit(next, batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._coming.result()
+        self._coming = self._background.submit(next, self.batches)
+        return batch
+
+    def wait(self) -> None:
+        """Until nothing is under way in the background."""
+        wait([self._coming])

@@ -19,9 +19,47 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils import get_total_norm
 
-_AT_ONCE = 256  # rows whose numbers stay in the processor's cache from one operation to the next
+_AT_ONCE = 128  # rows whose numbers stay in the processor's cache from one operation to the next
+
+
+class RowBag(nn.EmbeddingBag):
+    """Means of rows of a table, whose gradient is one row for each row in use; PyTorch's sparse one has a row for each
+    token."""
+
+    def __init__(self, bag: nn.EmbeddingBag) -> None:
+        """``bag`` gives its table, which is shared."""
+        super().__init__(bag.num_embeddings, bag.embedding_dim, _weight=bag.weight.data, mode="mean")
+        self.weight = bag.weight
+
+    def forward(self, input: Tensor, offsets: Tensor) -> Tensor:  # type: ignore[override] # the two that are used
+        """Token ids ``[t]``, and where each text starts, ``[n]`` → ``[n, d]``; a text without tokens gives zeros."""
+        made: Tensor = _MeanOfRows.apply(self.weight, input, offsets)
+        return made
+
+
+class _MeanOfRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor, offsets: Tensor) -> Tensor:
+        ctx.save_for_backward(ids, offsets)
+        ctx.shape = table.shape
+        return functional.embedding_bag(ids, table, offsets, mode="mean")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        ids, offsets = ctx.saved_tensors
+        lengths = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))
+        ids, order = ids.sort(stable=True)
+        text = torch.repeat_interleave(torch.arange(len(lengths), device=ids.device), lengths)[order]
+        rows, counts = torch.unique_consecutive(ids, return_counts=True)
+        # of a row: the sum over the texts that use it, of each by the share that one token has in its mean
+        shares = lengths.to(gradient.dtype).reciprocal()[text]
+        starts = counts.cumsum(0) - counts
+        of_rows = functional.embedding_bag(text, gradient.contiguous(), starts, mode="sum", per_sample_weights=shares)
+        known: dict[str, Any] = {"is_coalesced": True, "check_invariants": False}
+        return torch.sparse_coo_tensor(rows[None], of_rows, ctx.shape, **known), None, None
 
 
 class Catchup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,10 +23,10 @@ from transformers.trainer_callback import PrinterCallback
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Result, Task
 from retrokit.notices import Advance
-from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
+from retrokit.training.batches import Ahead, Batches, Collator, Loader, TrainingSet
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
-from retrokit.training.rows import RowAdamW, clip
+from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.run_folder import RunFolder, saving
 
 CONVERGED_OVER = 5  # evaluations
@@ -103,12 +104,14 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         self.keep_checkpoints = keep_checkpoints
         self.description = description
         self.last_result: Result | None = None
+        self._ahead: Ahead | None = None
+        self._threads = torch.get_num_threads()
         super().__init__(model=model, args=args, train_dataset=data, loss=loss, data_collator=collator)
         self.remove_callback(PrinterCallback)
         # Not across processes, whose gradients NCCL cannot add, nor in fp16, whose gradients are scaled.
         self.by_rows = isinstance(model[0], StaticEmbedding) and args.world_size == 1 and not args.fp16
         if self.by_rows:
-            model[0].embedding.sparse = True
+            model[0].embedding = RowBag(model[0].embedding)
 
     def preprocess_dataset(self, dataset: Any = None, dataset_name: str | None = None) -> Any:
         """The data are as the collator wants them."""
@@ -120,6 +123,15 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def get_train_dataloader(self) -> Loader:
         """Each process reads its own part of every batch, so nothing is left to shard."""
         return Loader(self.train_dataset, self.batches, self.data_collator)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """The library's, but a batch is made in the background while the one before it is computed with."""
+        if self._ahead is None or self._ahead.batches is not epoch_iterator:
+            self._ahead = Ahead(epoch_iterator)
+        found: tuple[list[Any], Any] = super().get_batch_samples(self._ahead, num_batches, device)
+        return found
 
     def collect_features(self, inputs: dict[str, Any]) -> tuple[list[dict[str, Any]], torch.Tensor | None]:
         """The query and the document features, and labels if there are any."""
@@ -145,6 +157,13 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         if grad_norm is None and self.by_rows:
             return clip(model.parameters(), math.inf)
         return super()._get_grad_norm(model, grad_norm)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """The library's; beside a table of embeddings, whose steps are short, batches in the making have a core."""
+        if not self.by_rows:
+            return super().train(*args, **kwargs)
+        with threads(max(1, self._threads - 1)), one_thread_tokenises(self._threads <= 2):
+            return super().train(*args, **kwargs)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
         """The library's, on rows that stand where the last step has put them."""
@@ -186,9 +205,12 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         return metrics[0]
 
     def _evaluate_here(self, task: Task) -> dict[str, float]:
+        if self._ahead is not None:
+            self._ahead.wait()  # a tokenizer has one master at a time
         encoder = as_encoder(self.model, self.name)
         metrics = list(dict.fromkeys([self.history.metric, *task.shown_metrics]))
-        self.last_result = task.evaluate(encoder, [encoder.similarity], metrics)[0]
+        with threads(self._threads):
+            self.last_result = task.evaluate(encoder, [encoder.similarity], metrics)[0]
         return self.last_result.metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -224,6 +246,33 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def _load_from_checkpoint(self, checkpoint_path: str, model: torch.nn.Module | None = None) -> None:
         state = torch.load(Path(checkpoint_path) / "trainable.pt", map_location="cpu", weights_only=True)
         load_trainable_state(self.model, state)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Within it, PyTorch computes with so many threads on a CPU."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread_tokenises(does: bool) -> Iterator[None]:
+    """Within it, if ``does``, a batch is tokenised by one thread; tokenizers takes as many as there are cores."""
+    switch = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(switch)
+    if does:
+        os.environ[switch] = "false"
+    try:
+        yield
+    finally:
+        if does and before is not None:
+            os.environ[switch] = before
+        elif does:
+            del os.environ[switch]
 
 
 class Conduct(TrainerCallback):

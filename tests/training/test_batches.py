@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from retrokit.data.pairs import Pair, Source
 from retrokit.errors import UsageError
-from retrokit.training.batches import Batches, Collator, TrainingSet
+from retrokit.training.batches import Ahead, Batches, Collator, TrainingSet
 from tests.codes import codes
 
 
@@ -129,3 +130,32 @@ def test_documents_are_the_positives_then_all_negatives():
     ids = batch["document"]["text_ids"].tolist()
     assert ids[0] == ids[5]
     assert len(set(ids)) == 5
+
+
+def test_batches_are_made_ahead_in_order():
+    made: list[int] = []
+
+    def batches() -> Iterator[int]:
+        for number in range(4):
+            made.append(number)
+            yield number
+
+    ahead = Ahead(batches())
+    ahead.wait()
+    assert made == [0]
+    assert next(ahead) == 0
+    ahead.wait()
+    assert made == [0, 1]
+    assert list(ahead) == [1, 2, 3]
+    assert list(ahead) == []
+
+
+def test_an_error_in_a_batch_is_raised_where_the_batch_is_asked_for():
+    def batches() -> Iterator[int]:
+        yield 1
+        raise UsageError("a wrong record")
+
+    ahead = Ahead(batches())
+    assert next(ahead) == 1
+    with pytest.raises(UsageError, match="a wrong record"):
+        next(ahead)

@@ -19,11 +19,12 @@ import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.comparison import evaluate
+from retrokit.evaluation.retrieval import Retrieval
 from retrokit.notices import listening
 from retrokit.training.config import FinetuneConfig, parse_duration
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import FinetuneTrainer, History
+from retrokit.training.trainer import FinetuneTrainer, History, threads
 from tests.models import sentences
 
 SPECS = ["cosine", "dot", "qnorm", "dnorm", "learn", "sfs:4", "sfs:4,base=l2", "l2", "l1"]
@@ -320,6 +321,30 @@ def test_a_static_table_trains_with_dropout_and_loads_plainly(pairs, tmp_path):
 
 
 STATIC = {"steps": 12, "lr": 0.05, "eval_every": 4, "save_every": 5}
+
+
+def test_a_table_leaves_a_core_to_the_batches(pairs, benchmark, tmp_path, monkeypatch):
+    seen = []
+    step, evaluation = FinetuneTrainer.training_step, Retrieval.evaluate
+
+    def noted(kind, call):
+        def wrapper(*arguments, **options):
+            seen.append((kind, torch.get_num_threads(), os.environ.get("TOKENIZERS_PARALLELISM")))
+            return call(*arguments, **options)
+
+        return wrapper
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", noted("step", step))
+    monkeypatch.setattr(Retrieval, "evaluate", noted("evaluation", evaluation))
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    before = torch.get_num_threads()
+    with threads(2):
+        finetune(configure(Path("static:32"), pairs, tmp_path / "run", eval=f"beir:{benchmark}", eval_every=2, steps=2))
+        assert torch.get_num_threads() == 2
+    assert torch.get_num_threads() == before
+    assert {found for found in seen if found[0] == "step"} == {("step", 1, "false")}
+    assert {found[:2] for found in seen if found[0] == "evaluation"} == {("evaluation", 2)}
+    assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
 
 def test_a_static_table_trained_by_rows_is_trained_as_a_whole(pairs, benchmark, tmp_path, monkeypatch):

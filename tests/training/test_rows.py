@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrokit.training.rows import RowAdamW, clip
+from retrokit.training.rows import RowAdamW, RowBag, clip
 
 ROWS, DIMENSION = 40, 6
 
@@ -29,7 +29,8 @@ def _schedule(step):
 
 def _tables(dtype=torch.float64):
     weights = torch.randn(ROWS, DIMENSION, generator=torch.Generator().manual_seed(1), dtype=dtype)
-    return [nn.EmbeddingBag.from_pretrained(weights.clone(), freeze=False, sparse=sparse) for sparse in (False, True)]
+    dense, table = (nn.EmbeddingBag.from_pretrained(weights.clone(), freeze=False) for _ in range(2))
+    return dense, RowBag(table)
 
 
 def _loss(table, ids, offsets, target):
@@ -48,6 +49,32 @@ def _train(table, optimizer, batches, target, first=0, clipped=None):
             assert norm > 0
         optimizer.step()
         optimizer.zero_grad()
+
+
+def test_a_row_bag_is_an_embedding_bag():
+    """Gradients by hand: of two texts, the second empty, then of both bags on many."""
+    bag = RowBag(nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0], [2.0], [4.0], [8.0]]), freeze=False))
+    made = bag(torch.tensor([3, 1, 3, 2]), torch.tensor([0, 3, 3]))
+    assert made.tolist() == [[6.0], [0.0], [4.0]]
+    (made * torch.tensor([[3.0], [5.0], [7.0]])).sum().backward()
+    gradient = bag.weight.grad.coalesce()
+    assert gradient.indices().tolist() == [[1, 2, 3]]
+    assert gradient.values().tolist() == [[1.0], [7.0], [2.0]]
+    dense, table = _tables()
+    for ids, offsets in _batches(20, seed=8):
+        for each in (dense, table):
+            _loss(each, ids, offsets, 0.3).backward()
+    assert torch.allclose(table.weight.grad.to_dense(), dense.weight.grad, rtol=1e-12, atol=1e-14)
+    assert list(table.state_dict()) == list(dense.state_dict())
+
+
+def test_texts_without_a_token_have_no_gradient():
+    _, table = _tables()
+    made = table(torch.tensor([], dtype=torch.int64), torch.tensor([0, 0]))
+    assert made.tolist() == [[0.0] * DIMENSION] * 2
+    made.sum().backward()
+    assert table.weight.grad._nnz() == 0
+    assert table.weight.grad.to_dense().abs().sum() == 0
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
