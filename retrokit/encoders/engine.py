@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from retrokit.encoders.memory import keep_freed
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 
@@ -202,6 +203,8 @@ def _outputs(
 
     device = model.device
     max_tokens = max_tokens or tokens_at_once(device)
+    if device.type == "cpu":
+        keep_freed()
     model.eval()
     transformer = computing(model[0], dtype)
     order = longest_first(texts)

@@ -183,13 +183,13 @@ def _short_attention(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )
     n, heads, tokens, width = query.shape
-    query = query * (width**-0.5 if scaling is None else scaling)
-    query, key, value = (side.contiguous().view(n * heads, tokens, width) for side in (query, key, value))
+    scaled = torch.mul(query, width**-0.5 if scaling is None else scaling, out=query.new_empty(query.shape))
+    query, key, value = (side.contiguous().view(n * heads, tokens, width) for side in (scaled, key, value))
     keep = None if attention_mask is None else attention_mask.expand(n, attention_mask.shape[1], tokens, tokens)
     first = tokens if keep is None else _first_masked(keep)
     together = max(1, SCORES // (heads * tokens**2))
     memory = query.new_empty(min(n, together) * heads, tokens, tokens)
-    made = query.new_empty(n, tokens, heads, width)
+    made = torch.empty_like(query)
     for start in range(0, n, together):
         texts = slice(start, min(n, start + together))
         rows = slice(texts.start * heads, texts.stop * heads)
@@ -198,8 +198,8 @@ def _short_attention(
             of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
             of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1, out=scores)
-        made[texts] = torch.bmm(weights, value[rows]).view(-1, heads, tokens, width).transpose(1, 2)
-    return made, None
+        torch.bmm(weights, value[rows], out=made[rows])
+    return made.view(n, heads, tokens, width).transpose(1, 2).contiguous(), None
 
 
 def _first_masked(keep: Tensor) -> int:
