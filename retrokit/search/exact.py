@@ -133,29 +133,46 @@ def _multiplies_by_onednn(embeddings: Tensor) -> bool:
 
 def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
     """The k best of those found before and of the documents from ``offset`` on, whose ``scores`` ``[nq, n]`` are."""
-    columns = _promising(scores, best[0].amin(dim=1, keepdim=True)) if best[0].shape[1] == k else None
-    if columns is None:
-        candidates, columns = scores, torch.arange(scores.shape[1], device=scores.device).expand(len(scores), -1)
-    else:
-        candidates = scores.gather(1, columns)
-    found = _best(candidates, columns, k)
-    values, indices = torch.cat([best[0], found[0]], dim=1), torch.cat([best[1], found[1] + offset], dim=1)
-    return _best(values, indices, k)
+    values, columns = _promising(scores, best[0], k)
+    return _best(torch.cat([best[0], values], dim=1), torch.cat([best[1], columns + offset], dim=1), k)
 
 
-def _promising(scores: Tensor, least: Tensor) -> Tensor | None:
-    """Columns ``[nq, m]`` among which are all with scores above ``least`` ``[nq, 1]``; none where they are too many to
-    be worth picking. A document that only equals ``least`` comes after those found before, and is out."""
+def _promising(scores: Tensor, best: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Scores ``[nq, m]`` and columns of all documents that can be among the k best, where ``best`` are the scores found
+    before; rows of fewer are filled up with −inf. All documents, where that is no longer.
+
+    Most groups of columns are passed over by their best one. A document that only equals the least of k found before
+    comes after them, and is out.
+    """
     count = scores.shape[1]
-    if count % GROUP:
-        return None
-    highest = scores.unflatten(1, (GROUP, -1)).amax(dim=1)
-    most = int((highest > least).sum(dim=1).max())
-    if 2 * most * GROUP > count:
-        return None
-    groups = highest.topk(most, dim=1, sorted=False).indices
-    members = torch.arange(0, count, count // GROUP, device=scores.device)
-    return (groups[:, None] + members[:, None]).flatten(1)
+    everything = scores, torch.arange(count, device=scores.device).expand(len(scores), -1)
+    is_full = best.shape[1] == k
+    if count % GROUP or (not is_full and count < 2 * GROUP * k):
+        return everything
+    stride = count // GROUP
+    highest = scores.unflatten(1, (GROUP, stride)).amax(dim=1)
+    if is_full:
+        bound = best.amin(dim=1)
+    else:  # so many groups reach this value, and so do as many documents
+        bound = highest.topk(k, dim=1).values[:, -1].nextafter(scores.new_tensor(-torch.inf))
+    rows, groups = (highest > bound[:, None]).nonzero(as_tuple=True)
+    if 2 * len(rows) * GROUP > scores.numel():
+        return everything
+    members = groups[:, None] + torch.arange(0, count, stride, device=scores.device)
+    values = scores.flatten()[rows[:, None] * count + members]
+    pairs, places = (values > bound[rows, None]).nonzero(as_tuple=True)
+    return _padded(rows[pairs], values[pairs, places], members[pairs, places], len(scores))
+
+
+def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """What belongs to each of ``count`` rows, side by side ``[count, most]``; ``rows`` do not decrease."""
+    counts = rows.bincount(minlength=count)
+    places = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+    shape = count, int(counts.max())
+    found = values.new_full(shape, -torch.inf), columns.new_zeros(shape)
+    for side, given in zip(found, (values, columns), strict=True):
+        side[rows, places] = given
+    return found
 
 
 def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -132,7 +132,7 @@ def test_ties_go_to_the_lower_index(
 
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4", "l1"])
 @pytest.mark.parametrize("order", ["as they come", "best last", "best first"])
-@pytest.mark.parametrize(("block", "group"), [(32, 2), (64, 4), (48, 5)])
+@pytest.mark.parametrize(("block", "group"), [(32, 2), (64, 4), (36, 4), (48, 5)])
 def test_documents_that_are_passed_over_in_groups(
     monkeypatch: pytest.MonkeyPatch, spec: str, order: str, block: int, group: int
 ) -> None:
@@ -143,14 +143,21 @@ def test_documents_that_are_passed_over_in_groups(
     documents[500:800] = documents[rng_rows(500, 300)]
     monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     monkeypatch.setattr(search, "GROUP", group)
-    picked = []
+    shares = []
     promising = search._promising
-    monkeypatch.setattr(search, "_promising", lambda *of: picked.append(promising(*of)) or picked[-1])
+
+    def watched(scores: torch.Tensor, best: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        values, columns = promising(scores, best, k)
+        shares.append(columns.shape[1] / scores.shape[1])
+        return values, columns
+
+    monkeypatch.setattr(search, "_promising", watched)
     scores, indices = top_k(retrokit.similarity(spec), queries, documents, 5)
     exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64)).round(9)
     np.testing.assert_array_equal(indices, np.argsort(-exact, axis=1, kind="stable")[:, :5])
     np.testing.assert_allclose(scores, np.take_along_axis(exact, indices, axis=1), atol=2e-5, rtol=1e-5)
-    assert any(columns is not None for columns in picked) == (block % group == 0)
+    assert (shares[0] < 1) == (block in (32, 64))
+    assert any(share < 1 for share in shares[1:-1]) == (block % group == 0)
 
 
 def test_as_many_documents_in_the_first_block_as_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
