@@ -29,7 +29,7 @@ class Encoder:
         spec: the canonical spec it was made from.
         cached: whether embeddings may come from the embedding cache, and are kept there.
         similarity: what it scores with by default: a run's own, else what the model declares, else ``cosine``.
-        when_kept: is called once embeddings of the encoder lie in the embedding cache.
+        when_kept: is called once its embeddings lie in the embedding cache, if the model is as it was loaded.
     """
 
     def __init__(
@@ -52,6 +52,11 @@ class Encoder:
     @property
     def model(self) -> SentenceTransformer:
         """The SentenceTransformer, without Normalize and without retrokit's Prepare; loaded if it is not yet."""
+        self.when_kept = None  # whoever takes it may change it
+        return self.to_compute()
+
+    def to_compute(self) -> SentenceTransformer:
+        """The model, for whoever leaves it as it is."""
         if isinstance(self.traits, Remembered):
             self.traits = self.traits.load()
         return self.traits.model
@@ -99,7 +104,7 @@ class Encoder:
     def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
         if processes.can_help(self, len(texts)):
             return processes.encode(self, texts, role, dtype, keep)
-        return engine.encode(self.model, texts, role, self.prompts[role], dtype, self.spec, keep=keep)
+        return engine.encode(self.to_compute(), texts, role, self.prompts[role], dtype, self.spec, keep=keep)
 
     def token_embeddings(self, texts: Sequence[str], role: Role, precision: str = "auto") -> list[np.ndarray]:
         """The embedding of every token, float32 ``[tokens, d]`` a text, in the order of ``texts``; raw, as the first
@@ -117,7 +122,7 @@ class Encoder:
             DataError: an embedding is not finite.
         """
         dtype = engine.choose_precision(precision, self.device)
-        return engine.encode_tokens(self.model, texts, role, self.prompts[role], dtype, self.spec)
+        return engine.encode_tokens(self.to_compute(), texts, role, self.prompts[role], dtype, self.spec)
 
     def similarity_of(self, spec: str | None) -> Similarity:
         """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned

@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.fingerprint import PACKAGES, code
 from retrokit.encoders.traits import Loaded, Remembered
 from retrokit.errors import DataError, UsageError
-from retrokit.registry import Spec
+from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
@@ -95,7 +94,8 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
     """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded."""
 
     def load() -> Encoder:
-        from retrokit.encoders.loading import load_model
+        with importing():
+            from retrokit.encoders.loading import load_model
 
         return load_model(name, path, device, **options)
 
@@ -107,9 +107,13 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
     if record is not None:
         return _remembered(name, path, record, load)
     made = load()
-    record = _record(made)  # now, for whoever has it may change the model
-    if record is not None and _key(path, device, options) == key:
-        made.when_kept = partial(cache.remember, key, record)
+
+    def remember() -> None:
+        found = _record(made)
+        if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
+            cache.remember(key, found)
+
+    made.when_kept = remember
     return made
 
 
@@ -141,7 +145,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 
 def _record(made: Encoder) -> dict[str, Any] | None:
     """What :func:`_remembered` takes; ``None`` if the model brings something of its own."""
-    kinds = {type(module).__module__.partition(".")[0] for module in made.model.modules()}
+    kinds = {type(module).__module__.partition(".")[0] for module in made.to_compute().modules()}
     if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {

@@ -161,7 +161,7 @@ def encode(encoder: Encoder, texts: Sequence[str], role: str, dtype: torch.dtype
 
 def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:
     prompt = encoder.prompts[work.role]
-    return engine.unchecked(encoder.model, texts, work.role, prompt, work.dtype)
+    return engine.unchecked(encoder.to_compute(), texts, work.role, prompt, work.dtype)
 
 
 def _loaded(asked: _Model) -> tuple[Encoder | None, str]:

@@ -28,10 +28,9 @@ class Kept(Encoder):
         self._known: dict[tuple[Role, str], tuple[dict[str, int], np.ndarray]] = {}
         self._fingerprint: str | None = None
 
-    @property
-    def model(self) -> SentenceTransformer:
-        """The encoder's."""
-        return self._encoder.model
+    def to_compute(self) -> SentenceTransformer:
+        """The encoder's model."""
+        return self._encoder.to_compute()
 
     @property
     def dimension(self) -> int:
@@ -98,10 +97,9 @@ class Part(Encoder):
         self._start = start
         self._stop = stop
 
-    @property
-    def model(self) -> SentenceTransformer:
-        """The whole's."""
-        return self._whole.model
+    def to_compute(self) -> SentenceTransformer:
+        """The whole's model."""
+        return self._whole.to_compute()
 
     @property
     def dimension(self) -> int:

@@ -53,7 +53,7 @@ class TokenCache:
         self._key = f"{encoder.fingerprint()} {dtype}"
         # a text is then the same in both roles, and kept once
         self._alike = (
-            isinstance(encoder.model[0], (Transformer, StaticEmbedding))
+            isinstance(encoder.to_compute()[0], (Transformer, StaticEmbedding))
             and encoder.prompts["query"] == encoder.prompts["document"]
             and encoder.max_length("query") == encoder.max_length("document")
         )
@@ -77,7 +77,7 @@ class TokenCache:
         role = "document" if self._alike else role
         if role not in self._shelves:
             name = hashlib.sha256(f"{self._key} {role}".encode()).hexdigest()[:32]
-            width = self.encoder.model[0].get_embedding_dimension()
+            width = self.encoder.to_compute()[0].get_embedding_dimension()
             self._shelves[role] = _Shelf(self._folder / name, int(width))
         return self._shelves[role]
 
