@@ -107,9 +107,10 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
     if record is not None:
         return _remembered(name, path, record, load)
     made = load()
+    similarity = made.similarity
 
     def remember() -> None:
-        found = _record(made)
+        found = _record(made, similarity)
         if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
             cache.remember(key, found)
 
@@ -121,18 +122,22 @@ def _stands_alone(path: str) -> bool:
     """Whether all that is loaded with the folder ``path`` is in it: no model is linked to, or named for the rest."""
     if not os.path.isdir(path):
         return False
-    below = [found for found in Path(path).rglob("*") if found.relative_to(path).parts[0] != _CHECKPOINTS]
+    below = _below(path)
     if any(found.is_symlink() and found.is_dir() for found in below):
         return False
     settings = (found.read_bytes() for found in below if found.name.endswith("config.json") and found.is_file())
     return not any(name in content for content in settings for name in _ELSEWHERE)
 
 
+def _below(path: str) -> list[Path]:
+    """All that a model's folder holds, but for a run's checkpoints."""
+    return [found for found in Path(path).rglob("*") if found.relative_to(path).parts[0] != _CHECKPOINTS]
+
+
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     """The digest of all that decides what comes of loading a folder."""
-    below = (found.relative_to(path) for found in Path(path).rglob("*") if found.is_file())
     decided_by = {
-        "files": digest(path, [found.as_posix() for found in below if found.parts[0] != _CHECKPOINTS]),
+        "files": digest(path, [found.relative_to(path).as_posix() for found in _below(path) if found.is_file()]),
         "options": options,
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
         "code": code((), map(str, Path(__file__).parent.glob("*.py"))),
@@ -143,13 +148,14 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(made: Encoder) -> dict[str, Any] | None:
-    """What :func:`_remembered` takes; ``None`` if the model brings something of its own."""
+def _record(made: Encoder, similarity: Similarity) -> dict[str, Any] | None:
+    """What :func:`_remembered` takes, ``similarity`` being the encoder's own; ``None`` if the model brings classes of
+    its own."""
     kinds = {type(module).__module__.partition(".")[0] for module in made.to_compute().modules()}
-    if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
+    if similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
-        "similarity": made.similarity.spec,
+        "similarity": similarity.spec,
         "had_normalize": made.had_normalize,
         "fingerprint": made.fingerprint(),
         "code": made.traits.code(),

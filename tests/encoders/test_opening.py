@@ -239,13 +239,22 @@ def test_a_similarity_that_has_learned_is_loaded(model, loads):
 
 def test_a_model_that_is_changed_after_loading_is_not_taken_for_the_folder(model, monkeypatch):
     encoder = retrokit.encoder(str(model))
-    with torch.no_grad():
+    with torch.no_grad():  # having taken the model is enough not to be remembered
         encoder.model[0].auto_model.embeddings.word_embeddings.weight.add_(1)
     changed = encoder.embed(TEXTS, "document", "fp32")
     made = embedded(model).embed(TEXTS, "document", "fp32")
     monkeypatch.setenv("RETROKIT_CACHE", "off")
     assert np.array_equal(made, retrokit.encoder(str(model)).embed(TEXTS, "document", "fp32"))
     assert not np.allclose(made, changed)
+
+
+def test_another_similarity_given_to_an_encoder_is_not_taken_for_its_own(tiny_bert):
+    encoder = retrokit.encoder(str(tiny_bert))
+    encoder.similarity = retrokit.similarity("dot")
+    encoder.embed(TEXTS, "document", "fp32")
+    again = retrokit.encoder(str(tiny_bert))
+    assert is_remembered(again)
+    assert again.similarity.spec == "cosine"
 
 
 class Own(nn.Identity):
