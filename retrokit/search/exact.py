@@ -133,7 +133,7 @@ def _multiplies_by_onednn(embeddings: Tensor) -> bool:
 
 def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
     """The k best of those found before and of the documents from ``offset`` on, whose ``scores`` ``[nq, n]`` are."""
-    values, columns = _promising(scores, best[0], k)
+    values, columns = _best(*_promising(scores, best[0], k), k)
     return _best(torch.cat([best[0], values], dim=1), torch.cat([best[1], columns + offset], dim=1), k)
 
 
