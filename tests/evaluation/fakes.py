@@ -21,7 +21,7 @@ from retrokit.similarities.base import Similarity
 class GivenEncoder:
     """Stands in for an encoder: what each text's embedding is, is given. Counts what it is asked for."""
 
-    model = None
+    model = traits = None
     had_normalize = False
     similarity_of = Encoder.similarity_of
 
