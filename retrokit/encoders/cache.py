@@ -124,9 +124,7 @@ class EmbeddingCache:
 
         def write() -> None:
             self._records.mkdir(exist_ok=True)
-            temporary = self._records / f"{key}.{os.getpid()}.tmp"
-            temporary.write_text(json.dumps({"about": about, "check": _check_of(about)}), encoding="utf-8")
-            os.replace(temporary, self._records / f"{key}.json")
+            _replace(self._records / f"{key}.json", json.dumps({"about": about, "check": _check_of(about)}))
 
         self.write(write)
 
@@ -173,6 +171,8 @@ class EmbeddingCache:
             about = self.recall(path.stem)
             if about is None or about["fingerprint"] not in fingerprints:
                 path.unlink(missing_ok=True)
+        for path in self._records.glob("*.tmp"):  # a kill has left it
+            path.unlink()
         with suppress(OSError):
             self._records.rmdir()
 
@@ -294,9 +294,7 @@ class Store:
     def _write_about(self) -> None:
         if not self._folder.is_dir():  # removed meanwhile
             return
-        temporary = self._folder / "about.tmp"
-        temporary.write_text(json.dumps(self.about, indent=2), encoding="utf-8")
-        os.replace(temporary, self._folder / "about.json")
+        _replace(self._folder / "about.json", json.dumps(self.about, indent=2))
 
 
 class _Keeping:
@@ -418,6 +416,13 @@ class _Shard:
         ]
         _append(self._files.rows, min(counts) * self._row_bytes, rows.astype("<f4", copy=False).tobytes())
         _append(self._files.index, min(counts) * _RECORD.itemsize, records.tobytes())
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all, by who has the lock."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
 
 
 def _append(path: Path, size: int, content: bytes) -> None:

@@ -156,7 +156,7 @@ class Encoder:
 
     def _store(self, dtype: torch.dtype) -> Store | None:
         """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
-        computed_by = None if self._cache is None else self.traits.code()
+        computed_by = None if self._cache is None else self.traits.code(type(self))
         if self._cache is None or computed_by is None:
             return None
         decided_by = {

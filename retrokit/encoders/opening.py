@@ -158,7 +158,7 @@ def _record(made: Encoder, similarity: Similarity) -> dict[str, Any] | None:
         "similarity": similarity.spec,
         "had_normalize": made.had_normalize,
         "fingerprint": made.fingerprint(),
-        "code": made.traits.code(),
+        "code": made.traits.code(type(made)),
         "device": str(made.device),
         "dimension": made.dimension,
         "prompts": made.prompts,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
-_COMPUTING = [str(Path(__file__).with_name(name)) for name in ("encoder.py", "engine.py", "packed.py")]
+_COMPUTING = [str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py")]
 
 
 class Loaded:
@@ -68,9 +68,9 @@ class Loaded:
         digest.update(json.dumps(described, sort_keys=True, default=str).encode())
         return str(digest.hexdigest())
 
-    def code(self) -> Mapping[str, str] | None:
-        """The code that computes embeddings."""
-        return code(set(map(type, self.model.modules())), _COMPUTING)
+    def code(self, encoder: type) -> Mapping[str, str] | None:
+        """The code that computes embeddings for an encoder of that class."""
+        return code({encoder, *map(type, self.model.modules())}, _COMPUTING)
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,6 @@ class Remembered:
         """The model's at that time."""
         return self.known_fingerprint
 
-    def code(self) -> Mapping[str, str]:
-        """The code at that time."""
+    def code(self, encoder: type) -> Mapping[str, str]:
+        """The code at that time; ``encoder`` is the same class, or its embeddings are not cached."""
         return self.known_code

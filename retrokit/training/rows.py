@@ -41,14 +41,18 @@ class RowBag(nn.EmbeddingBag):
 
 
 class _MeanOfRows(torch.autograd.Function):
+    """:class:`RowBag`'s function and its derivative by the table."""
+
     @staticmethod
     def forward(ctx: Any, table: Tensor, ids: Tensor, offsets: Tensor) -> Tensor:
+        """Table ``[r, d]``, token ids ``[t]``, starts of the texts ``[n]`` → their means ``[n, d]``."""
         ctx.save_for_backward(ids, offsets)
         ctx.shape = table.shape
         return functional.embedding_bag(ids, table, offsets, mode="mean")
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradient of the means ``[n, d]`` → of the table ``[r, d]``, sparse: a row for each row in use, in order."""
         ids, offsets = ctx.saved_tensors
         lengths = torch.diff(offsets, append=offsets.new_tensor([len(ids)]))
         ids, order = ids.sort(stable=True)

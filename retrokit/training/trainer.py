@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +162,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         """The library's; beside a table of embeddings, whose steps are short, batches in the making have a core."""
         if not self.by_rows:
             return super().train(*args, **kwargs)
-        with threads(max(1, self._threads - 1)), one_thread_tokenises(self._threads <= 2):
+        with threads(max(1, self._threads - 1)), one_thread_tokenises() if self._threads <= 2 else nullcontext():
             return super().train(*args, **kwargs)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
@@ -260,19 +260,18 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def one_thread_tokenises(does: bool) -> Iterator[None]:
-    """Within it, if ``does``, a batch is tokenised by one thread; tokenizers takes as many as there are cores."""
+def one_thread_tokenises() -> Iterator[None]:
+    """Within it, a batch is tokenised by one thread; tokenizers takes as many as there are cores."""
     switch = "TOKENIZERS_PARALLELISM"
     before = os.environ.get(switch)
-    if does:
-        os.environ[switch] = "false"
+    os.environ[switch] = "false"
     try:
         yield
     finally:
-        if does and before is not None:
-            os.environ[switch] = before
-        elif does:
+        if before is None:
             del os.environ[switch]
+        else:
+            os.environ[switch] = before
 
 
 class Conduct(TrainerCallback):

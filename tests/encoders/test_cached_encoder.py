@@ -154,6 +154,22 @@ def test_other_libraries_or_another_source_miss(tiny_bert, encoded, monkeypatch)
         assert len(encoded) == number * len(TEXTS)
 
 
+class Doubled(Encoder):
+    """Computes otherwise than its model does."""
+
+    def _encode(self, *arguments: Any) -> np.ndarray:
+        return 2 * super()._encode(*arguments)
+
+
+def test_a_class_derived_from_encoder_misses(tiny_bert, encoded):
+    plain = retrokit.encoder(str(tiny_bert))
+    made = plain.embed(TEXTS, "document", "fp32")
+    doubled = Doubled("doubled", plain.model, plain.similarity, plain.had_normalize)
+    for _ in range(2):
+        assert np.array_equal(doubled.embed(TEXTS, "document", "fp32"), 2 * made)
+    assert len(encoded) == 2 * len(TEXTS)
+
+
 def test_a_class_that_comes_from_no_file_is_not_cached(tiny_bert, encoded):
     encoder = retrokit.encoder(str(tiny_bert))
     made = type("Made", (torch.nn.Identity,), {"__module__": "typed_in_a_session"})

@@ -336,6 +336,7 @@ def test_records_go_with_the_embeddings(tiny_bert, tiny_llama, cache_folder):
     assert len(list((cache_folder / "encoders").iterdir())) == 2
     found.shrink(16 * (64 + 24))
     assert len(found.held()) == len(list((cache_folder / "encoders").iterdir())) == 1
+    (cache_folder / "encoders" / "left_by_a_kill.tmp").write_text("{")
     found.shrink(0)
     assert [path.name for path in cache_folder.iterdir()] == ["lock"]
 
