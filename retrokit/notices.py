@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
 Advance = Callable[[int], None]
+
+# Control characters of both sets, line and paragraph separators, overrides of the writing direction, lone surrogates.
+UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def harmless(text: str, lines: bool = False) -> str:
+    """``text`` for a terminal: what would move the cursor, turn the writing round or not print at all is shown as its
+    escape, and so is a line break unless the text may have ``lines``.
+
+    Every text of another's (a document, an id, a path, a service's message) passes through this where it is printed.
+
+    >>> harmless("red: \\x1b[31m")
+    'red: \\\\x1b[31m'
+    """
+    shown = UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return shown if lines else shown.replace("\n", "\\n")
 
 
 class Listener(Protocol):

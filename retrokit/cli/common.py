@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
 from retrokit.errors import UsageError
+from retrokit.notices import harmless
 
 app = typer.Typer(
     name="retrokit",
@@ -127,6 +128,8 @@ def show(*parts: Any, error: bool = False) -> None:
                 with shown.capture() as captured:  # rich's own way with a closed pipe is to exit with 1
                     shown.print(part)
                 part = captured.get().rstrip("\n")
+            else:
+                part = harmless(part, lines=True)
             typer.echo(part, err=error)
         sys.stdout.flush()
 

@@ -11,6 +11,7 @@ import typer
 
 from retrokit.cli.common import app, is_first_process
 from retrokit.errors import Interrupted, RetrokitError
+from retrokit.notices import harmless
 
 
 def _quiet_libraries() -> None:
@@ -45,8 +46,8 @@ def _listener() -> Any:
 
 def _fail(message: str, code: int) -> int:
     if is_first_process():
-        for line in message.splitlines():
-            typer.echo(f"retrokit: {line}", err=True)
+        for line in message.rstrip("\n").split("\n"):
+            typer.echo(f"retrokit: {harmless(line)}", err=True)
     return code
 
 

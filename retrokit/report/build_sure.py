@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
 
 from retrokit.sure.agreement import Agreement
 from retrokit.sure.build import Built, Estimate
@@ -27,7 +26,7 @@ def build_tables(built: Built) -> list[Table | Group]:
     notes = [f"{built.folder}: {took}"]
     if not any(counts["kept"] for counts in record["testbeds"].values()):
         notes.append("no query is left in any testbed: the manifest holds every answer and why it was rejected")
-    return [testbeds, Group(kinds, *(Text(note) for note in notes))]
+    return [testbeds, Group(kinds, *notes)]
 
 
 def estimate_table(estimate: Estimate) -> Table:
@@ -58,7 +57,7 @@ def agreement_tables(found: Agreement) -> list[Table | Group]:
     more = [f"{name} {count:,}" for name, count in found.judged.items() if count > found.common]
     if more:
         notes.append(f"judged in all, others' gaps left out: {', '.join(more)}")
-    return [joint, Group(kinds, *(Text(note) for note in notes))]
+    return [joint, Group(kinds, *notes)]
 
 
 def _kappa(value: float | None) -> str:

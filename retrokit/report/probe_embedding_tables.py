@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.console import Group
+from rich.styled import Styled
 from rich.table import Table
-from rich.text import Text
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
@@ -28,7 +28,7 @@ def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def _noted(table: Table, note: str) -> Group:
-    return Group(table, Text(note, style="dim"))
+    return Group(table, Styled(note, "dim"))
 
 
 def fragment_tables(found: FragmentProbe) -> list[Group | Table]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
+from rich.styled import Styled
 from rich.table import Table
-from rich.text import Text
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
@@ -34,7 +34,7 @@ def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | P
 
 
 def _with_notes(table: Table, notes: Sequence[str]) -> Group:
-    return Group(table, *(Text(note, style="dim") for note in notes))
+    return Group(table, *(Styled(note, "dim") for note in notes))
 
 
 def _right(table: Table, *columns: str) -> None:

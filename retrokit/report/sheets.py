@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group
+from rich.styled import Styled
 from rich.table import Table
-from rich.text import Text
 
 Cell = tuple[str, ...]
 """What stands in a cell, line by line; where a cell has one line only, side by side."""
@@ -47,7 +47,7 @@ def to_rich(sheet: Sheet) -> Group:
             table.add_column(column, justify="right", no_wrap=True)
     for row in sheet.rows:
         table.add_row(*("\n".join(cell) for cell in row))
-    return Group(table, Text(sheet.caption, style="dim"))
+    return Group(table, Styled(sheet.caption, "dim"))
 
 
 def to_markdown(sheet: Sheet) -> str:

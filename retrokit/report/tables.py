@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from retrokit.notices import UNSAFE
+
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.training.finetune import Outcome
     from retrokit.training.preflight import Preflight
 
 
 def to_json(value: Any) -> str:
-    """Strict JSON: no NaN."""
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    """Strict JSON: no NaN. What a terminal must not get is written as the escapes of JSON, which mean the same."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def preflight_tables(preflight: Preflight) -> list[Table]:

@@ -6,14 +6,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from retrokit.notices import Advance
+from retrokit.notices import Advance, harmless
 
 LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
 PLAIN_WIDTH = 160  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
+
+
+class _HarmlessConsole(Console):
+    """Makes every text harmless before its width is measured: of cells, titles and notes, which are all given as
+    strings."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(harmless(text, lines=True), **options)
 
 
 def console(error: bool = False) -> Console:
@@ -21,7 +31,7 @@ def console(error: bool = False) -> Console:
     stream = sys.stderr if error else sys.stdout
     width = None if stream.isatty() else PLAIN_WIDTH
     # Names and paths are shown as they are: brackets are no markup, :name: is no picture.
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=error)
+    return _HarmlessConsole(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=error)
 
 
 class TerminalListener:
@@ -33,7 +43,7 @@ class TerminalListener:
 
     def notice(self, message: str) -> None:
         """Print one line."""
-        self.console.print(message)
+        self.console.print(harmless(message))
 
     @contextmanager
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
@@ -42,6 +52,7 @@ class TerminalListener:
             yield lambda count: None
             return
         self._open += 1
+        label, unit = harmless(label), harmless(unit)
         try:
             shown = self._bar(label, total, unit) if self.console.is_terminal else self._lines(label, total, unit)
             with shown as advance:
@@ -53,8 +64,8 @@ class TerminalListener:
     def _bar(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
         began = time.monotonic()
         columns = (
-            *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
-            *(TextColumn("{task.fields[rate]}"), TimeRemainingColumn()),
+            *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
+            *(TextColumn("{task.fields[rate]}", markup=False), TimeRemainingColumn()),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
             task = bar.add_task(label, total=total, rate="")
