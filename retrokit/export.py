@@ -31,7 +31,6 @@ from retrokit.data.files import digest, folder_in_the_making
 from retrokit.data.jsonl import json_line
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.errors import Interrupted, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Registry, parse_all
@@ -154,7 +153,6 @@ class Prepared:
     def describe(self) -> dict[str, Any]:
         """What makes them, and what makes the embeddings of the other role."""
         encoder, similarity = self._encoder, self._similarity
-        dtype = choose_precision(self._precision, encoder.device)
         return {
             "role": self._role,
             "metric": "inner product, higher is better",
@@ -165,7 +163,7 @@ class Prepared:
                 "fingerprint": encoder.fingerprint(),
                 "dimension": encoder.dimension,
                 "dims": self._dims or encoder.dimension,
-                "precision": str(dtype).removeprefix("torch."),
+                "precision": encoder.computes_in(self._precision),
                 "device": encoder.device.type,
                 "prompts": encoder.prompts,
                 "max_length": {role: encoder.max_length(role) for role in ROLES},

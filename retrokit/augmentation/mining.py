@@ -45,7 +45,6 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all
@@ -404,7 +403,7 @@ def _mine(
 
 def _embed(texts: Sequence[str], encoder: Encoder, role: Role, precision: str, store: Shards) -> np.ndarray:
     """Embeddings float32 ``[n, d]``, made and kept shard by shard."""
-    about = (encoder.fingerprint(), str(choose_precision(precision, encoder.device)), role)
+    about = (encoder.fingerprint(), encoder.computes_in(precision), role)
     embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
         for start in range(0, len(texts), SHARD):

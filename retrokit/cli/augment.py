@@ -216,7 +216,7 @@ def mine(
     ] = False,
     scores: Annotated[bool, typer.Option("--scores", help="Add positive_score and negative_scores.")] = False,
     precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     device: DeviceOption = None,
     seed: SeedOption = 0,

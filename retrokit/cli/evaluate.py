@@ -49,7 +49,7 @@ def evaluate(
         int | None, typer.Option(help="Use the first N dimensions only: for sfs, N / size fragments.")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     device: DeviceOption = None,
     index: Annotated[

@@ -21,7 +21,7 @@ def export(
     role: Annotated[str, typer.Option(help="What the texts are: document or query.")] = "document",
     dims: Annotated[int | None, typer.Option(help="Use the first N dimensions of the encoder's only.")] = None,
     precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     device: DeviceOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export in the output folder.")] = False,

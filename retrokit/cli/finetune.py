@@ -81,7 +81,7 @@ def finetune(
     max_grad_norm: Annotated[float, _optimizer_option(help="Gradients are clipped to this norm.")] = 1.0,
     adam_betas: Annotated[str, _optimizer_option(help="Adam's β1,β2.")] = "0.9,0.999",
     precision: Annotated[
-        str, _optimizer_option(help="fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+        str, _optimizer_option(help="fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     seed: Annotated[int, _optimizer_option(help="Of batches, dropout and fresh weights.")] = 0,
     max_length: Annotated[

@@ -25,7 +25,7 @@ PlotOption = Annotated[
     typer.Option(help="Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there."),
 ]
 PrecisionOption = Annotated[
-    str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the hardware has it.")
+    str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
 ]
 SeedOption = Annotated[int, typer.Option(help="Of what is drawn at random: samples, bootstrap.")]
 

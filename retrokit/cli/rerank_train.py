@@ -20,7 +20,9 @@ _evaluation_option = partial(typer.Option, rich_help_panel="Evaluation")
 _run_option = partial(typer.Option, rich_help_panel="Run folder")
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
-PrecisionOption = Annotated[str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where it is fast.")]
+PrecisionOption = Annotated[
+    str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
+]
 
 
 @group.command(cls=with_names(VERIFIERS, ENCODERS, DATA))
@@ -53,7 +55,7 @@ def train(
     warmup: Annotated[float, _optimizer_option(help="Steps of linear warm-up; below 1: a share of all steps.")] = 0.1,
     max_grad_norm: Annotated[float, _optimizer_option(help="Gradients are clipped to this norm.")] = 1.0,
     precision: Annotated[
-        str, _optimizer_option(help="Of the encoder: fp32, bf16; auto is bf16 where the hardware has it.")
+        str, _optimizer_option(help="Of the encoder: fp32, bf16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     seed: Annotated[int, _optimizer_option(help="Of batches, dropout and fresh weights.")] = 0,
     eval_every: Annotated[

@@ -124,7 +124,7 @@ class EmbeddingCache:
 
         def write() -> None:
             self._records.mkdir(exist_ok=True)
-            _replace(self._records / f"{key}.json", json.dumps({"about": about, "check": _check_of(about)}))
+            replace_file(self._records / f"{key}.json", json.dumps({"about": about, "check": _check_of(about)}))
 
         self.write(write)
 
@@ -294,7 +294,7 @@ class Store:
     def _write_about(self) -> None:
         if not self._folder.is_dir():  # removed meanwhile
             return
-        _replace(self._folder / "about.json", json.dumps(self.about, indent=2))
+        replace_file(self._folder / "about.json", json.dumps(self.about, indent=2))
 
 
 class _Keeping:
@@ -418,7 +418,7 @@ class _Shard:
         _append(self._files.index, min(counts) * _RECORD.itemsize, records.tobytes())
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Write a file whole or not at all, by who has the lock."""
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from retrokit import similarities
 from retrokit.encoders import engine, processes
 from retrokit.encoders.cache import Store, open_cache
 from retrokit.encoders.engine import Keep
+from retrokit.encoders.precision import choose_precision
 from retrokit.encoders.traits import Loaded, Remembered
 from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
@@ -86,12 +87,12 @@ class Encoder:
         Args:
             texts: any number of texts.
             role: which prompt and maximum length apply.
-            precision: ``fp32``, ``bf16``, ``fp16``, or ``auto``: bf16 where the hardware has it.
+            precision: ``fp32``, ``bf16``, ``fp16``, or ``auto``: bf16 where the device computes faster in it.
 
         Raises:
             DataError: an embedding is not finite.
         """
-        dtype = engine.choose_precision(precision, self.device)
+        dtype = choose_precision(precision, self.device)
         store = self._store(dtype) if len(texts) else None
         if store is None:
             return self._encode(texts, role, dtype)
@@ -121,8 +122,16 @@ class Encoder:
         Raises:
             DataError: an embedding is not finite.
         """
-        dtype = engine.choose_precision(precision, self.device)
+        dtype = choose_precision(precision, self.device)
         return engine.encode_tokens(self.to_compute(), texts, role, self.prompts[role], dtype, self.spec)
+
+    def computes_in(self, precision: str = "auto") -> str:
+        """``float32``, ``bfloat16`` or ``float16``: what ``precision`` means on its device.
+
+        Raises:
+            UsageError: no precision of that name.
+        """
+        return str(choose_precision(precision, self.device)).removeprefix("torch.")
 
     def similarity_of(self, spec: str | None) -> Similarity:
         """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.encoders.memory import keep_freed
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError
 from retrokit.notices import progress
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -26,32 +26,6 @@ GPU_TOKENS = 65536
 
 Keep = Callable[[np.ndarray, np.ndarray], None]
 """Is given embeddings float32 ``[b, d]`` as they are made, and their positions ``[b]`` in the list of texts."""
-
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where the hardware multiplies it natively.
-
-    Raises:
-        UsageError: another name.
-    """
-    if name != "auto":
-        if name not in PRECISIONS:
-            raise UsageError(f"precision {name!r} is none of auto, {', '.join(PRECISIONS)}")
-        return PRECISIONS[name]
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    if device.type == "cpu" and _cpu_has_bf16():
-        return torch.bfloat16
-    return torch.float32
-
-
-def _cpu_has_bf16() -> bool:
-    features = torch.backends.cpu.get_cpu_capability() if hasattr(torch.backends, "cpu") else ""
-    is_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
-    is_amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
-    return "AVX512" in features and (is_bf16 or is_amx)
 
 
 def encode(

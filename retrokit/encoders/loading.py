@@ -17,10 +17,10 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import PRECISIONS
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.opening import MINILM_ID, RUN_FILE, minilm_path, run_similarity
+from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.notices import no_progress_bars
 from retrokit.similarities import registry as similarities

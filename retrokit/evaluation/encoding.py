@@ -10,7 +10,6 @@ import numpy as np
 
 import retrokit
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
@@ -34,7 +33,7 @@ def encode_sides(
     start = time.perf_counter()
     embeddings = [encoder.embed(texts, role, precision)[:, :dims] for texts, role in sides]
     configuration = {
-        "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
+        "precision": encoder.computes_in(precision),
         "device": encoder.device.type,
         "dims": dims or encoder.dimension,
         "fingerprint": encoder.fingerprint(),

@@ -20,7 +20,6 @@ from mteb.models import ModelMeta
 from mteb.types import PromptType
 
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.encoders.views import Kept
 from retrokit.evaluation.knn import majority
 from retrokit.evaluation.symmetric import prepared
@@ -223,7 +222,7 @@ def _meta(embeddings: Embeddings, similarity: Similarity, identity: Mapping[str,
         "fingerprint": encoder.fingerprint(),
         "similarity": similarity.spec,
         "learned": {name: value.tolist() for name, value in sorted(similarity.state_dict().items())},
-        "precision": str(choose_precision(embeddings.precision, encoder.device)),
+        "precision": encoder.computes_in(embeddings.precision),
         "device": encoder.device.type,
         "dims": embeddings.dims,
         **identity,

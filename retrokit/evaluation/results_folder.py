@@ -172,12 +172,10 @@ class ResultsFolder:
         self, task: Task, encoder: Encoder, similarities: Sequence[Similarity], precision: str, dims: int | None
     ) -> list[dict[str, Any]]:
         """What decides each similarity's result."""
-        from retrokit.encoders.engine import choose_precision
-
         common = {
             "encoder": encoder.spec,
             "task": task.spec,
-            "precision": str(choose_precision(precision, encoder.device)).removeprefix("torch."),
+            "precision": encoder.computes_in(precision),
             "dims": dims or encoder.dimension,
             "index": getattr(task, "index", None),
             "fingerprint": encoder.fingerprint(),

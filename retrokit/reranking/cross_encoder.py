@@ -16,9 +16,9 @@ import numpy as np
 from safetensors import SafetensorError
 from sentence_transformers import CrossEncoder
 
-from retrokit.encoders.engine import PRECISIONS
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.notices import no_progress_bars
 from retrokit.reranking.base import Reranker, check_counts, check_finite

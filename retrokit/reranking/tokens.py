@@ -19,7 +19,6 @@ from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.errors import disk_errors
 from retrokit.similarities.base import Role
 
@@ -49,8 +48,7 @@ class TokenCache:
     def __init__(self, folder: str | Path, encoder: Encoder, precision: str) -> None:
         self.encoder = encoder
         self.precision = precision
-        dtype = str(choose_precision(precision, encoder.device)).removeprefix("torch.")
-        self._key = f"{encoder.fingerprint()} {dtype}"
+        self._key = f"{encoder.fingerprint()} {encoder.computes_in(precision)}"
         # a text is then the same in both roles, and kept once
         self._alike = (
             isinstance(encoder.to_compute()[0], (Transformer, StaticEmbedding))

@@ -17,8 +17,8 @@ from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision
 from retrokit.encoders.opening import RUN_FILE
+from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.result import Task
 from retrokit.notices import notice, progress

@@ -25,8 +25,9 @@ import retrokit
 from retrokit import encoders, reranking
 from retrokit.data.pairs import Pair, Source, read_source
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.engine import choose_precision, train_tokens
+from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.fingerprint import digest_of_weights
+from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps

@@ -26,6 +26,7 @@ import retrokit
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.encoders import engine
+from retrokit.encoders import precision as precisions
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.packed import computing
 
@@ -95,7 +96,7 @@ def operations(encoder: Encoder, texts: list[str]) -> float:
 @torch.inference_mode()
 def product_rate(precision: str) -> float:
     """Operations a second of a packed linear layer as the encoder's largest: the fastest of 30."""
-    dtype = engine.PRECISIONS[precision]
+    dtype = precisions.PRECISIONS[precision]
     layer = computing(nn.Sequential(nn.Linear(384, 1536)), dtype)
     states = torch.randn(engine.CPU_TOKENS, 384).to(dtype)
     seconds = []

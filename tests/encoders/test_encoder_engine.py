@@ -11,8 +11,9 @@ import torch
 
 import retrokit
 from retrokit.encoders import engine
-from retrokit.encoders.engine import choose_precision, encode
-from retrokit.errors import DataError, UsageError
+from retrokit.encoders.engine import encode
+from retrokit.errors import DataError
+from tests.close import assert_rounded
 from tests.models import sentences
 
 TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2)), "unknownword zzz", *sentences(3)]
@@ -32,14 +33,14 @@ def test_embeddings_do_not_depend_on_the_batch(encoder):
     assert one_by_one.shape == (len(TEXTS), encoder.dimension)
     assert one_by_one.dtype == np.float32
     for max_tokens in (1, 40, 300, None, 10**6):
-        np.testing.assert_allclose(embedded(encoder, TEXTS, max_tokens=max_tokens), one_by_one, atol=1e-6)
+        assert_rounded(embedded(encoder, TEXTS, max_tokens=max_tokens), one_by_one)
 
 
 def test_results_are_in_the_order_of_the_texts(encoder):
     forwards = embedded(encoder, TEXTS, max_tokens=50)
     order = np.random.default_rng(0).permutation(len(TEXTS))
     shuffled = embedded(encoder, [TEXTS[i] for i in order], max_tokens=50)
-    np.testing.assert_allclose(shuffled, forwards[order], atol=1e-6)
+    assert_rounded(shuffled, forwards[order])
     distances = np.abs(forwards[:8, None] - forwards[None, :8]).max(axis=-1) + np.eye(8)
     assert distances.min() > 1e-3  # so a wrong order would show
     np.testing.assert_array_equal(forwards[TEXTS.index("cat")], forwards[TEXTS.index("cat") + 1])
@@ -49,7 +50,7 @@ def test_more_texts_than_one_chunk(tiny_bert, monkeypatch):
     encoder = retrokit.encoder(str(tiny_bert))
     whole = embedded(encoder, TEXTS)
     monkeypatch.setattr(engine, "CHUNK", 7)
-    np.testing.assert_allclose(embedded(encoder, TEXTS), whole, atol=1e-6)
+    assert_rounded(embedded(encoder, TEXTS), whole)
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp32", "bf16"])
@@ -90,22 +91,6 @@ def test_dropout_is_off_while_encoding(tiny_bert):
     before = embedded(encoder, TEXTS)
     encoder.model.train()
     np.testing.assert_array_equal(embedded(encoder, TEXTS), before)
-
-
-def test_precisions():
-    cpu = torch.device("cpu")
-    assert choose_precision("fp32", cpu) == torch.float32
-    assert choose_precision("bf16", cpu) == torch.bfloat16
-    assert choose_precision("fp16", cpu) == torch.float16
-    assert choose_precision("auto", torch.device("mps")) == torch.float32
-    with pytest.raises(UsageError, match="precision 'fp8' is none of auto, fp32, bf16, fp16"):
-        choose_precision("fp8", cpu)
-
-
-@pytest.mark.parametrize(("has", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_auto_takes_bf16_where_the_processor_has_it(monkeypatch, has, dtype):
-    monkeypatch.setattr(engine, "_cpu_has_bf16", lambda: has)
-    assert choose_precision("auto", torch.device("cpu")) == dtype
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -24,6 +24,7 @@ class GivenEncoder:
     model = traits = None
     had_normalize = False
     similarity_of = Encoder.similarity_of
+    computes_in = Encoder.computes_in
 
     def __init__(self, vectors: Mapping[str, Sequence[float]], spec: str = "given", similarity: str = "cosine") -> None:
         self.vectors = vectors

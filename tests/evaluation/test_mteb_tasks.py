@@ -15,7 +15,7 @@ import torch
 import retrokit
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
-from retrokit.encoders.engine import choose_precision
+from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result

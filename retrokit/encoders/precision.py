@@ -1,0 +1,131 @@
+"""Which type a model computes in, and what ``auto`` makes of the device: encoding and training ask here.
+
+A processor that has bf16 instructions may still compute slower with them. AMX, and AMD's AVX512-BF16, are known to be
+faster; any other kind is timed once, and the finding is kept beside the embedding cache.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from retrokit.encoders.cache import open_cache, replace_file
+from retrokit.errors import UsageError
+from retrokit.notices import notice
+
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+WORTH_IT = 1.2  # how many times as fast as fp32 bf16 must be for its rounding
+MEASURED = "precision.json"  # in the cache's folder: by processor and version of PyTorch
+
+_CPUINFO = Path("/proc/cpuinfo")
+_NAMED_BY = ("vendor_id", "model name", "cpu family", "model", "stepping", "CPU implementer", "CPU variant", "CPU part")
+_BF16 = frozenset({"avx512_bf16", "amx_bf16", "bf16", "svebf16", "sve_bf16"})  # instructions that multiply it
+
+
+def choose_precision(name: str, device: torch.device) -> torch.dtype:
+    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where ``device`` computes faster in it, else fp32.
+
+    Raises:
+        UsageError: another name.
+    """
+    if name != "auto":
+        if name not in PRECISIONS:
+            raise UsageError(f"precision {name!r} is none of auto, {', '.join(PRECISIONS)}")
+        return PRECISIONS[name]
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            takes_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        takes_bf16 = device.type == "cpu" and _gains(describe_processor())
+    return torch.bfloat16 if takes_bf16 else torch.float32
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A processor's vendor and model in one line, and its instruction sets as Linux and PyTorch call them."""
+
+    name: str
+    flags: frozenset[str]
+
+
+@cache
+def describe_processor() -> Processor:
+    """The one at hand."""
+    first = _CPUINFO.read_text(encoding="utf-8").split("\n\n")[0] if _CPUINFO.is_file() else ""
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    name = ", ".join(f"{key} {told[key]}" for key in _NAMED_BY if key in told) or platform.processor()
+    flags = set(f"{told.get('flags', '')} {told.get('Features', '')}".split())
+    if hasattr(torch.cpu, "get_capabilities"):  # also where the system tells nothing; since PyTorch 2.10
+        flags |= {flag for flag, has in torch.cpu.get_capabilities().items() if has is True}
+    return Processor(name or platform.machine(), frozenset(flags & _BF16))
+
+
+@cache
+def _gains(processor: Processor) -> bool:
+    if not processor.flags:
+        return False
+    if "amx_bf16" in processor.flags or ("avx512_bf16" in processor.flags and "AuthenticAMD" in processor.name):
+        return True
+    return _known_gain(processor) >= WORTH_IT
+
+
+def _known_gain(processor: Processor) -> float:
+    """What :func:`measure_gain` has found on such a processor, now or before."""
+    key = f"{processor.name}; torch {torch.__version__}"
+    found: dict[str, float] = {}
+    kept = open_cache()
+
+    def look() -> None:
+        """By who has the lock, so that processes which start together agree."""
+        assert kept is not None
+        known = _read(kept.folder / MEASURED)
+        if key not in known:
+            known[key] = found[key] = _measured(processor)
+            replace_file(kept.folder / MEASURED, json.dumps(known, indent=2))
+        found[key] = known[key]
+
+    if kept is not None:
+        known = _read(kept.folder / MEASURED)
+        if key in known:
+            return known[key]
+        kept.write(look)
+    return found[key] if key in found else _measured(processor)
+
+
+def _measured(processor: Processor) -> float:
+    gain = round(measure_gain(), 3)
+    taken = "bf16" if gain >= WORTH_IT else "fp32"
+    notice(f"precision auto is {taken} here: bf16 computes at {gain:.2f} × the speed of fp32 ({processor.name})")
+    return gain
+
+
+def _read(path: Path) -> dict[str, float]:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {key: value for key, value in known.items() if isinstance(value, float)} if isinstance(known, dict) else {}
+
+
+def measure_gain(tokens: int = 1024) -> float:
+    """The processor time of a linear layer, packed as a model's are, in fp32 by that in bf16."""
+    from retrokit.encoders.packed import computing
+
+    with torch.inference_mode(), torch.random.fork_rng(devices=[]):
+        layer, states = nn.Sequential(nn.Linear(384, 1536)), torch.randn(tokens, 384)
+        ways = {dtype: (computing(layer, dtype), states.to(dtype)) for dtype in (torch.float32, torch.bfloat16)}
+        seconds = dict.fromkeys(ways, float("inf"))
+        for _ in range(7):  # in turns, so that other work on the machine falls on both
+            for dtype, (made, given) in ways.items():
+                began = time.process_time()
+                made(given)
+                seconds[dtype] = min(seconds[dtype], time.process_time() - began)
+    return seconds[torch.float32] / max(seconds[torch.bfloat16], 1e-9)
