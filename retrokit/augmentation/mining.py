@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,6 +48,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all
+from retrokit.reranking.base import Scorer, score_lists
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -62,18 +63,6 @@ COUNTS = (
     *("excluded", "within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score"),
     *("negatives", "rows_complete", "rows_short", "rows_without", "rows_dropped"),
 )
-
-
-class Judge(Protocol):
-    """A reranker."""
-
-    spec: str
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i; higher is better."""
-
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +198,7 @@ def mine(
     candidates = None if corpus is None else read_candidates(corpus)
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     similarity = loaded.similarity_of(sim)
-    reranker: Judge | None = None if judge is None else reranking.registry.create(judge, device=device)
+    reranker: Scorer | None = None if judge is None else reranking.registry.create(judge, device=device)
     return mine_pairs(pairs, loaded, similarity, output, settings, candidates, reranker, precision)
 
 
@@ -242,7 +231,7 @@ def mine_pairs(
     output: str,
     settings: MiningSettings | None = None,
     candidates: Sequence[str] | None = None,
-    judge: Judge | None = None,
+    judge: Scorer | None = None,
     precision: str = "auto",
 ) -> Mined:
     """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
@@ -378,7 +367,7 @@ def _mine(
     similarity: Similarity,
     output: str,
     settings: MiningSettings,
-    judge: Judge | None,
+    judge: Scorer | None,
     precision: str,
     store: Shards,
 ) -> Mined:
@@ -456,23 +445,28 @@ def _own_scores(
     return made
 
 
-def _judged(found: Iterator[_Found], work: _Work, judge: Judge, store: Shards) -> Iterator[_Found]:
-    """The same pools with the judge's scores."""
+def _judged(found: Iterator[_Found], work: _Work, judge: Scorer, store: Shards) -> Iterator[_Found]:
+    """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
     fingerprint = judge.fingerprint()
     anchor = 0
     while batch := list(islice(found, JUDGED)):
-        asked = [
-            (work.anchors.texts[anchor + number], work.documents.texts[document])
-            for number, item in enumerate(batch)
-            for document in (*item.pool.tolist(), *item.own)
+        queries = work.anchors.texts[anchor : anchor + len(batch)]
+        orders = [np.argsort(-np.array([*item.scores, *item.own.values()]), kind="stable") for item in batch]
+        lists = [
+            [work.documents.texts[place] for place in np.array([*item.pool, *item.own])[order]]
+            for item, order in zip(batch, orders, strict=True)
         ]
-        queries, documents = ([pair[side] for pair in asked] for side in (0, 1))
-        texts = (text for pair in asked for text in pair)
-        scores = store.array((fingerprint, *texts), (len(asked),), partial(judge.score_pairs, queries, documents))
-        for item in batch:
-            pool, own, scores = np.split(scores, [len(item.pool), len(item.pool) + len(item.own)])
+        texts = (text for query, documents in zip(queries, lists, strict=True) for text in (query, *documents))
+        scores = store.array((fingerprint, *texts), (sum(map(len, lists)),), partial(_flat, judge, queries, lists))
+        for item, order in zip(batch, orders, strict=True):
+            judged, scores = np.split(scores, [len(order)])
+            pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])
             yield _Found(item.pool, pool, dict(zip(item.own, own, strict=True)))
         anchor += len(batch)
+
+
+def _flat(judge: Scorer, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> np.ndarray:
+    return np.concatenate(score_lists(judge, queries, lists))
 
 
 # --- choice

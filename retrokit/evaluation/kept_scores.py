@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 
 from retrokit.data.shards import Shards
 from retrokit.errors import DataError
-from retrokit.evaluation.sure_reference import Scorer
 from retrokit.notices import Advance, notice, progress
+from retrokit.reranking.base import Scorer, is_listwise, score_lists
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
@@ -65,8 +66,8 @@ class KeptScorer:
         parts = [np.empty(0, dtype=np.float32)]
         with self._progress("scoring", len(queries), "pairs") as advance:
             for start in range(0, len(queries), self._at_once):
-                block = slice(start, start + self._at_once)
-                parts.append(self._block(queries[block], documents[block]))
+                asked, texts = queries[start : start + self._at_once], documents[start : start + self._at_once]
+                parts.append(self._block(asked, texts, partial(self._scorer.score_pairs, asked, texts)))
                 advance(len(parts[-1]))
         return np.concatenate(parts)
 
@@ -77,14 +78,12 @@ class KeptScorer:
             DataError: as for :meth:`score_pairs`.
         """
         found: list[np.ndarray] = []
-        blocks = list(_blocks(queries, lists, self._at_once))
+        blocks = list(_blocks(lists, self._at_once))
         if len(blocks) > 1 and getattr(self._scorer, "cache", self) is None:
             notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
         with self._progress("reranking", len(queries), "queries") as advance:
             for block in blocks:
-                texts = [document for row in block for document in lists[row]]
-                scores = self._block([queries[row] for row in block for _ in lists[row]], texts)
-                found += np.split(scores, np.cumsum([len(lists[row]) for row in block])[:-1])
+                found += self._lists([queries[row] for row in block], [lists[row] for row in block])
                 advance(len(block))
         return found
 
@@ -94,10 +93,28 @@ class KeptScorer:
             return nullcontext(lambda count: None)
         return progress(f"{doing} with {self.spec}", total, unit)
 
-    def _block(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+    def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
+        texts = [document for documents in lists for document in documents]
+        sizes = [len(documents) for documents in lists]
+
+        def score() -> np.ndarray:
+            return np.concatenate(score_lists(self._scorer, queries, lists))
+
+        # where a list ends decides a place in it, and cannot be seen from the pairs
+        about = (",".join(map(str, sizes)),) if is_listwise(self._scorer) else ()
+        return np.split(self._block(asked, texts, score, about), np.cumsum(sizes)[:-1])
+
+    def _block(
+        self,
+        queries: Sequence[str],
+        documents: Sequence[str],
+        score: Callable[[], np.ndarray],
+        about: tuple[str, ...] = (),
+    ) -> np.ndarray:
         def make() -> np.ndarray:
             start = time.perf_counter()
-            scores = self._scorer.score_pairs(queries, documents)
+            scores = score()
             self.seconds += time.perf_counter() - start
             self.computed += len(scores)
             bad = np.flatnonzero(~np.isfinite(scores))
@@ -109,16 +126,14 @@ class KeptScorer:
         self.pairs += len(queries)
         if not queries:
             return np.empty(0, dtype=np.float32)
-        return self._store.array((self._fingerprint, *queries, *documents), (len(queries),), make)
+        return self._store.array((self._fingerprint, *about, *queries, *documents), (len(queries),), make)
 
 
-def _blocks(queries: Sequence[str], lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:
-    """Whole lists, about ``at_once`` pairs together. Two queries of the same text never follow each other in a block:
-    what ranks lists could not tell where one ends."""
+def _blocks(lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:
+    """Whole lists, about ``at_once`` pairs together."""
     start = pairs = 0
     for row, documents in enumerate(lists):
-        is_full = pairs + len(documents) > at_once
-        if row > start and (is_full or queries[row] == queries[row - 1]):
+        if row > start and pairs + len(documents) > at_once:
             yield range(start, row)
             start, pairs = row, 0
         pairs += len(documents)

@@ -2,8 +2,9 @@
 
 Kong et al., "SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models" (SURE, 3.3, 4.2 and B). The
 variants of each testbed are inserted into the retriever's own list of the best ``depth`` passages, by the retriever's
-own scores; the reference orders that list and the variants, each once. Compared are the ranks of the variants and of
-the original: how far they spread (RDC) and how they are ordered (ROC).
+own scores; the reference orders that list and the variants, each once (one that orders lists gets them in the
+retriever's order). Compared are the ranks of the variants and of the original: how far they spread (RDC) and how they
+are ordered (ROC).
 
 A query whose original is not in the list, or that the reference has no scores for, is dropped from the testbed and
 counted, never imputed.
@@ -28,9 +29,9 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
-from retrokit.evaluation.result import Draws, Resampled, Result
+from retrokit.evaluation.result import Draws, Resampled, Result, check_known
 from retrokit.evaluation.sts import spearman
-from retrokit.evaluation.sure_reference import Candidates, Reference, make_reference, scores_of_pairs
+from retrokit.evaluation.sure_reference import Candidates, ListReference, Reference, make_reference, scores_of_pairs
 from retrokit.evaluation.symmetric import DistinctTexts
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.sure import (
@@ -49,6 +50,8 @@ MEASURES = ("rdc", "roc")
 ONCE, TWICE = "once", "published-script"
 COUNTINGS = (ONCE, TWICE)
 """Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
+_ALONE = ""  # the list without variants
+_NOTHING = np.empty(0)
 _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
 
 
@@ -64,6 +67,18 @@ class Found(NamedTuple):
     scores: np.ndarray
     passages: np.ndarray
     variant_scores: np.ndarray
+
+
+class _Scores(NamedTuple):
+    """The reference's scores of a query: of its list, ``[n]``, and of variants, ``[v]``; NaN where unknown."""
+
+    listed: np.ndarray
+    variants: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, one: Found) -> _Scores:
+        """Those of the list of ``one`` and, after them, of variants."""
+        return cls(scores[: len(one.passages)], scores[len(one.passages) :])
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,7 @@ class Sure(AsymmetricTask):
     def __init__(
         self,
         data: SureData,
-        reference: Reference,
+        reference: Reference | ListReference,
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,
@@ -142,10 +157,19 @@ class Sure(AsymmetricTask):
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
         reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
-        self.default_metrics: tuple[str, ...] = (
-            *(*MEASURES, *by_testbed, *reciprocal),
-            *(f"{testbed}_range" for testbed in data.testbeds),
+        ranges = (f"{testbed}_range" for testbed in data.testbeds)
+        self._known_metrics = (*MEASURES, *by_testbed, *reciprocal, *ranges)
+        # a reference that orders lists would have to order one more for what comes after it
+        self._before, self._reranked = reciprocal
+        self.default_metrics: tuple[str, ...] = tuple(
+            metric
+            for metric in self._known_metrics
+            if metric != self._reranked or not isinstance(reference, ListReference)
         )
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that this task does not measure."""
+        check_known(names, self._known_metrics, self.spec)
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
@@ -214,7 +238,7 @@ class Sure(AsymmetricTask):
 
     def testbed_ranks(self, testbed: str, found: Sequence[Found]) -> RankedTestbed:
         """The ranks in ``testbed``, given what a retriever says of each judged query (in the folder's order)."""
-        return self._ranks(testbed, found, self._reference_scores(found))
+        return self._ranks(testbed, found, self._reference_scores(found, [testbed])[testbed])
 
     def _kinds_of(self, query: str) -> list[str]:
         """The kinds of variants that the query has, in the testbeds that it is in."""
@@ -248,23 +272,50 @@ class Sure(AsymmetricTask):
             found.append(Found(scores, passages, tied.astype(own.dtype)))
         return found
 
-    def _reference_scores(self, found: Sequence[Found]) -> list[np.ndarray]:
-        """For each query, the reference's scores of the list, and after them of the variants; NaN where unknown."""
-        wanted = [np.concatenate([one.passages, self._variant_entries[query]]) for query, one in enumerate(found)]
-        return self.reference.scores(self._candidates, wanted)
+    def _reference_scores(self, found: Sequence[Found], parts: Sequence[str]) -> dict[str, list[_Scores]]:
+        """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query; without scores
+        are the queries that are not in the testbed."""
+        asked = [(part, query) for part in parts for query in range(len(found)) if self._is_in(part, query)]
+        referred = {part: [_Scores(_NOTHING, _NOTHING)] * len(found) for part in parts}
+        if isinstance(self.reference, ListReference):
+            # without its original a list has no use
+            asked = [(part, query) for part, query in asked if self._originals[query] in found[query].passages]
+            chosen = [self._chosen(part, query) for part, query in asked]
+            orders = [_retrieved_order(found[query], own) for (_, query), own in zip(asked, chosen, strict=True)]
+            entries = [self._entries(found, query, own) for (_, query), own in zip(asked, chosen, strict=True)]
+            lists = [(query, own[order]) for (_, query), own, order in zip(asked, entries, orders, strict=True)]
+            ordered = self.reference.scores(self._candidates, lists)
+            for (part, query), scores, order in zip(asked, ordered, orders, strict=True):
+                referred[part][query] = _Scores.of(scores[np.argsort(order)], found[query])
+            return referred
+        wanted = [self._entries(found, query, np.arange(len(kinds))) for query, kinds in enumerate(self._kinds)]
+        known = self.reference.scores(self._candidates, wanted)
+        for part, query in asked:
+            own = _Scores.of(known[query], found[query])
+            referred[part][query] = _Scores(own.listed, own.variants[self._chosen(part, query)])
+        return referred
 
-    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[np.ndarray]) -> RankedTestbed:
+    def _is_in(self, part: str, query: int) -> bool:
+        return part == _ALONE or self._queries[query] in self._members[part]
+
+    def _chosen(self, part: str, query: int) -> np.ndarray:
+        """Which of the query's variants the part has, int64 ``[v]``."""
+        kinds = TESTBEDS.get(part, ())
+        return np.array([self._kinds[query].index(kind) for kind in kinds if kind != ORIGINAL], dtype=np.int64)
+
+    def _entries(self, found: Sequence[Found], query: int, chosen: np.ndarray) -> np.ndarray:
+        return np.concatenate([found[query].passages, self._variant_entries[query][chosen]])
+
+    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[_Scores]) -> RankedTestbed:
         kinds = TESTBEDS[testbed]
-        members = self._members[testbed]
         queries, ranks, referred = [], [], []
         dropped: Counter[str] = Counter({_NOT_LISTED: 0, _NOT_REFERENCED: 0})
         for query, one in enumerate(found):
-            if self._queries[query] not in members:
+            if not self._is_in(testbed, query):
                 continue
             position = _position(one.passages, self._originals[query])
-            chosen = np.array([self._kinds[query].index(kind) for kind in kinds if kind != ORIGINAL])
-            listed = len(one.passages)
-            there, after = reference[query][:listed], reference[query][listed:][chosen]
+            chosen = self._chosen(testbed, query)
+            there, after = reference[query]
             if position is None:
                 dropped[_NOT_LISTED] += 1
             elif np.isnan(there).any() or np.isnan(after).any():
@@ -286,25 +337,25 @@ class Sure(AsymmetricTask):
         if self.counting == ONCE:
             return ranks_after_insertion(there, position, after)
         listed = len(there)
-        order = np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
+        order = _retrieved_order(one, chosen)
         same_id = np.flatnonzero((order == position) | (order >= listed))
         return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
 
     def _reciprocal_ranks(
-        self, found: Sequence[Found], reference: Sequence[np.ndarray]
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """Per query, of the original in the list and in the list as the reference orders it; 0 if it is not listed."""
-        before, after = {}, {}
-        nothing = np.empty(0)
+        self, found: Sequence[Found], reference: Sequence[_Scores] | None
+    ) -> dict[str, dict[str, float]]:
+        """By metric and query, of the original in the list and, given its scores alone, in the list as the reference
+        orders it; 0 if it is not listed."""
+        before: dict[str, float] = {}
+        after: dict[str, float] = {}
         for query, one in enumerate(found):
             name = self._queries[query]
             position = _position(one.passages, self._originals[query])
             before[name] = 0.0 if position is None else 1 / (position + 1)
-            scores = reference[query][: len(one.passages)]
-            if not np.isnan(scores).any():
-                rank = None if position is None else ranks_after_insertion(scores, position, nothing)[0]
-                after[name] = 0.0 if rank is None else 1 / rank
-        return before, after
+            if reference is not None and not np.isnan(reference[query].listed).any():
+                scores = reference[query].listed
+                after[name] = 0.0 if position is None else 1 / ranks_after_insertion(scores, position, _NOTHING)[0]
+        return {self._before: before} | ({} if reference is None else {self._reranked: after})
 
     def _result(
         self,
@@ -315,12 +366,13 @@ class Sure(AsymmetricTask):
         norms: dict[str, float],
         configuration: dict[str, Any],
     ) -> Result:
-        reference = self._reference_scores(found)
+        names = [self.main_metric, *(metrics or self.default_metrics)]
+        reference = self._reference_scores(found, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
         counts = {"queries": len(self._queries), "documents": self._passages}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
         for testbed in self.data.testbeds:
-            ranked = self._ranks(testbed, found, reference)
+            ranked = self._ranks(testbed, found, reference[testbed])
             ids = [self._queries[query] for query in ranked.queries]
             values = {
                 "rdc": deviation_consistency(ranked.ranks, ranked.reference),
@@ -338,16 +390,14 @@ class Sure(AsymmetricTask):
             reasons = {**self.data.dropped[testbed], **ranked.dropped}
             counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
             self._say_dropped(f"{name} {similarity}", testbed, ranked.dropped)
-        before, after = self._reciprocal_ranks(found, reference)
-        per_query |= {f"mrr@{self.depth}": before, f"reranked_mrr@{self.depth}": after}
+        per_query |= self._reciprocal_ranks(found, reference.get(_ALONE))
         averaged: dict[str, Resampled | Draws] = {
             measure: Resampled(len(self._queries), _MeanOfMeans(parts)) for measure, parts in columns.items()
         }
         everything = np.arange(len(self._queries))
         computed = {measure: _MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
         computed |= {metric: mean(scores) for metric, scores in per_query.items()}
-        names = [self.main_metric, *(metrics or self.default_metrics)]
-        asked = [metric for metric in self.default_metrics if metric in names]
+        asked = [metric for metric in self._known_metrics if metric in names]
         return Result(
             encoder=name,
             similarity=similarity,
@@ -371,6 +421,11 @@ class Sure(AsymmetricTask):
         lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
         if lost:
             notice(f"{name}, {testbed}: of {len(self.data.testbeds[testbed]):,} queries dropped: {lost}")
+
+
+def _retrieved_order(one: Found, chosen: np.ndarray) -> np.ndarray:
+    """Positions in the list with the variants ``chosen`` after it, in the retriever's order, int64 ``[n + v]``."""
+    return np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
 
 
 def _position(passages: np.ndarray, passage: int) -> int | None:

@@ -3,6 +3,10 @@
 SURE (3.3, B) takes a strong reranker's. Any other way to score a query with a text will do, such as an encoder's or
 BM25's, and a TREC run lets numbers of others be checked: it holds passages by their ids, and variants by
 ``PASSAGE#KIND`` (:func:`variant_id`).
+
+What orders whole lists, such as a language model by a sliding window (SURE, 4.3), gets the list of each retriever with
+a testbed's variants in it, in that retriever's order, and each list stays by itself: its places say nothing beside the
+places of another one.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
+from retrokit.notices import notice
+from retrokit.reranking.base import Scorer, is_listwise, score_lists
 from retrokit.retrievers.base import Retriever
 from retrokit.similarities.base import Similarity
 
@@ -66,18 +72,6 @@ class Reference(Protocol):
         """A digest of all that decides a score."""
 
 
-class Scorer(Protocol):
-    """A reranker."""
-
-    spec: str
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i; higher is better."""
-
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
-
-
 class ScorerReference:
     """Scores by a reranker. A pair of texts is scored once, however many entries, encoders and similarities ask."""
 
@@ -111,6 +105,33 @@ class ScorerReference:
     def _lookup(self, query: int, texts: np.ndarray) -> np.ndarray:
         known, scores = self._known[query]
         return scores[np.searchsorted(known, texts)]
+
+
+class ListReference:
+    """Places by a reranker that orders lists. A list is ordered once, however many similarities rank alike."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.spec = scorer.spec
+        self._scorer = scorer
+        self._known: dict[tuple[str, ...], np.ndarray] = {}
+
+    def scores(self, candidates: Candidates, lists: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """For each list, a query and its entries, best first, scores float32 ``[n]`` that order these entries and are
+        to be compared with no others. A text that comes twice is ordered once, at its first place."""
+        distinct = [DistinctTexts() for _ in lists]
+        rows = [one.add(map(candidates.text, entries)) for one, (_, entries) in zip(distinct, lists, strict=True)]
+        keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, lists, strict=True)]
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        if new:
+            found = score_lists(self._scorer, [key[0] for key in new], [key[1:] for key in new])
+            self._known.update(zip(new, found, strict=True))
+            if hasattr(self._scorer, "describe"):
+                notice(self._scorer.describe())
+        return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
+
+    def fingerprint(self) -> str:
+        """The reranker's."""
+        return self._scorer.fingerprint()
 
 
 class RunReference:
@@ -205,7 +226,7 @@ def scores_of_pairs(
     return np.concatenate(parts)
 
 
-def make_reference(spec: str, device: str | None = None) -> Reference:
+def make_reference(spec: str, device: str | None = None) -> Reference | ListReference:
     """The reference that ``spec`` names: ``run:FILE``, a retriever, a reranker, or an encoder with its own similarity.
 
     Raises:
@@ -222,7 +243,8 @@ def make_reference(spec: str, device: str | None = None) -> Reference:
         return RetrieverReference(retrievers.registry.create(spec))
     rerankers = reranking.registry.names()
     if name in rerankers:
-        return ScorerReference(reranking.registry.create(spec, device=device))
+        scorer = reranking.registry.create(spec, device=device)
+        return ListReference(scorer) if is_listwise(scorer) else ScorerReference(scorer)
     is_encoder = name in encoders.registry.names() or os.path.exists(spec)
     if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")

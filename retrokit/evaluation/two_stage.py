@@ -33,10 +33,10 @@ from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.retrieval import Retrieval, save_runs
-from retrokit.evaluation.sure_reference import Scorer
 from retrokit.metrics.ranking import trec_order
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
+from retrokit.reranking.base import Scorer, is_listwise
 from retrokit.reranking.fusion import blend, reciprocal_rank_fusion
 from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
 
@@ -182,7 +182,7 @@ def _prepare(scorers: Sequence[Any], loaded: Sequence[Retrieval | Verification],
     need."""
     for scorer in scorers:
         near_misses = [task.spec for task in loaded if isinstance(task, Verification)]
-        if near_misses and getattr(scorer, "listwise", False):
+        if near_misses and is_listwise(scorer):
             raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {near_misses[0]} is not for it")
         if store.folder is not None and hasattr(scorer, "keep_in"):
             scorer.keep_in(store.folder)

@@ -1,13 +1,49 @@
-"""What all rerankers share: a list of documents is scored as pairs, and what was given and what came out is checked."""
+"""What all rerankers share: pairs and whole lists are scored, and what was given and what came out is checked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from retrokit.errors import DataError, UsageError
+
+
+class Scorer(Protocol):
+    """A reranker. One that orders lists has an attribute ``listwise`` that is true, and a method ``score_lists`` as
+    :func:`score_lists` is; :func:`score_lists` asks it for lists, and nothing asks it for pairs."""
+
+    spec: str
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i; higher is better."""
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+
+
+def is_listwise(scorer: Scorer) -> bool:
+    """Whether a score says nothing but the place in a list."""
+    return bool(getattr(scorer, "listwise", False))
+
+
+def score_lists(scorer: Scorer, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """For each query, scores float32 ``[n]`` with the documents of its list, which are in the first stage's order.
+
+    What orders lists gets them as they are: where a list begins cannot be seen from pairs, as two queries may have one
+    text.
+    """
+    if is_listwise(scorer):
+        ordered: list[np.ndarray] = scorer.score_lists(queries, lists)  # type: ignore[attr-defined] # being listwise
+        return ordered
+    check_counts(queries, lists)
+    if not lists:
+        return []
+    pairs = [(query, document) for query, documents in zip(queries, lists, strict=True) for document in documents]
+    flat = scorer.score_pairs([query for query, _ in pairs], [document for _, document in pairs])
+    return np.split(flat, np.cumsum([len(documents) for documents in lists])[:-1])
 
 
 class Reranker(ABC):
@@ -22,7 +58,7 @@ class Reranker(ABC):
     def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order; raises as
         :meth:`score_pairs` does."""
-        return self.score_pairs([query] * len(documents), documents)
+        return score_lists(self, [query], [documents])[0]
 
     @abstractmethod
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
@@ -38,10 +74,10 @@ class Reranker(ABC):
         """A digest of all that decides a score."""
 
 
-def check_counts(queries: Sequence[str], documents: Sequence[str]) -> None:
-    """Raise :class:`UsageError` unless there are as many queries as documents."""
+def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:
+    """Raise :class:`UsageError` unless there are as many queries as documents, or as lists of them."""
     if len(queries) != len(documents):
-        raise UsageError(f"pairs need as many queries as documents: {len(queries)} and {len(documents)}")
+        raise UsageError(f"there must be as many queries as documents: {len(queries)} and {len(documents)}")
 
 
 def check_finite(scores: np.ndarray, spec: str) -> None:

@@ -19,7 +19,6 @@ import tomllib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from string import Template
 
@@ -114,22 +113,22 @@ class ListwiseReranker(Reranker):
         self.store = self.store or str(folder / STORE)
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i. Consecutive pairs of one query are a list, in its first
-        order.
+        """Raises :class:`UsageError`: a pair has no score by itself."""
+        raise UsageError(f"{self.spec} orders lists and scores no pair by itself")
+
+    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """For each query, scores float32 ``[n]`` with the documents of its list, which are in the first stage's order.
 
         Raises:
             UsageError: different counts.
             ServiceError: the model failed for good, or refused every prompt; what it answered is stored.
         """
-        check_counts(queries, documents)
-        rows = [list(group) for _, group in groupby(range(len(queries)), key=lambda row: queries[row])]
-        lists = [(queries[group[0]], [documents[row] for row in group]) for group in rows]
-        orders = asyncio.run(self._orders(lists))
-        scores = np.empty(len(queries), dtype=np.float32)
-        for group, order in zip(rows, orders, strict=True):
-            for place, position in enumerate(order):
-                scores[group[position]] = len(group) - place
-        return scores
+        check_counts(queries, lists)
+        orders = asyncio.run(self._orders(list(zip(queries, lists, strict=True))))
+        found = [np.empty(len(order), dtype=np.float32) for order in orders]
+        for scores, order in zip(found, orders, strict=True):
+            scores[order] = np.arange(len(order), 0, -1)
+        return found
 
     def fingerprint(self) -> str:
         """A digest of all that decides an answer: the model, the prompt, windows, lengths."""
@@ -151,7 +150,7 @@ class ListwiseReranker(Reranker):
         made: LLM = language_models.registry.create(self._llm_spec)
         return made
 
-    async def _orders(self, lists: Sequence[tuple[str, list[str]]]) -> list[list[int]]:
+    async def _orders(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[list[int]]:
         with ExitStack() as stack:
             store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
             advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
@@ -173,9 +172,9 @@ class ListwiseReranker(Reranker):
         return found
 
     def _ordered(
-        self, session: Session, lists: Sequence[tuple[str, list[str]]], refusals: list[PromptRefused]
+        self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], refusals: list[PromptRefused]
     ) -> AsyncGenerator[list[int], None]:
-        async def order_of(item: tuple[str, list[str]]) -> list[int]:
+        async def order_of(item: tuple[str, Sequence[str]]) -> list[int]:
             query, documents = item
             order = list(range(len(documents)))
             for part in windows(len(order), self._window, self._step):

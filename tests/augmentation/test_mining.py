@@ -311,9 +311,35 @@ def test_a_judge_decides_within_the_ranks(tmp_path):
     negatives, done = mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS, judge=judge)
     assert negatives == [["d", "c"]], "a is within the margin of 0.9; b scores lower; s is rank 5"
     assert rows_of(tmp_path / "out.jsonl")[0]["negative_scores"] == [0.7, 0.6]
-    assert judge.asked == [("q", name) for name in ("a", "b", "c", "d", "p")], "each once, and the positive"
+    assert sorted(judge.asked) == [("q", name) for name in ("a", "b", "c", "d", "p")], "each once, and the positive"
     assert (done.judge, done.mean_positive_score) == ("given-judge", pytest.approx(0.9))
     assert mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS)[0] == [["c", "d"]]
+
+
+class ListJudge(GivenJudge):
+    """Stands in for one that orders lists: a score is the number of documents from a place to the list's end."""
+
+    listwise = True
+
+    def __init__(self, scores: dict[str, float]) -> None:
+        super().__init__(scores)
+        self.lists: list[tuple[str, list[str]]] = []
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        raise AssertionError("pairs are no lists")
+
+    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        self.lists += zip(queries, map(list, lists), strict=True)
+        values = [np.array([self.scores[document] for document in documents]) for documents in lists]
+        return [(np.argsort(np.argsort(part)) + 1).astype(np.float32) for part in values]
+
+
+def test_a_judge_of_lists_gets_them_in_the_order_of_the_search(tmp_path):
+    judge = ListJudge({"p": 0.9, "a": 0.95, "b": 0.1, "c": 0.6, "d": 0.7, "s": 0.0})
+    settings = MiningSettings(negatives=2, last_rank=4, scores=True)
+    assert mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS, judge=judge)[0] == [["d", "c"]]
+    nearest = sorted("abcdp", key=lambda name: -np.dot(CIRCLE["q"], CIRCLE[name]))
+    assert judge.lists == [("q", nearest)]
 
 
 def test_a_judge_gets_each_anchor_with_its_own_documents(tmp_path, monkeypatch):

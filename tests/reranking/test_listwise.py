@@ -12,16 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import retrokit
+from retrokit.data.shards import Shards
+from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.data.trec import write_run
 from retrokit.errors import ServiceError, UsageError
+from retrokit.evaluation import kept_scores
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.kept_scores import KeptScorer
+from retrokit.evaluation.sure import Sure
+from retrokit.evaluation.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.llm.base import PromptRefused
 from retrokit.llm.session import Session
 from retrokit.metrics.ranking import trec_order
+from retrokit.notices import listening
 from retrokit.reranking import registry
 from retrokit.reranking.listwise import ListwiseReranker, permutation_of, windows
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import GivenEncoder, Notices, write_folder, write_lines
 from tests.llm.server import ChatServer, Plan, prompt_of
+from tests.sure_folders import VARIANTS, write_sure
 
 
 def passages(prompt: str) -> list[str]:
@@ -106,12 +116,110 @@ def test_the_best_of_a_long_list_comes_to_the_top() -> None:
 def test_lists_of_several_queries() -> None:
     with serve(by_value) as server:
         made = reranker(server)
-        scores = made.score_pairs(["a", "a", "b", "b", "b"], ["n 1", "n 2", "n 3", "n 1", "n 2"])
-        assert scores.tolist() == [1, 2, 3, 1, 2]
+        lists = [["n 1", "n 2"], ["n 9"], [], ["n 3", "n 1", "n 2"]]
+        scores = made.score_lists(["a", "a", "a", "b"], lists)
+        assert [part.tolist() for part in scores] == [[1, 2], [1], [], [3, 1, 2]]
         asked = sorted(re.findall(r"<query>\n(.*)\n</query>", prompt_of(body))[0] for body in server.log.bodies)
         assert asked == ["a", "b"]
+        assert made.score_lists([], []) == []
     with pytest.raises(UsageError, match="2 and 1"):
-        made.score_pairs(["a", "b"], ["c"])
+        made.score_lists(["a", "b"], [["c"]])
+
+
+def test_pairs_are_not_taken_for_lists() -> None:
+    with serve(by_value) as server, pytest.raises(UsageError, match="orders lists and scores no pair by itself"):
+        reranker(server).score_pairs(["a", "a"], ["n 1", "n 2"])
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 6400])
+def test_two_queries_of_one_text_keep_their_lists(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_scores, "PAIRS_AT_ONCE", at_once)
+    lists = [["n 1", "n 2"], ["n 3"], ["n 5", "n 4", "n 6"]]
+    with serve(by_value) as server:
+        listed = reranker(server)
+        found = KeptScorer(listed, Shards(None)).score_lists(["same"] * 3, lists)
+        listed.keeps_itself = False
+        again = KeptScorer(listed, Shards(None)).score_lists(["same"] * 3, lists)
+    assert [part.tolist() for part in found] == [part.tolist() for part in again] == [[1, 2], [1], [2, 1, 3]]
+
+
+# --- as a reference of SURE
+
+QUERY = "which is greatest"
+NUMBERS = {"a": 5.0, "f": 6.0, "c": 4.0, "x": 3.0, "b": 2.0, "e": 1.0}  # neither ids nor texts are in their order
+RAISED = dict(zip(VARIANTS, (0.5, -0.25, 0.75, -0.5, 0.1), strict=True))
+
+
+def numbered_sure(folder: Path) -> Path:
+    """Two queries of the same text; every text ends in the number that a perfect judge orders it by."""
+    passages = {name: f"number {value}" for name, value in NUMBERS.items()}
+    variants = {kind: {name: f"n {value + more}" for name, value in NUMBERS.items()} for kind, more in RAISED.items()}
+    return write_sure(folder, {"q1": QUERY, "q2": QUERY}, {"q1": "x", "q2": "c"}, passages, variants)
+
+
+class Misjudging(dict[str, list[float]]):
+    """Vectors that score a text by its number, but for a few steps up or down."""
+
+    def __init__(self, up: dict[str, float]) -> None:
+        super().__init__({"": [0.0], QUERY: [1.0]})
+        self.up = up
+
+    def __missing__(self, text: str) -> list[float]:
+        return [float(text.split()[-1]) + self.up.get(text, 0.0)]
+
+
+# the best four of the first are 5 6 4 3, of the second 4 5 3 2
+SYSTEMS = [Misjudging({"number 5.0": 1.5}), Misjudging({"number 6.0": -9.0, "number 4.0": 1.5, "n 3.5": -0.6})]
+
+
+@pytest.mark.parametrize("options", [("window=3", "step=1"), ("window=4", "step=2")])
+def test_a_perfect_judge_orders_the_list_of_each_system_in_sure(options: tuple[str, ...], tmp_path: Path) -> None:
+    with serve(by_value) as server:
+        task = Sure(read_sure(numbered_sure(tmp_path / "sure")), ListReference(reranker(server, *options)), depth=4)
+        dot = retrokit.similarity("dot")
+        for vectors in SYSTEMS:
+            encoder = GivenEncoder(vectors, similarity="dot")
+            texts = task._candidates
+            found = task._search(dot, encoder.embed(texts.queries, ""), encoder.embed(texts.texts, ""), encoder)
+            for testbed, kinds in TESTBEDS.items():
+                ranked = task.testbed_ranks(testbed, found)
+                for query, ranks in zip(ranked.queries, ranked.reference, strict=True):
+                    original = NUMBERS[["x", "c"][query]]
+                    own = [original + RAISED.get(kind, 0.0) for kind in kinds]
+                    listed = [float(texts.text(entry).split()[-1]) for entry in found[query].passages]
+                    order = sorted({*listed, *own}, reverse=True)
+                    assert ranks.tolist() == [order.index(value) + 1 for value in own]
+        assert all(len(passages(prompt_of(body))) <= int(options[0][-1]) for body in server.log.bodies)
+
+
+def test_sure_shows_each_list_once_and_without_other_testbeds(tmp_path: Path) -> None:
+    with serve(by_value) as server:
+        reference = f'llm:"openai:m,url={server.url}"'.replace('"', '\\"')
+        task = tasks.create(f'sure:{numbered_sure(tmp_path / "sure")},reference="{reference}",depth=4')
+        notices = Notices()
+        with listening(notices):
+            dot, qnorm = (retrokit.similarity(name) for name in ("dot", "qnorm"))  # which rank alike
+            results = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot, qnorm])
+        shown = [passages(prompt_of(body)) for body in server.log.bodies]
+        assert sorted(map(len, shown)) == [5, 5, 6, 6, 6, 6]  # each testbed's variants with the four of both lists
+        assert shown[0][:2] == ["number 5.0", "number 6.0"], "the retriever's order"
+        assert any("6 answers (6 calls" in message for message in notices.messages)
+        assert not any("reranked" in metric for metric in results[0].metrics)
+        assert results[0].metrics == results[1].metrics
+        (again,) = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot], ["reranked_mrr@4"])
+        assert len(server.log.bodies) == 7, "the list alone, which both queries have, for the metric that asks for it"
+        assert again.metrics["reranked_mrr@4"] == (1 / 4 + 1 / 3) / 2
+
+
+def test_a_text_that_comes_twice_is_shown_once(tmp_path: Path) -> None:
+    folder = numbered_sure(tmp_path / "sure")
+    path = folder / "passages-with-keywords-replaced.jsonl"
+    path.write_text(path.read_text().replace("n 3.1", "number 3.0"))
+    with serve(by_value) as server:
+        task = Sure(read_sure(folder, "equivalence"), ListReference(reranker(server)), depth=4)
+        (result,) = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [retrokit.similarity("dot")])
+    assert result.per_query["equivalence_rdc"]["q1"] == 1.0, "4 and 5 by both"
+    assert sorted(len(passages(prompt_of(body))) for body in server.log.bodies) == [4, 5]
 
 
 def test_passages_are_data() -> None:
@@ -132,8 +240,8 @@ def test_passages_are_data() -> None:
 def test_repairs_are_counted_and_told() -> None:
     with serve(lambda prompt: "[2] > [2] > [9]" if "bad" in prompt else "[1] > [2]") as server:
         made = reranker(server)
-        scores = made.score_pairs(["good", "good", "bad", "bad"], ["n 1", "n 2", "n 1", "n 2"])
-    assert scores.tolist() == [2, 1, 1, 2]
+        scores = made.score_lists(["good", "bad"], [["n 1", "n 2"]] * 2)
+    assert np.concatenate(scores).tolist() == [2, 1, 1, 2]
     counts = {name: made.counts[name] for name in ("answers", "repaired", "left_out", "repeated", "unknown")}
     assert counts == {"answers": 2, "repaired": 1, "left_out": 1, "repeated": 1, "unknown": 1}
     assert "2 answers (2 calls" in made.describe()
@@ -195,8 +303,8 @@ def test_refused_prompts_keep_the_order_of_their_window(monkeypatch: pytest.Monk
             return await complete(self, prompt, system, sampling)
 
         monkeypatch.setattr(kind, "complete", refuse)
-        scores = made.score_pairs(["good", "good", "bad", "bad"], ["n 1", "n 2", "n 1", "n 2"])
-        assert scores.tolist() == [1, 2, 2, 1]
+        scores = made.score_lists(["good", "bad"], [["n 1", "n 2"]] * 2)
+        assert np.concatenate(scores).tolist() == [1, 2, 2, 1]
         assert made.counts["refused"] == 1
         assert "1 prompts were refused" in made.describe()
         with pytest.raises(ServiceError, match="too long"):

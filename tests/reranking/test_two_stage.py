@@ -246,13 +246,6 @@ def test_kept_scores_serve_other_blends_and_depths_alone(
     assert len(made[2].calls) == 1
 
 
-def test_two_queries_of_one_text_are_two_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = register(monkeypatch, fake=hashed)
-    folder = write_folder(tmp_path / "twice", DOCUMENTS, {"q1": "same", "q2": "same"}, QRELS)
-    reranked(folder, RUN)
-    assert [len(call) for call in made[0].calls] == [4, 4]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
