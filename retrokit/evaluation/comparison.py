@@ -7,6 +7,7 @@ tests of one metric are corrected together by Holm's method.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit import encoders, retrievers, similarities
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.result import settled
 from retrokit.evaluation.results_folder import ResultsFolder
 from retrokit.evaluation.systems import System, systems_of
 from retrokit.evaluation.trained import Training, training_of
@@ -130,10 +132,11 @@ def evaluation_of(
     is_cross: bool = False,
 ) -> Evaluation:
     """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec."""
+    results = [settled(result) for result in results]
     systems = systems_of(results, trainings)
     comparisons = _compared(systems, shown)
     return Evaluation(
-        list(results),
+        results,
         systems,
         comparisons,
         _over_tasks(systems),
@@ -376,9 +379,10 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
         by_name: dict[str, dict[str, float]] = {}
         for system in systems:
-            if system.first.main_metric == metric:
+            if system.first.main_metric == metric and math.isfinite(system.metrics[metric]):
                 by_name.setdefault(system.name, {})[system.task] = system.metrics[metric]
-        baseline = next(iter(by_name))
+        baseline = next((system.name for system in systems if system.first.main_metric == metric), "")
+        by_name.setdefault(baseline, {})
         shared = {
             name: {task: value for task, value in values.items() if task in by_name[baseline]}
             for name, values in by_name.items()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrokit.evaluation.comparison import Evaluation
+from retrokit.evaluation.result import known
 from retrokit.evaluation.systems import System
 
 
@@ -28,9 +29,9 @@ class Cross:
     cells: dict[tuple[str, str], System]
 
     def value(self, row: str, column: str) -> float | None:
-        """The metric of an encoder under a similarity; ``None`` if it was not scored."""
+        """The metric of an encoder under a similarity; ``None`` if it was not scored, or is undefined."""
         system = self.cells.get((row, column))
-        return system.metrics[self.metric] if system is not None else None
+        return known(system.metrics[self.metric]) if system is not None else None
 
     def labels(self) -> list[str]:
         """What to call the rows: the training similarity where it tells them apart, with the encoder where not."""
@@ -52,7 +53,7 @@ class Cross:
                     "trained_with": trained,
                     "values": [self.value(row, column) for column in self.columns],
                     "deviations": [
-                        self.cells[row, column].deviation(self.metric) if (row, column) in self.cells else None
+                        known(self.cells[row, column].deviation(self.metric)) if (row, column) in self.cells else None
                         for column in self.columns
                     ],
                 }

@@ -1,12 +1,17 @@
-"""Gates on an evaluation, for continuous integration: least values, and not worse than the first."""
+"""Gates on an evaluation, for continuous integration: least values, and not worse than the first.
+
+What cannot be looked at does not pass: an undefined metric fails its gate, and so does a result that lacks a metric
+which others of its task have.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation.comparison import Evaluation
+from retrokit.notices import notice
 
 
 def parse_gate(text: str) -> tuple[str, float]:
@@ -27,19 +32,51 @@ def parse_gate(text: str) -> tuple[str, float]:
 
 def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
     """Raise :class:`GateFailed` if a result lies under a least value, or a system is significantly worse than the
-    first, by the corrected p."""
-    failures = [
-        f"{result.name} on {result.task}: {metric} = {result.metrics[metric]:.4f} is under {least:g}"
-        for result in evaluation.results
-        for metric, least in fail_under
-        if metric in result.metrics and result.metrics[metric] < least
-    ]
+    first, by the corrected p.
+
+    Raises:
+        UsageError: ``fail_if_worse`` where no main metric is tested.
+    """
+    failures = list(_under(evaluation, fail_under))
     if fail_if_worse:
-        failures += [
-            f"{comparison.result} on {comparison.task}: {comparison.metric} is {-comparison.test.difference:.4f} worse "
-            f"than {comparison.baseline} (p = {comparison.corrected_p:.3g})"
-            for comparison in evaluation.comparisons
-            if comparison.significantly_worse and comparison.metric == evaluation.main_metric(comparison.task)
-        ]
+        failures += _worse(evaluation)
     if failures:
         raise GateFailed("\n".join(failures))
+
+
+def _under(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> Iterator[str]:
+    measured = {(result.task, metric) for result in evaluation.results for metric in result.metrics}
+    for result in evaluation.results:
+        named = f"{result.name} on {result.task}:"
+        for metric, least in fail_under:
+            value = result.metrics.get(metric)
+            if value is None:
+                if (result.task, metric) in measured:
+                    yield f"{named} has no {metric}"
+            elif math.isnan(value):
+                yield f"{named} {metric} is undefined"
+            elif value < least:
+                yield f"{named} {metric} = {value:.4f} is under {least:g}"
+
+
+def _worse(evaluation: Evaluation) -> list[str]:
+    failures, untested = [], []
+    for task in evaluation.tasks:
+        metric = evaluation.main_metric(task)
+        systems = evaluation.systems_on(task)
+        undefined = [system.name for system in systems if math.isnan(system.metrics[metric])]
+        tested = [one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)]
+        failures += [f"{name} on {task}: {metric} is undefined" for name in undefined]
+        failures += [
+            f"{one.result} on {task}: {metric} is {-one.test.difference:.4f} worse than {one.baseline} "
+            f"(p = {one.corrected_p:.3g})"
+            for one in tested
+            if one.significantly_worse
+        ]
+        if not tested and not undefined:
+            untested.append(f"no test of {metric} on {task}" if len(systems) > 1 else f"one system alone on {task}")
+    if len(untested) == len(evaluation.tasks):
+        raise UsageError(f"--fail-if-worse compares nothing here: {', '.join(untested)}")
+    for reason in untested:
+        notice(f"--fail-if-worse: there is {reason}, which is left out")
+    return failures

@@ -215,7 +215,7 @@ class MtebTask:
             similarity=similarity.spec,
             task=self.spec,
             main_metric=self.main_metric,
-            metrics={name: metrics[name] for name in wanted if name in metrics},
+            metrics={name: metrics.get(name, math.nan) for name in wanted},
             per_query={name: values for name, values in per_query.items() if name in wanted},
             counts={"tasks": len(self.tasks)},
             norms={},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -35,7 +36,7 @@ class Result:
     """Metrics of one encoder under one similarity on one task.
 
     Attributes:
-        metrics: by name (``ndcg@10``).
+        metrics: by name (``ndcg@10``); NaN where one is undefined.
         per_query: of the metrics that are means over queries (or texts, or pairs), each one's value, by name and id.
         counts: what was used and what was left out.
         norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
@@ -68,7 +69,27 @@ class Result:
             key: getattr(self, key)
             for key in ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
         }
+        shown["metrics"] = {name: known(value) for name, value in self.metrics.items()}
         return {**shown, "per_query": self.per_query} if with_queries else shown
+
+
+def known(value: float | None) -> float | None:
+    """The number, or ``None`` for what is undefined: strict JSON has no NaN."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def settled(result: Result) -> Result:
+    """The result with NaN for every metric that is no finite number, and without its values per item, so that nothing
+    is tested with them."""
+    undefined = [name for name, value in result.metrics.items() if not math.isfinite(value)]
+    if not undefined:
+        return result
+    return replace(
+        result,
+        metrics={**result.metrics, **dict.fromkeys(undefined, math.nan)},
+        per_query={name: values for name, values in result.per_query.items() if name not in undefined},
+        resampled={name: metric for name, metric in result.resampled.items() if name not in undefined},
+    )
 
 
 class Task(Protocol):

@@ -27,7 +27,7 @@ import numpy as np
 import retrokit
 from retrokit.data.files import digest, writing
 from retrokit.errors import DataError, disk_errors
-from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.result import Result, draws_of, known, settled
 from retrokit.evaluation.trained import Training
 from retrokit.metrics.bootstrap import Draws
 from retrokit.notices import notice
@@ -222,6 +222,7 @@ class ResultsFolder:
     ) -> Record:
         """Write a result that was computed just now; it takes the place of any other of its label."""
         now = datetime.now(UTC).isoformat(timespec="microseconds")
+        result = settled(result)
         result = replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()})
         added = _added(self._file(key)) or now
         record = Record(key, asked, list(task.shown_metrics), training, added, now, result)
@@ -276,6 +277,7 @@ def _plain(result: Result) -> dict[str, Any]:
     drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
     return {
         **plain,
+        "metrics": {name: known(value) for name, value in result.metrics.items()},
         "resampled": {
             name: {
                 "items": one.items,
@@ -292,7 +294,8 @@ def _result(plain: dict[str, Any]) -> Result:
         name: Draws(one["items"], one["value"], np.array(one["drawn"], dtype=np.float64))
         for name, one in plain["resampled"].items()
     }
-    return Result(**{**plain, "resampled": resampled})
+    metrics = {name: math.nan if value is None else value for name, value in plain["metrics"].items()}
+    return Result(**{**plain, "metrics": metrics, "resampled": resampled})
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
+from retrokit.evaluation.result import known
 from retrokit.evaluation.systems import System
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
@@ -73,7 +74,7 @@ def _csv_rows(evaluation: Evaluation) -> Iterator[list[Any]]:
     by_name = {system.name: system for system in evaluation.systems}
     for system in evaluation.systems:
         for metric, value in system.metrics.items():
-            row = [*_csv_system(system), metric, value, system.deviation(metric)]
+            row = [*_csv_system(system), metric, known(value), known(system.deviation(metric))]
             yield [system.task, *row, *_csv_comparison(tests.get((system.task, system.name, metric)))]
     for one in evaluation.over_tasks:
         row = [*_csv_system(by_name[one.system]), one.metric, one.mean, one.deviation]
@@ -109,7 +110,8 @@ def _seeds_json(system: System) -> dict[str, Any]:
         "similarity": system.similarity,
         "seeds": list(system.seeds),
         "metrics": {
-            metric: {"mean": value, "deviation": system.deviation(metric)} for metric, value in system.metrics.items()
+            metric: {"mean": known(value), "deviation": known(system.deviation(metric))}
+            for metric, value in system.metrics.items()
         },
     }
 
@@ -133,7 +135,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
 
 
 def _value(system: System, metric: str) -> str:
-    if metric not in system.metrics:
+    if known(system.metrics.get(metric)) is None:
         return "–"
     deviation = system.deviation(metric)
     return f"{system.metrics[metric]:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
@@ -143,7 +145,7 @@ def _compared(system: System, first: System, metric: str, comparison: Comparison
     value = _value(system, metric)
     if comparison is not None:
         return value, _difference(comparison), f"p={comparison.corrected_p:.2g}"
-    if metric in system.metrics and metric in first.metrics:
+    if known(system.metrics.get(metric)) is not None and known(first.metrics.get(metric)) is not None:
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
 

@@ -10,6 +10,7 @@ import numpy as np
 from retrokit.errors import disk_errors
 from retrokit.evaluation.comparison import Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
+from retrokit.evaluation.result import known
 from retrokit.evaluation.systems import System
 from retrokit.metrics.bootstrap import Draws, draw
 from retrokit.report.plots import plt, save
@@ -71,8 +72,15 @@ def _bars(systems: list[System], metric: str, path: Path) -> list[Path]:
         axes.errorbar(values, places, xerr=bars, fmt="none", ecolor="black", capsize=4)
     _dot_seeds(axes, systems, metric)
     for place, value, found in zip(places, values, intervals, strict=True):
-        end = max([value, 0.0, *(found or ())])
-        axes.annotate(f"{value:.4f}", (end, place), (5, 0), textcoords="offset points", va="center")
+        defined = known(value)
+        end = max([defined or 0.0, 0.0, *(found or ())])
+        axes.annotate(
+            "undefined" if defined is None else f"{value:.4f}",
+            (end, place),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+        )
     axes.margins(x=0.16)
     axes.set_yticks(places, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()

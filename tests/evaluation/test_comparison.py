@@ -19,8 +19,10 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.evaluation.trained import Training
 from retrokit.metrics.significance import holm
+from retrokit.notices import listening
 from retrokit.registry import Entry, Param
-from tests.evaluation.fakes import write_folder, write_lines
+from retrokit.report.evaluation import FORMATS
+from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
 
 
@@ -243,6 +245,58 @@ def test_fail_under() -> None:
         "two cosine on beir:x: ndcg@10 = 0.5500 is under 0.58",
         "two cosine on beir:x: mrr@10 = 0.5500 is under 0.61",
     ]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("undefined", ["one", "two"])
+@pytest.mark.parametrize("value", [NAN, float("inf"), float("-inf")])
+def test_an_undefined_metric_fails_every_gate_on_it(undefined: str, value: float) -> None:
+    results = [result("one", BASE), result("two", BASE)]
+    found = evaluation(
+        *(
+            replace(one, metrics={**one.metrics, "mrr@10": value}) if one.encoder == undefined else one
+            for one in results
+        )
+    )
+    check_gates(found, [("ndcg@10", 0.1)], True)
+    with pytest.raises(GateFailed) as caught:
+        check_gates(found, [("mrr@10", -1.0)], False)
+    assert str(caught.value) == f"{undefined} cosine on beir:x: mrr@10 is undefined"
+    (one,) = [one for one in found.results if one.encoder == undefined]
+    assert one.to_json(with_queries=True)["metrics"]["mrr@10"] is None
+    for form in FORMATS.values():
+        assert "nan" not in str(form(found, True)).lower()
+
+
+@pytest.mark.parametrize("undefined", ["base", "new"])
+def test_nothing_is_worse_than_what_is_undefined_and_the_gate_says_so(undefined: str) -> None:
+    values = {"base": BASE, "new": BASE}
+    values[undefined] = np.where(np.arange(60) == 7, NAN, BASE)
+    found = evaluation(*(result(name, scores) for name, scores in values.items()))
+    assert not found.comparisons
+    with pytest.raises(GateFailed, match=rf"^{undefined} cosine on beir:x: ndcg@10 is undefined$"):
+        check_gates(found, [], True)
+
+
+def test_a_result_without_a_metric_that_the_others_of_its_task_have_fails_the_gate() -> None:
+    without = replace(result("two", BASE), metrics={"ndcg@10": 0.6}, per_query={})
+    with pytest.raises(GateFailed, match=r"^two cosine on beir:x: has no mrr@10$"):
+        check_gates(evaluation(result("one", BASE), without), [("mrr@10", 0.1)], False)
+
+
+def test_fail_if_worse_needs_something_to_compare() -> None:
+    alone = evaluation(result("one", BASE))
+    untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
+    for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
+        check_gates(found, [], False)
+        with pytest.raises(UsageError, match=f"^--fail-if-worse compares nothing here: .*{named}"):
+            check_gates(found, [], True)
+    said = Notices()
+    with listening(said):
+        check_gates(evaluation(result("one", BASE), result("two", BASE), *untested), [], True)
+    assert said.messages == ["--fail-if-worse: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_it_is_significant() -> None:
