@@ -12,7 +12,7 @@ import numpy as np
 
 from retrokit.data.labelled import LabelledTexts, read_labelled
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.symmetric import Measured, SymmetricTask, prepared
+from retrokit.evaluation.symmetric import Measured, SymmetricTask, moderate, prepared
 from retrokit.notices import progress
 from retrokit.similarities.base import Similarity
 
@@ -45,7 +45,7 @@ class Clustering(SymmetricTask):
         """Means over the seeds 0, 1, … There is nothing to test a difference with: a cluster has no score."""
         from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-        rows = prepared(similarity, embeddings)
+        rows = moderate(prepared(similarity, embeddings))
         with progress("clustering", self.seeds, "seeds") as advance:
             v_measures, rands = [], []
             for seed in range(self.seeds):

@@ -17,7 +17,7 @@ from retrokit.data.files import named
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
-from retrokit.evaluation.symmetric import Measured, SymmetricTask
+from retrokit.evaluation.symmetric import Measured, SymmetricTask, moderate
 from retrokit.notices import notice
 from retrokit.search import top_k
 from retrokit.similarities.base import Similarity
@@ -82,14 +82,17 @@ class NearestNeighbours(SymmetricTask):
 
 def transformed(embeddings: np.ndarray, transform: str) -> np.ndarray:
     """``[n, d]`` as it is (``raw``), with the mean taken off (``centered``), or with uncorrelated columns of variance 1
-    (``whitened``: PCA, without directions in which the texts do not differ)."""
+    (``whitened``: PCA, without directions in which the texts do not differ; a column of zeros if there is no other)."""
     if transform == "raw":
         return embeddings
     if transform == "centered":
         centered: np.ndarray = embeddings - embeddings.mean(axis=0)
         return centered
+    if (embeddings == embeddings[0]).all():
+        return np.zeros_like(embeddings[:, :1])
     from sklearn.decomposition import PCA
 
+    embeddings = moderate(embeddings)
     pca = PCA(whiten=True)
     whitened: np.ndarray = pca.fit_transform(embeddings)
     variance = pca.explained_variance_

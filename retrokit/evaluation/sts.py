@@ -18,7 +18,7 @@ from retrokit.data.labelled import short_name
 from retrokit.data.pairs import ScoredPair, read_records
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
-from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores, resampled
+from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, moderate, pair_scores, resampled
 from retrokit.similarities.base import Similarity
 
 
@@ -78,7 +78,7 @@ def spearman(gold: np.ndarray, scores: np.ndarray) -> float:
 
 def pearson(gold: np.ndarray, scores: np.ndarray) -> float:
     """Pearson's correlation of ``[n]`` with ``[n]``; NaN if either is constant."""
-    a, b = (side - side.mean() for side in (gold.astype(np.float64), scores.astype(np.float64)))
+    a, b = (side - side.mean() for side in (moderate(gold.astype(np.float64)), moderate(scores.astype(np.float64))))
     spread = float(np.sqrt((a @ a) * (b @ b)))
     return float(a @ b) / spread if spread > 0 else float("nan")
 

@@ -21,6 +21,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Resampled, Result, check_known
 from retrokit.notices import notice
+from retrokit.reranking.base import check_finite
 from retrokit.similarities.base import Similarity
 
 
@@ -133,8 +134,10 @@ class SymmetricTask(ABC):
 
 @torch.inference_mode()
 def pair_scores(similarity: Similarity, queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """Scores float32 ``[n]`` of row i with row i; higher is more similar."""
+    """Scores float32 ``[n]`` of row i with row i; higher is more similar. Raises :class:`DataError` if one is not
+    finite."""
     scores: np.ndarray = copy.deepcopy(similarity).cpu().score_pairs(queries, documents).numpy()
+    check_finite(scores, similarity.spec)
     return scores
 
 
@@ -143,6 +146,13 @@ def prepared(similarity: Similarity, embeddings: np.ndarray) -> np.ndarray:
     """Embeddings as ``similarity`` prepares documents, float32 ``[n, d']``: of unit length for cosine, raw for dot."""
     rows: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.as_tensor(embeddings), "document").numpy()
     return rows
+
+
+def moderate(numbers: np.ndarray) -> np.ndarray:
+    """``numbers`` times the power of two that brings the largest to between ½ and 1: not a digit changes, and their
+    squares neither overflow nor vanish."""
+    scaled: np.ndarray = np.ldexp(numbers, -np.frexp(np.abs(numbers).max(initial=0))[1])
+    return scaled
 
 
 class DistinctTexts:

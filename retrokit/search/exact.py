@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrokit.errors import UsageError
+from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 from retrokit.similarities.base import Embeddings, Similarity
 
@@ -43,6 +43,7 @@ def top_k(
 
     Raises:
         UsageError: different dimensions, or k below 1.
+        DataError: scores that are not finite.
     """
     queries, documents, k = checked(queries, documents, k)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
@@ -60,6 +61,8 @@ def top_k(
     if not found:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
     values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+    if not np.isfinite(values).all():
+        raise DataError(similarity.spec, f"{(~np.isfinite(values)).sum()} of the best scores are not finite")
     return values.astype(np.float32, copy=False), indices
 
 
