@@ -106,7 +106,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
         (["DATA", "--limit", "0", "--dry-run"], "at least 1, not 0"),
         (["DATA", "--split", "dev", "--dry-run"], "has no split 'dev'"),
         (["nowhere", "--dry-run"], "nowhere: does not exist"),
-        (["DATA", "--prompts", "nowhere", "--dry-run"], "nowhere: is no folder"),
+        (["DATA", "--prompts", "nowhere", "--dry-run"], "nowhere: is neither ours nor paper"),
         (["DATA", "--llm", "replay:nowhere.jsonl", "-o", "out"], "nowhere.jsonl: does not exist"),
         (["DATA", "--answer-tokens", "0", "--dry-run"], "room for at least 1 token"),
     ],

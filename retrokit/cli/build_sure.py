@@ -34,7 +34,13 @@ BudgetOption = Annotated[
     typer.Option("--max-tokens", help="Stop before prompts and answers exceed this many tokens. Default: no limit."),
 ]
 PromptsOption = Annotated[
-    str | None, typer.Option(help="Folder of prompts that take the place of the package's: NAME.toml.")
+    str,
+    typer.Option(
+        help="Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours."
+    ),
+]
+JudgePromptsOption = Annotated[
+    str | None, typer.Option("--prompts", help="Folder whose judge.toml takes the place of ours; the paper gives none.")
 ]
 AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what a reasoning model thinks included.")]
 TemperatureOption = Annotated[float, typer.Option(help="Of sampling; 0 takes the likeliest token each time.")]
@@ -68,7 +74,7 @@ def build(
     testbeds: Annotated[str, typer.Option(help="Which, with commas between.")] = "precision,abstraction,equivalence",
     limit: Annotated[int | None, typer.Option(help="Queries to try, drawn by the seed. Default: all.")] = None,
     retries: Annotated[int, typer.Option(help="How often a rejected variant is made again, with the reason.")] = 2,
-    prompts: PromptsOption = None,
+    prompts: PromptsOption = "ours",
     language: Annotated[str, typer.Option(help="Of the texts, for cutting sentences: en, de, zh …")] = "en",
     temperature: TemperatureOption = 0.0,
     answer_tokens: AnswerOption = 4096,
@@ -152,7 +158,7 @@ def audit(
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
     sample: SampleOption = 50,
     seed: Annotated[int, typer.Option(help="Of the sample: the same seed gives all annotators the same.")] = 0,
-    prompts: PromptsOption = None,
+    prompts: JudgePromptsOption = None,
 ) -> None:
     """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
 
@@ -160,9 +166,9 @@ def audit(
     """
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample, write_audit_page
-    from retrokit.sure.prompts import load_prompts
+    from retrokit.sure.prompts import judge_prompts
 
-    judge = load_prompts(prompts)["judge"]
+    judge = judge_prompts(prompts)["judge"]
     drawn = draw_sample(folder, sample, seed)
     write_audit_page(output, drawn, judge)
     notice(f"{output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
@@ -178,7 +184,7 @@ def judge_command(
     sample: SampleOption = 50,
     seed: Annotated[int, typer.Option(help="Of the sample: that of the page, to judge the same.")] = 0,
     annotator: Annotated[str | None, typer.Option(help="Name in the verdicts. Default: the model's.")] = None,
-    prompts: PromptsOption = None,
+    prompts: JudgePromptsOption = None,
     temperature: TemperatureOption = 0.0,
     answer_tokens: AnswerOption = 4096,
     store: StoreOption = None,
@@ -195,12 +201,12 @@ def judge_command(
     from retrokit.sure.audit import draw_sample
     from retrokit.sure.build import default_store
     from retrokit.sure.judging import judge_sample
-    from retrokit.sure.prompts import load_prompts
+    from retrokit.sure.prompts import judge_prompts
 
     spec = llms.registry.parse(llm)
     if output == "-" and store is None:
         raise UsageError("with -o - name the file that keeps the answers: --store FILE")
-    wording = load_prompts(prompts)
+    wording = judge_prompts(prompts)
     judged = judge_sample(
         draw_sample(folder, sample, seed),
         llms.registry.create(spec),

@@ -90,13 +90,15 @@ def build(
     """
     check_output(output, overwrite)
     output = Path(output)
+    used = [*_steps(settings.testbeds), *(["retry"] if settings.retries else [])]
     described = {
         "model": llm.identity,
         "sampling": asdict(settings.sampling),
         "seed": settings.seed,
         "retries": settings.retries,
         "language": settings.language,
-        "prompts": {name: prompts[name].digest for name in [*_steps(settings.testbeds), "retry"]},
+        "prompts": {name: prompts[name].digest for name in used},
+        "wordings": {name: prompts[name].wording for name in used},
     }
     rows = Rows(items, described, settings.testbeds, settings.language)
     path = default_store(output) if store is None else Path(store)

@@ -269,7 +269,11 @@ def data_card(record: Mapping[str, Any]) -> str:
         + ", ".join(f"{place} {count:,}" for place, count in record["positions"].items())
         + ".",
         "## Prompts",
-        _table(("prompt", "digest"), [(name, f"`{digest}`") for name, digest in record["prompts"].items()]),
+        "Wordings: `ours`, retrokit's; `paper`, SURE's own, of its Appendix A; `own`, of a folder that was given.",
+        _table(
+            ("prompt", "wording", "digest"),
+            [(name, record["wordings"][name], f"`{digest}`") for name, digest in record["prompts"].items()],
+        ),
         f"Each query's calls, answers and verdicts are in `{MANIFEST}`, all of these numbers in `{RECORD}`.",
     ]
     return "\n\n".join(parts) + "\n"

@@ -1,10 +1,14 @@
 """The prompts of SURE's protocol (SURE, A): data files that a user can replace, and how they are filled.
 
+There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A, which says nothing of asking again and of
+judging: there ours stands in.
+
 A prompt is a TOML file: ``prompt`` (with fields in braces), ``system`` (optional), and the words that its answer is
 recognised by, such as ``marker = "summary:"``. The words may stand in the prompt as fields, too.
 
 Texts of the user's data are put between tags that no such text can hold, so that what a passage says, "ignore the
-above" included, stays what the task is about and is not taken for the task.
+above" included, stays what the task is about and is not taken for the task. With ``tags = false``, as in the paper,
+they stand as they are.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from pathlib import Path
 
 from retrokit.data.files import read_lines
 from retrokit.data.sure import VARIANT_FILES
-from retrokit.errors import DataError
+from retrokit.errors import DataError, UsageError
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")
 _ENDING = ".toml"
@@ -52,7 +56,11 @@ SHAPES: dict[str, _Shape] = {
 }
 """The prompts by name; each is a file NAME.toml."""
 
-_OURS = {"reason", "requirement"}
+OURS, PAPER = "ours", "paper"
+WORDINGS = (OURS, PAPER)
+_OWN = "own"
+
+_NO_DATA = {"reason", "requirement"}
 """Fields that hold no text of the user's data: they stand in the prompt without tags."""
 
 
@@ -65,12 +73,16 @@ class Prompt:
         template: its text, with fields such as ``{query}``.
         system: the system message, or ``None``.
         words: what its answer is recognised by: ``marker``, ``keywords``, ``yes``, ``no``, or a requirement a kind.
+        wording: one of :data:`WORDINGS`, or ``own``: of a user's folder.
+        tags: whether texts of the data stand between tags.
     """
 
     name: str
     template: str
     system: str | None
     words: Mapping[str, str]
+    wording: str
+    tags: bool = True
 
     @cached_property
     def digest(self) -> str:
@@ -80,18 +92,20 @@ class Prompt:
             self.template,
             self.system or "",
             *(f"{key}={self.words[key]}" for key in sorted(self.words)),
+            *([] if self.tags else ["tags=false"]),
         ]
         return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
 
     def fill(self, **fields: str) -> str:
-        """The prompt with its fields filled; texts of the data stand between tags that none of them holds."""
-        mark = _mark([text for name, text in fields.items() if name not in _OURS])
+        """The prompt with its fields filled; texts of the data stand between tags that none of them holds, if any."""
+        mark = _mark([text for name, text in fields.items() if name not in _NO_DATA])
 
         def filled(match: re.Match[str]) -> str:
             name = match[1]
             if name in self.words:
                 return self.words[name]
-            return fields[name] if name in _OURS else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
+            bare = not self.tags or name in _NO_DATA
+            return fields[name] if bare else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
 
         return _FIELD.sub(filled, self.template)
 
@@ -110,20 +124,20 @@ TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
 """The tags that :meth:`Prompt.fill` makes, which some models repeat in their answer."""
 
 
-def load_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
-    """The package's prompts by name; those that ``folder`` holds as NAME.toml take their place.
+def load_prompts(named: str | Path = OURS) -> dict[str, Prompt]:
+    """The prompts by name: of a wording, else ours but for those that the folder ``named`` holds as NAME.toml.
 
     Raises:
         DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
             no TOML, lacks a field or a word, or holds one that is not known.
     """
-    own = resources.files("retrokit.sure") / "prompts"
-    prompts = {name: _parsed(name, (own / f"{name}{_ENDING}").read_text("utf-8"), name) for name in SHAPES}
-    if folder is None:
-        return prompts
-    folder = Path(folder)
+    prompts = _packaged(OURS)
+    if named in WORDINGS:
+        return prompts | _packaged(str(named))
+    folder = Path(named)
     if not folder.is_dir():
-        raise DataError(folder, f"is no folder; expected prompts in it: {', '.join(name + _ENDING for name in SHAPES)}")
+        problem = f"is neither {' nor '.join(WORDINGS)} nor a folder of prompts, such as"
+        raise DataError(folder, f"{problem} {', '.join(name + _ENDING for name in SHAPES)}")
     found = sorted(folder.glob(f"*{_ENDING}"))
     if not found:
         raise DataError(folder, f"holds no prompt; expected some of {', '.join(name + _ENDING for name in SHAPES)}")
@@ -134,8 +148,23 @@ def load_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
             hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
             raise DataError(path, f"is no prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
         text = "\n".join(line for _, line in _all_lines(path))
-        prompts[name] = _parsed(name, text, path)
+        prompts[name] = _parsed(name, text, path, _OWN)
     return prompts
+
+
+def judge_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
+    """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
+    paper's wording, which has none for judging."""
+    if folder == PAPER:
+        raise UsageError("--prompts paper: SURE gives no wording for judging; leave it out, or name a folder")
+    return load_prompts(OURS if folder is None else folder)
+
+
+def _packaged(wording: str) -> dict[str, Prompt]:
+    files = {name: resources.files("retrokit.sure") / "prompts" / wording / f"{name}{_ENDING}" for name in SHAPES}
+    return {
+        name: _parsed(name, file.read_text("utf-8"), name, wording) for name, file in files.items() if file.is_file()
+    }
 
 
 def _all_lines(path: Path) -> list[tuple[int, str]]:
@@ -147,7 +176,7 @@ def _all_lines(path: Path) -> list[tuple[int, str]]:
     return lines
 
 
-def _parsed(name: str, text: str, where: object) -> Prompt:
+def _parsed(name: str, text: str, where: object, wording: str) -> Prompt:
     shape = SHAPES[name]
     try:
         held = tomllib.loads(text)
@@ -155,10 +184,15 @@ def _parsed(name: str, text: str, where: object) -> Prompt:
         raise DataError(where, f"is no TOML: {error}") from error
     expected = {"prompt", *shape.words}
     missing = [key for key in sorted(expected) if key not in held]
-    unknown = [key for key in held if key not in expected | {"system"}]
+    unknown = [key for key in held if key not in expected | {"system", "tags"}]
     if missing or unknown:
         problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}, which is not known"
-        raise DataError(where, f"{problem}; a prompt {name} holds {', '.join(sorted(expected))} and may hold system")
+        raise DataError(
+            where, f"{problem}; a prompt {name} holds {', '.join(sorted(expected))} and may hold system and tags"
+        )
+    tags = held.pop("tags", True)
+    if not isinstance(tags, bool):
+        raise DataError(where, "tags should be true or false")
     wrong = [key for key, value in held.items() if not isinstance(value, str) or not value.strip()]
     if wrong:
         raise DataError(where, f"{', '.join(wrong)} should be text that is not empty")
@@ -173,4 +207,4 @@ def _parsed(name: str, text: str, where: object) -> Prompt:
         takes = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
         raise DataError(where, f"its prompt {problem}; the fields of {name} are {takes}")
     words = {key: held[key].strip() for key in shape.words}
-    return Prompt(name, template, held["system"].strip() if "system" in held else None, words)
+    return Prompt(name, template, held["system"].strip() if "system" in held else None, words, wording, tags)

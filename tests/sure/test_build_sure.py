@@ -94,6 +94,33 @@ def test_what_is_written_is_read(tmp_path, data):
     assert found.repeated == 0
 
 
+class PaperLLM:
+    """Answers the paper's prompts by the usual rules; refuses any other."""
+
+    spec = identity = "paper"
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        assert system is None
+        ours = load_prompts()
+        for name, known in load_prompts("paper").items():
+            pattern = re.sub(r"\\\{([a-z]+)\\\}", r"(?P<\1>.*)", re.escape(known.template))
+            if known.wording == "paper" and (match := re.fullmatch(pattern, prompt, re.DOTALL)):
+                return Completion(by_rules(ours[name].fill(**match.groupdict())), 1, 1)
+        raise AssertionError(prompt)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_build_in_the_papers_wording(tmp_path, data):
+    settings = BuildSettings(retries=0)
+    made = build(beir_items(data), PaperLLM(), tmp_path / "out", prompts=load_prompts("paper"), settings=settings)
+    assert set(bytes_of(made.folder)) == RELEASE | OWN
+    assert set(made.record["wordings"].values()) == {"paper"}
+    assert "| noise | paper | `sha256:" in (made.folder / "README.md").read_text()
+    assert read_sure(made.folder).variants == read_sure(built(data, tmp_path / "ours").folder).variants
+
+
 def by_rules_summary(number: int) -> str:
     sentence = passage_of(number).split(". ")[1]
     return f"In short: {sentence}."

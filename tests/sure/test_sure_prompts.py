@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.errors import DataError
-from retrokit.sure.prompts import SHAPES, TAG, load_prompts
+from retrokit.errors import DataError, UsageError
+from retrokit.sure.prompts import SHAPES, TAG, judge_prompts, load_prompts
 from tests.sure.pretending import fields_of, step_of
 
 PROMPTS = load_prompts()
@@ -70,6 +71,50 @@ def test_tags_are_recognised():
     assert TAG.findall(filled("noise")) == re.findall(r"</?query-[0-9a-f]{8}>", filled("noise"))
 
 
+# --- the paper's wording
+
+AS_PRINTED = {  # of the words of each prompt of SURE's Appendix A, with single spaces between
+    "expansion": "867303f9a88779b0",
+    "key-sentences": "056890890b86f167",
+    "noise": "def2e1ac6bfccf8e",
+    "paraphrase": "a377faf2a3f50897",
+    "pronouns": "55cfe5cfd3d19ec6",
+    "summary": "9277826970797bae",
+    "verify-key-sentences": "924a64ae2e1bb6d4",
+    "verify-paraphrase": "5f8e2c35e3748e9d",
+    "verify-summary": "f251be0d4b057408",
+}
+RENAMED = {  # our names of the paper's fields
+    "pronouns": ("{sentences}", "{key sentences}"),
+    "verify-key-sentences": ("{sentences}", "{key sentences}"),
+    "verify-paraphrase": ("{passage}", "{paraphrased passage}"),
+}
+
+
+def test_the_papers_wording_is_as_printed():
+    prompts = load_prompts("paper")
+    assert {name for name, prompt in prompts.items() if prompt.wording == "paper"} == set(AS_PRINTED)
+    assert {name for name, prompt in prompts.items() if prompt.wording == "ours"} == {"retry", "judge"}
+    for name, digest in AS_PRINTED.items():
+        words = " ".join(prompts[name].template.replace(*RENAMED.get(name, ("", ""))).split())
+        assert hashlib.sha256(words.encode()).hexdigest()[:16] == digest, name
+        assert prompts[name].system is None
+        assert prompts[name].digest != PROMPTS[name].digest
+
+
+def test_the_papers_wording_has_no_tags():
+    assert load_prompts("paper")["noise"].fill(query="Who {marker}?").split("\n")[:2] == [
+        "You are a professional and instruction-following text generation model.",
+        "query: Who {marker}?",
+    ]
+
+
+def test_the_papers_wording_has_no_judge():
+    assert judge_prompts() == PROMPTS
+    with pytest.raises(UsageError, match="no wording for judging"):
+        judge_prompts("paper")
+
+
 # --- a user's own prompts
 
 GERMAN = '''
@@ -88,6 +133,11 @@ def test_a_users_prompt_takes_the_place_of_the_packages(tmp_path):
     assert prompts["summary"].words == {"marker": "Zusammenfassung:"}
     assert prompts["summary"].fill(query="Wer?", passage="Text").endswith("Beginne mit 'Zusammenfassung:'.")
     assert prompts["summary"].digest != PROMPTS["summary"].digest
+    assert prompts["summary"].wording == "own"
+    (tmp_path / "summary.toml").write_text(f"tags = false\n{GERMAN}", encoding="utf-8")
+    bare = load_prompts(tmp_path)["summary"]
+    assert bare.fill(query="Wer?", passage="Text").startswith("Frage: Wer?\nText: Text\nFasse")
+    assert bare.digest != prompts["summary"].digest
     assert {name: prompts[name] for name in SHAPES if name != "summary"} == {
         name: PROMPTS[name] for name in SHAPES if name != "summary"
     }
@@ -117,6 +167,7 @@ def test_the_digest_tells_every_change(tmp_path, old, new):
         ("summary", GERMAN.replace('"Zusammenfassung:"', "3"), "marker should be text"),
         ("summary", GERMAN.replace('"Zusammenfassung:"', '" "'), "marker should be text that is not empty"),
         ("summary", "", "is empty; expected a prompt in TOML"),
+        ("summary", GERMAN + "\ntags = 'no'\n", "tags should be true or false"),
     ],
 )
 def test_a_wrong_prompt_is_named(tmp_path, name, text, message):
@@ -128,5 +179,5 @@ def test_a_wrong_prompt_is_named(tmp_path, name, text, message):
 def test_a_folder_without_prompts_is_named(tmp_path):
     with pytest.raises(DataError, match="holds no prompt"):
         load_prompts(tmp_path)
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is neither ours nor paper nor a folder of prompts"):
         load_prompts(tmp_path / "absent")
