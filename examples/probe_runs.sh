@@ -24,8 +24,7 @@ probe() { # NAME PROBE ENCODERS-AND-OPTIONS...
 for part in $parts; do
     case $part in
     magnitude)
-        # one ranking for all, for a ranking in which length counts finds long documents
-        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --sim cosine
+        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-baseline "$runs/run-dot-0"
         probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --baseline "$runs/run-cosine-0"
         probe magnitude-proxies magnitude "${encoders[@]}" --on "beir:$data/scifact" --without-labels
         ;;

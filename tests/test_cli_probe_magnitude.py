@@ -86,13 +86,15 @@ def test_magnitude_prints_writes_and_draws(probe, tiny_bert, tmp_path):
 
 def test_magnitude_with_a_baseline_shows_the_ratio(probe, tiny_bert, tmp_path):
     spec = write_set(tmp_path, "set")
-    words = ("magnitude", tiny_bert, "--on", spec, "--baseline", "static:8", "--precision", "fp32")
+    words = ("magnitude", tiny_bert, "--on", spec, "--baseline", "static:8", "--cv-baseline", "static:4")
+    words = (*words, "--precision", "fp32")
     code, out, err = probe(*words)
     assert code == 0, err
     _, shown, _ = probe(*words, "--json")
     (result,) = json.loads(shown)["results"]
-    assert "ΔCV" in out
-    assert f" {result['cv_ratio']:.2f} " in out
+    assert f" {result['cv_ratio']['value']:.2f} " in out
+    assert f"CV ratio: {tiny_bert} cosine over static:4 cosine" in out.replace("\n", "")
+    assert "MAG's ΔCV (N.2) is the CV ratio of a dnorm run over a dot run" in out
     assert f"ndcg@10: static:8 cosine → {tiny_bert} cosine" in out.replace("\n", "")
 
 
@@ -100,7 +102,7 @@ def test_magnitude_without_labels_shows_no_gain(probe, tiny_bert, tmp_path):
     spec = write_set(tmp_path, "set")
     code, out, err = probe("magnitude", tiny_bert, "--on", spec, "--without-labels", "--proxies", 3)
     assert code == 0, err
-    assert "relevant: a query's best 3 documents, in place of labels" in out
+    assert "relevant: a query's best 3 documents by angle, in place of labels" in out
     assert "ndcg" not in out
 
 
@@ -155,7 +157,8 @@ def test_fisher_prints_writes_and_draws(probe, tiny_bert, tmp_path):
         (["magnitude", "static:8", "--proxies", 3], "--proxies is for --without-labels: give both"),
         (["magnitude", "static:8", "static:4", "--checkpoints"], "--checkpoints is about one run"),
         (["magnitude", "static:8", "--irrelevant", "few"], "--irrelevant few is none of top, all"),
-        (["magnitude", "static:8", "--sim", "cosin"], "unknown similarity 'cosin' (did you mean cosine?)"),
+        (["magnitude", "static:8", "--checkpoints", "--cv-baseline", "static:4"], "no --baseline and no --cv-baseline"),
+        (["magnitude", "static:8", "--without-labels", "--baseline", "static:4"], "--baseline is for the gain"),
     ],
 )
 def test_wrong_use_is_one_line(probe, tmp_path, words, told):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import DATA, ENCODERS, TASKS, DeviceOption, JsonOption, app, show, with_names
 from retrokit.errors import UsageError
 
 probe = typer.Typer(
@@ -55,24 +55,29 @@ def render(
     show(*([to_json(found.to_json())] if as_json else [*tables, found.conclusion]))
 
 
-@probe.command(cls=with_names(ENCODERS, SIMILARITIES, TASKS))
+@probe.command(cls=with_names(ENCODERS, TASKS))
 def magnitude(
     encoders: EncodersArgument,
     on: TasksOption,
-    sim: Annotated[
-        str | None,
-        typer.Option(help="Similarity that ranks. Default: the encoder's own; without labels cosine."),
-    ] = None,
     irrelevant: Annotated[
-        str, typer.Option(help="Documents not judged relevant: of a query's top 100 (top), or all there are (all).")
+        str,
+        typer.Option(
+            help="Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
+        ),
     ] = "top",
     without_labels: Annotated[
-        bool, typer.Option("--without-labels", help="Use no judgements: a query's best documents count as relevant.")
+        bool, typer.Option("--without-labels", help="Use no judgements: a query's best by angle count as relevant.")
     ] = False,
     proxies: Annotated[int | None, typer.Option(help="Without labels: how many of the best. Default: 10.")] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Encoder to compare with: ΔCV, and the gain of each encoder as trained over it as trained."),
+        typer.Option(
+            help="Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
+        ),
+    ] = None,
+    cv_baseline: Annotated[
+        str | None,
+        typer.Option(help="Encoder over whose spread (CV) of query lengths each one's is; for MAG's ΔCV a dot run."),
     ] = None,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="The encoder is a run: probe its start, checkpoints and end.")
@@ -91,13 +96,13 @@ def magnitude(
 
     if proxies is not None and not without_labels:
         raise UsageError("--proxies is for --without-labels: give both")
-    if checkpoints and (len(encoders) > 1 or baseline is not None):
-        raise UsageError("--checkpoints is about one run: give one encoder and no --baseline")
-    options = MagnitudeOptions(irrelevant, (proxies or 10) if without_labels else None, sim, precision, device, seed)
+    if checkpoints and (len(encoders) > 1 or baseline is not None or cv_baseline is not None):
+        raise UsageError("--checkpoints is about one run: give one encoder, no --baseline and no --cv-baseline")
+    options = MagnitudeOptions(irrelevant, (proxies or 10) if without_labels else None, precision, device, seed)
     if checkpoints:
         found = probe_training(encoders[0], on, options)
     else:
-        found = probe_magnitude(encoders, on, options, baseline)
+        found = probe_magnitude(encoders, on, options, baseline, cv_baseline)
     from retrokit.report import probe_tables
 
     def pictures(folder: str) -> None:

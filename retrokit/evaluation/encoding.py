@@ -13,6 +13,8 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
+_BLOCK = 1 << 18  # numbers that are widened at a time: 2 MiB
+
 
 def encode_sides(
     encoder: Encoder,
@@ -43,9 +45,20 @@ def encode_sides(
     return embeddings, configuration
 
 
+def row_norms(embeddings: np.ndarray) -> np.ndarray:
+    """Lengths of the rows of ``[n, d]``, float64 ``[n]``. Squares of float32 would overflow from 1e19 on, and a copy of
+    all of them in float64 is twice their size: so rows are widened a block at a time."""
+    norms = np.empty(len(embeddings))
+    rows = max(1, _BLOCK // max(1, embeddings.shape[1]))
+    for start in range(0, len(embeddings), rows):
+        block = embeddings[start : start + rows].astype(np.float64)
+        norms[start : start + rows] = np.sqrt(np.einsum("nd,nd->n", block, block))
+    return norms
+
+
 def norm_statistics(embeddings: np.ndarray, role: str) -> dict[str, float]:
     """Mean, standard deviation and coefficient of variation of the rows' norms (MAG, Figure 5 and N.2)."""
-    norms = np.linalg.norm(embeddings.astype(np.float64), axis=1)
+    norms = row_norms(embeddings)
     average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
     return {
         f"{role}_norm_mean": average,

@@ -6,8 +6,10 @@ MAG 4.3 and Figure 4; Cohen, "Statistical Power Analysis for the Behavioral Scie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,8 @@ SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 
 @dataclass(frozen=True)
 class EffectSize:
-    """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean."""
+    """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean. NaN is what
+    too few values leave undefined."""
 
     value: float
     low: float
@@ -27,13 +30,19 @@ class EffectSize:
 
     @property
     def size(self) -> str:
-        """large, medium, small or negligible, by ``|d|``."""
+        """large, medium, small or negligible, by ``|d|``; undefined, where d is."""
+        if math.isnan(self.value):
+            return "undefined"
         return next((name for least, name in SIZES if abs(self.value) >= least), "negligible")
 
     @property
     def is_clear(self) -> bool:
         """Whether the interval leaves 0 out."""
         return self.low > 0 or self.high < 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON; ``None`` where they are undefined."""
+        return {**{name: None if math.isnan(value) else value for name, value in vars(self).items()}, "size": self.size}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +98,7 @@ def cohens_d(first: np.ndarray, second: np.ndarray) -> float:
 def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize:
     """Cohen's d of two groups whose clusters belong together row by row, with the interval over clusters drawn anew.
 
-    A draw that leaves d undefined is left out of the interval.
+    A draw that leaves d undefined is left out of the interval. One cluster alone has no interval (NaN).
 
     Raises:
         ValueError: different numbers of clusters, or different origins.
@@ -98,13 +107,15 @@ def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize
         raise ValueError("the two groups need the same clusters and the same origin")
     clusters = len(first.table)
     value = float(_cohens_d(first.table.sum(axis=0)[None], second.table.sum(axis=0)[None])[0])
+    if clusters < 2:
+        return EffectSize(value, math.nan, math.nan)
     rng = np.random.default_rng(seed)
     both = np.hstack([first.table, second.table])
     draws = (np.bincount(rng.integers(0, clusters, clusters), minlength=clusters) for _ in range(RESAMPLES))
     drawn = np.array([counts @ both for counts in draws])
     values = _cohens_d(drawn[:, :3], drawn[:, 3:])
     values = values[np.isfinite(values)]
-    low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (value, value)
+    low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (math.nan, math.nan)
     return EffectSize(value, float(low), float(high))
 
 

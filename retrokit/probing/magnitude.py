@@ -8,8 +8,9 @@ apart.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
+from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
@@ -43,15 +45,14 @@ class MagnitudeOptions:
     """How the groups are made.
 
     Attributes:
-        irrelevant: ``top``: of a query's best 100 documents those that are not judged relevant; ``all``: of all
-            documents.
-        proxies: without labels, how many of a query's best documents stand in for relevant ones; ``None``: use labels.
-        sim: the similarity that ranks; default: the encoder's own, without labels ``cosine``.
+        irrelevant: ``top``: of a query's best 100 documents by angle those that are not judged relevant; ``all``: of
+            all documents.
+        proxies: without labels, how many of a query's best documents by angle stand in for relevant ones; ``None``:
+            use labels.
     """
 
     irrelevant: str = "top"
     proxies: int | None = None
-    sim: str | None = None
     precision: str = "auto"
     device: str | None = None
     seed: int = 0
@@ -97,48 +98,59 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class CvRatio:
+    """Coefficient of variation of the query lengths of one encoder, ``over`` that of another; ``value`` is ``None``
+    where the other's are all the same. MAG's ΔCV is that of a ``dnorm`` run over a ``dot`` run (N.2)."""
+
+    of: str
+    over: str
+    value: float | None
+
+
+@dataclass(frozen=True)
 class Magnitude:
     """The findings for one encoder on one data set.
 
     Attributes:
-        similarity: what ranked the documents.
         effect: Cohen's d of relevant against irrelevant documents' lengths, the interval over queries drawn anew.
         gain: of qnorm's scores over cosine's on the same embeddings; with a baseline, of the encoder with its own
             similarity over the baseline with its own; ``None`` without labels.
-        cv_ratio: coefficient of variation of query lengths over the baseline's (MAG's ΔCV); ``None`` without one.
+        cv_ratio: ``None`` without an encoder to compare with.
         step: of a run's checkpoint; 0 is the encoder that it started from.
     """
 
     encoder: str
     task: str
-    similarity: str
     queries: Lengths
     relevant: Lengths
     irrelevant: Lengths
     effect: EffectSize
     gain: Gain | None
-    cv_ratio: float | None = None
+    cv_ratio: CvRatio | None = None
     step: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
         gain = None if self.gain is None else {**vars(self.gain), "percent": self.gain.percent}
-        effect = {**vars(self.effect), "size": self.effect.size}
+        ratio = None if self.cv_ratio is None else dict(vars(self.cv_ratio))
         lengths = {name: getattr(self, name).to_json() for name in ("queries", "relevant", "irrelevant")}
-        return {**vars(self), **lengths, "effect": effect, "gain": gain}
+        return {**vars(self), **lengths, "effect": self.effect.to_json(), "gain": gain, "cv_ratio": ratio}
 
     def row(self) -> dict[str, Any]:
         """One flat row of a table."""
-        found: dict[str, Any] = {"encoder": self.encoder, "task": self.task, "similarity": self.similarity}
+        found: dict[str, Any] = {"encoder": self.encoder, "task": self.task}
         if self.step is not None:
             found["step"] = self.step
         for name in ("queries", "relevant", "irrelevant"):
             found |= {f"{name}_{key}": value for key, value in getattr(self, name).to_json().items()}
-        found |= {"d": self.effect.value, "d_low": self.effect.low, "d_high": self.effect.high}
+        effect = self.effect.to_json()
+        found |= {"d": effect["value"], "d_low": effect["low"], "d_high": effect["high"]}
         if self.gain is not None:
             found |= {"gain_of": self.gain.of, "gain_over": self.gain.over, METRIC: self.gain.score}
             found |= {f"{METRIC}_baseline": self.gain.baseline, "gain_percent": self.gain.percent}
-        return found | {"cv_ratio": self.cv_ratio}
+        if self.cv_ratio is not None:
+            found |= {"cv_ratio": self.cv_ratio.value, "cv_ratio_over": self.cv_ratio.over}
+        return found
 
 
 @dataclass(frozen=True)
@@ -195,73 +207,68 @@ def measure(
     task: Retrieval,
     options: MagnitudeOptions,
     baseline: Encoder | None = None,
+    cv_baseline: Encoder | None = None,
     step: int | None = None,
 ) -> Magnitude:
-    """Measure lengths, effect size and gain.
+    """Measure lengths, effect size and gain: of ``qnorm`` over ``cosine``, or over the ``baseline``, each as trained.
+
+    Documents are ranked by angle alone, whatever the encoder's own similarity: a ranking to which length contributes
+    finds long documents, so its own best, relevant or not, would be longer by construction.
 
     Raises:
         DataError: no relevant or no irrelevant documents, or embeddings that all have the same length.
         UsageError: a similarity that does not fit the encoder.
     """
     kept = Kept(encoder)
-    ranker = _ranker(encoder, options)
-    results = _evaluated(kept, task, [ranker], options)
+    cosine: Similarity = similarities.registry.create("cosine")
+    scored = similarities.registry.create("qnorm") if baseline is None else encoder.similarity
+    has_labels = options.proxies is None
+    wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
+    results = task.evaluate(kept, wanted, list(_RANKED), options.precision)
     gain = None
-    if options.proxies is None:
-        gain = _gain(kept, task, options) if baseline is None else _gain_over(baseline, kept, task, options)
-    lengths = np.linalg.norm(kept.embed(task.data.documents, "document", options.precision), axis=1)
+    if has_labels:
+        gain = _gain(results, kept, baseline, task, options)
+    lengths = row_norms(kept.embed(task.data.documents, "document", options.precision))
     _check_lengths(encoder, lengths)
-    groups = _groups(task, results[0].run, lengths.astype(np.float64), options)
+    groups = _groups(task, results[0].run, lengths, options)
     query_lengths = _query_lengths(kept, task, options)
-    ratio = None
-    if baseline is not None:
-        ratio = query_lengths.cv / max(_query_lengths(baseline, task, options).cv, 1e-12)
     return Magnitude(
         encoder=encoder.spec,
         task=task.spec,
-        similarity=ranker.spec,
         queries=query_lengths,
         relevant=_lengths_of(groups[0]),
         irrelevant=_lengths_of(groups[1]),
         effect=bootstrapped_d(*groups, options.seed),
         gain=gain,
-        cv_ratio=ratio,
+        cv_ratio=None if cv_baseline is None else _cv_ratio(encoder, query_lengths, cv_baseline, task, options),
         step=step,
     )
 
 
-def _ranker(encoder: Encoder, options: MagnitudeOptions) -> Similarity:
-    """What ranks. Without labels the top of the ranking stands in for the relevant documents: a ranking to which
-    length contributes would find them longer by construction, so it is by angle alone."""
-    if options.sim is not None:
-        made: Similarity = similarities.registry.create(options.sim)
-        return encoder.similarity if encoder.similarity.spec == made.spec else made
-    return encoder.similarity if options.proxies is None else similarities.registry.create("cosine")
+def _named(encoder: Encoder) -> str:
+    """An encoder as it was trained."""
+    return f"{encoder.spec} {encoder.similarity.spec}"
 
 
-def _evaluated(
-    encoder: Encoder, task: Retrieval, scored_with: list[Similarity], options: MagnitudeOptions
-) -> list[Result]:
-    return task.evaluate(encoder, scored_with, list(_RANKED), options.precision)
-
-
-def _gain(encoder: Encoder, task: Retrieval, options: MagnitudeOptions) -> Gain:
-    """Of scoring the same embeddings with qnorm over scoring them with cosine."""
-    pair = [similarities.registry.create(name) for name in ("qnorm", "cosine")]
-    of, over = _evaluated(encoder, task, pair, options)
-    return Gain(of.similarity, over.similarity, of.metrics[METRIC], over.metrics[METRIC])
-
-
-def _gain_over(baseline: Encoder, encoder: Encoder, task: Retrieval, options: MagnitudeOptions) -> Gain:
-    """Of the encoder over another, each scored with its own similarity, as trained (MAG, Figure 4)."""
-    of, over = (_evaluated(one, task, [one.similarity], options)[0] for one in (encoder, baseline))
-    return Gain(of.name, over.name, of.metrics[METRIC], over.metrics[METRIC])
+def _gain(
+    results: Sequence[Result], encoder: Encoder, baseline: Encoder | None, task: Retrieval, options: MagnitudeOptions
+) -> Gain:
+    """Of the last result over the first, ``cosine``; or over the baseline as it was trained (MAG, Figure 4)."""
+    cosine, of = results[0], results[-1]
+    if baseline is None:
+        return Gain(of.similarity, cosine.similarity, of.metrics[METRIC], cosine.metrics[METRIC])
+    (over,) = task.evaluate(baseline, [baseline.similarity], list(_RANKED), options.precision)
+    return Gain(_named(encoder), _named(baseline), of.metrics[METRIC], over.metrics[METRIC])
 
 
 def _query_lengths(encoder: Encoder, task: Retrieval, options: MagnitudeOptions) -> Lengths:
-    embeddings = encoder.embed(task.data.queries, "query", options.precision).astype(np.float64)
-    lengths = np.linalg.norm(embeddings, axis=1)
+    lengths = row_norms(encoder.embed(task.data.queries, "query", options.precision))
     return Lengths(len(lengths), float(lengths.mean()), float(lengths.std()))
+
+
+def _cv_ratio(encoder: Encoder, own: Lengths, baseline: Encoder, task: Retrieval, options: MagnitudeOptions) -> CvRatio:
+    cv = _query_lengths(baseline, task, options).cv
+    return CvRatio(_named(encoder), _named(baseline), own.cv / cv if cv > _SAME_LENGTH else None)
 
 
 def _lengths_of(group: Moments) -> Lengths:
@@ -316,6 +323,7 @@ def probe_magnitude(
     task_specs: Sequence[str],
     options: MagnitudeOptions = MagnitudeOptions(),
     baseline: str | None = None,
+    cv_baseline: str | None = None,
 ) -> MagnitudeProbe:
     """Probe every encoder on every data set; over three data sets or more, correlate d with the gain.
 
@@ -323,31 +331,34 @@ def probe_magnitude(
         encoder_specs: encoders to probe.
         task_specs: retrieval tasks.
         options: how the groups are made.
-        baseline: an encoder that gains and ΔCV are measured against, such as a run trained with cosine.
+        baseline: an encoder that gains are measured against, such as a run trained with ``cosine``.
+        cv_baseline: an encoder whose spread of query lengths is compared with, such as a run trained with ``dot``.
 
     Raises:
-        UsageError: wrong names (all of them in one message), or a task that is no retrieval.
+        UsageError: wrong names (all of them in one message), a task that is no retrieval, or a baseline for gains
+            where there are no labels to measure them by.
         DataError: a task's files, or groups that cannot be compared.
     """
-    _check_names([*encoder_specs, *([baseline] if baseline else [])], task_specs, options)
+    if baseline is not None and options.proxies is not None:
+        raise UsageError("--baseline is for the gain, which takes labels: leave out --without-labels or --baseline")
+    others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
+    _check_names([*encoder_specs, *others], task_specs)
     tasks = [_task(spec, options) for spec in task_specs]
     for task in tasks:
         notice(task.describe())
-    against = None
-    if baseline is not None:
-        against = Kept(encoders.registry.create(baseline, device=options.device))
+    made = {spec: Kept(encoders.registry.create(spec, device=options.device)) for spec in others}
+    against = [None if spec is None else made[spec] for spec in (baseline, cv_baseline)]
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=options.device)
-        results += [measure(encoder, task, options, against) for task in tasks]
+        results += [measure(encoder, task, options, *against) for task in tasks]
     correlations, notes = _correlations(results) if options.proxies is None else ([], [])
     return MagnitudeProbe(results, correlations, [_how(options), *notes])
 
 
-def _check_names(encoder_specs: Sequence[str], task_specs: Sequence[str], options: MagnitudeOptions) -> None:
+def _check_names(encoder_specs: Sequence[str], task_specs: Sequence[str]) -> None:
     requests = [(encoders.registry, spec) for spec in encoder_specs]
-    requests += [(evaluation.registry, spec) for spec in task_specs]
-    parse_all([*requests, *([(similarities.registry, options.sim)] if options.sim else [])])
+    parse_all([*requests, *((evaluation.registry, spec) for spec in task_specs)])
 
 
 def _task(spec: str, options: MagnitudeOptions) -> Retrieval:
@@ -366,13 +377,13 @@ def _task(spec: str, options: MagnitudeOptions) -> Retrieval:
 
 def _how(options: MagnitudeOptions) -> str:
     if options.proxies is not None:
-        relevant = f"relevant: a query's best {options.proxies} documents, in place of labels"
+        relevant = f"relevant: a query's best {options.proxies} documents by angle, in place of labels"
         rest = f"irrelevant: the rest of its best {DEPTH}" if options.irrelevant == "top" else "irrelevant: all others"
     else:
         relevant = "relevant: judged with a grade above 0"
-        top = f"irrelevant: a query's best {DEPTH} that are not judged relevant"
+        top = f"irrelevant: of a query's best {DEPTH} by angle those that are not judged relevant"
         rest = top if options.irrelevant == "top" else "irrelevant: all documents that are not judged relevant"
-    return f"{relevant}; {rest}; d with its 95% interval over queries drawn anew"
+    return f"{relevant}; {rest}; d with its 95% interval over queries drawn anew, of which it takes two or more"
 
 
 def _correlations(results: Sequence[Magnitude]) -> tuple[list[Correlation], list[str]]:
@@ -380,17 +391,23 @@ def _correlations(results: Sequence[Magnitude]) -> tuple[list[Correlation], list
     found, notes = [], []
     for encoder in dict.fromkeys(result.encoder for result in results):
         own = [result for result in results if result.encoder == encoder]
-        points = [(r.effect.value, r.gain.percent) for r in own if r.gain and r.gain.percent is not None]
+        points = points_of(own)
         if len(points) < LEAST_FOR_CORRELATION:
             notes.append(
-                f"{encoder}: no correlation of d with the gain: it takes {LEAST_FOR_CORRELATION} data sets with a "
-                f"gain, not {len(points)}"
+                f"{encoder}: no correlation of d with the gain: it takes {LEAST_FOR_CORRELATION} data sets with both, "
+                f"not {len(points)}"
             )
         elif any(np.ptp(side) < 1e-12 for side in zip(*points, strict=True)):
             notes.append(f"{encoder}: no correlation of d with the gain: one of them is the same on all data sets")
         else:
             found.append(correlate(encoder, points))
     return found, notes
+
+
+def points_of(results: Sequence[Magnitude]) -> list[tuple[float, float]]:
+    """(d, gain in percent) of the data sets that have both."""
+    found = [(r.effect.value, r.gain.percent) for r in results if r.gain is not None]
+    return [(d, percent) for d, percent in found if percent is not None and not math.isnan(d)]
 
 
 def correlate(encoder: str, points: Sequence[tuple[float, float]]) -> Correlation:
@@ -414,11 +431,9 @@ def probe_training(
     Raises:
         UsageError: no finished run, or one that kept no checkpoints; otherwise as for :func:`probe_magnitude`.
     """
-    _check_names([run], task_specs, options)
+    _check_names([run], task_specs)
     described = _description(Path(run))
     stages = _stages(run, described)
-    if options.sim is None and options.proxies is None:  # the encoder that it started from ranks with the same
-        options = replace(options, sim=described["similarity"])
     tasks = [_task(spec, options) for spec in task_specs]
     for task in tasks:
         notice(task.describe())
@@ -488,6 +503,9 @@ def _conclusion(probe: MagnitudeProbe) -> str:
 def _one(result: Magnitude) -> str:
     effect = result.effect
     way = "longer" if effect.value > 0 else "shorter"
+    if math.isnan(effect.value) or math.isnan(effect.low):
+        told = "there are too few queries and documents to tell whether relevant documents are longer"
+        return f"{result.encoder} on {result.task}: {told}{_gain_told(result.gain)}"
     if not effect.is_clear:
         told = "relevant documents are neither clearly longer nor clearly shorter"
         meaning = "document length says nothing about relevance"
@@ -526,12 +544,19 @@ def _through_training(results: Sequence[Magnitude], curve: Sequence[dict[str, fl
     first, last = first_task[0], first_task[-1]
     told = f"from step {first.step} to {last.step}, d on {first.task} went from {first.effect.value:+.2f} to "
     told += f"{last.effect.value:+.2f}"
+    if math.isnan(first.effect.low) or math.isnan(last.effect.low):
+        told = f"there are too few queries and documents in {first.task} to tell how d went through training"
+        return told + _gammas_told(curve) + "."
     apart = last.effect.low > first.effect.high or last.effect.high < first.effect.low
     told += (
         ": training changed what document length says about relevance"
         if apart
         else ", within the sampling error: training left what document length says about relevance as it was"
     )
-    if curve:
-        told += f"; γq ends at {curve[-1]['gamma_query']:.4f} and γd at {curve[-1]['gamma_document']:.4f}"
-    return told + "."
+    return told + _gammas_told(curve) + "."
+
+
+def _gammas_told(curve: Sequence[dict[str, float]]) -> str:
+    if not curve:
+        return ""
+    return f"; γq ends at {curve[-1]['gamma_query']:.4f} and γd at {curve[-1]['gamma_document']:.4f}"

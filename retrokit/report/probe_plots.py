@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import SIZES
 from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
-from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe
+from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe, points_of
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
     *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#7F7F7F"),
@@ -112,8 +112,7 @@ def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
     for index, line in enumerate(found.correlations):
         own = [result for result in found.results if result.encoder == line.encoder]
-        points = [(r.effect.value, r.gain.percent) for r in own if r.gain and r.gain.percent is not None]
-        effects, gains = (np.array(side) for side in zip(*points, strict=True))
+        effects, gains = (np.array(side) for side in zip(*points_of(own), strict=True))
         color = _CYCLE[index % len(_CYCLE)]
         label = f"{_short(line.encoder)}: r = {line.r:+.2f}, p = {line.p:.2g}"
         axes.scatter(effects, gains, color=color, marker=_MARKERS[index % len(_MARKERS)], label=label, zorder=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from rich.table import Table
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
+from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
-from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe
+from retrokit.probing.magnitude import METRIC, CvRatio, Magnitude, MagnitudeProbe
 
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
@@ -54,7 +56,7 @@ def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
     if of_run:
         _right(table, "step")
     with_ratio = any(result.cv_ratio is not None for result in found.results)
-    _right(table, "queries", "CV", *(["ΔCV"] if with_ratio else []), "relevant", "irrelevant")
+    _right(table, "queries", "CV", *(["CV ratio"] if with_ratio else []), "relevant", "irrelevant")
     _right(table, "d (95%)", "effect")
     with_gain = any(result.gain is not None for result in found.results)
     if with_gain:
@@ -62,14 +64,35 @@ def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
     for result in found.results:
         cells = [result.encoder, result.task, *([str(result.step)] if of_run else [])]
         cells += [f"{result.queries.mean:.4g}", f"{result.queries.cv:.1%}"]
-        cells += ["" if result.cv_ratio is None else f"{result.cv_ratio:.2f}"] if with_ratio else []
+        cells += [_ratio_cell(result.cv_ratio)] if with_ratio else []
         cells += [f"{group.mean:.4g}" for group in (result.relevant, result.irrelevant)]
-        effect = result.effect
-        cells += [f"{effect.value:+.2f} ({effect.low:+.2f} to {effect.high:+.2f})", effect.size]
+        cells += [_effect_cell(result.effect), result.effect.size]
         table.add_row(*cells, *(_gain_cells(result) if with_gain else []))
-    notes = [*found.notes, *(_gain_notes(found.results) if with_gain else [])]
+    notes = [*found.notes, *_ratio_notes(found.results), *(_gain_notes(found.results) if with_gain else [])]
     groups = [_with_notes(table, notes)]
     return [*groups, Group(_correlation_table(found))] if found.correlations else groups
+
+
+def _effect_cell(effect: EffectSize) -> str:
+    if math.isnan(effect.value):
+        return "–"
+    interval = "" if math.isnan(effect.low) else f" ({effect.low:+.2f} to {effect.high:+.2f})"
+    return f"{effect.value:+.2f}{interval}"
+
+
+def _ratio_cell(ratio: CvRatio | None) -> str:
+    return "" if ratio is None else "–" if ratio.value is None else f"{ratio.value:.2f}"
+
+
+def _ratio_notes(results: Sequence[Magnitude]) -> list[str]:
+    """Which encoder's CV is over which one's: MAG's ΔCV is one pair of many."""
+    ratios = [result.cv_ratio for result in results if result.cv_ratio is not None]
+    notes = [f"CV ratio: {of} over {over}" for of, over in dict.fromkeys((one.of, one.over) for one in ratios)]
+    if notes:
+        notes.append("MAG's ΔCV (N.2) is the CV ratio of a dnorm run over a dot run")
+    if any(one.value is None for one in ratios):
+        notes.append("–: the queries of the encoder to compare with are all of one length")
+    return notes
 
 
 def _gain_cells(result: Magnitude) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -215,6 +216,15 @@ def test_norm_statistics() -> None:
     assert set(norm_statistics(np.zeros((0, 3), dtype=np.float32), "document").values()) == {0.0}
     # squares that single precision cannot hold
     assert norm_statistics(np.full((1, 4), 1e30, dtype=np.float32), "q")["q_norm_mean"] == pytest.approx(2e30)
+
+
+def test_norm_statistics_need_no_copy_of_the_embeddings() -> None:
+    embeddings = np.ones((20_000, 256), dtype=np.float32)
+    tracemalloc.start()
+    norm_statistics(embeddings, "document")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.25 * embeddings.nbytes  # one block in float64, and a length per row
 
 
 def assert_same_metrics(path: Path, folder: Path, result: Result) -> None:

@@ -16,8 +16,15 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison import evaluate
 from retrokit.evaluation.retrieval import Retrieval
-from retrokit.metrics.effect_size import cohens_d
-from retrokit.probing.magnitude import MagnitudeOptions, correlate, measure, probe_magnitude, probe_training
+from retrokit.metrics.effect_size import EffectSize, cohens_d
+from retrokit.probing.magnitude import (
+    MagnitudeOptions,
+    MagnitudeProbe,
+    correlate,
+    measure,
+    probe_magnitude,
+    probe_training,
+)
 from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
@@ -47,13 +54,12 @@ def test_by_hand(small):
     assert (found.irrelevant.count, found.irrelevant.mean) == (5, pytest.approx(12 / 5))
     assert found.relevant.deviation == pytest.approx(np.std([5.0, 2.0, 3.0]))
     assert (found.queries.mean, found.queries.cv) == (1.5, pytest.approx(0.5 / 1.5))
-    assert found.similarity == "cosine"
     assert found.cv_ratio is None
 
 
 def test_each_text_is_embedded_once(small):
     encoder = GivenEncoder(VECTORS)
-    measure(encoder, task(small), MagnitudeOptions(sim="dot"))
+    measure(encoder, task(small), MagnitudeOptions())
     assert sorted(text for _, texts, _ in encoder.embedded for text in texts) == sorted(VECTORS)
 
 
@@ -66,24 +72,22 @@ def large(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "large", documents, queries, qrels)
 
 
-def directly(data: Retrieval, by_length: bool) -> tuple[np.ndarray, dict[str, float], list[list[str]]]:
-    """Document lengths, and each query's documents from the best down, in NumPy alone."""
+def directly(data: Retrieval) -> tuple[np.ndarray, dict[str, float], list[list[str]]]:
+    """Lengths of queries and documents, and each query's documents from the best down by angle, in NumPy alone."""
     encoder = hashed(0)
     queries, documents = (encoder.embed(texts, "query") for texts in (data.data.queries, data.data.documents))
     lengths = np.linalg.norm(documents.astype(np.float64), axis=1)
-    scores = queries @ documents.T
-    if not by_length:
-        scores = scores / lengths
+    scores = queries @ documents.T / lengths
     ranked = [[data.data.document_ids[i] for i in np.argsort(-row)] for row in scores]
     return np.linalg.norm(queries, axis=1), dict(zip(data.data.document_ids, lengths, strict=True)), ranked
 
 
-@pytest.mark.parametrize("sim", [None, "dot"])
+@pytest.mark.parametrize("sim", ["cosine", "dot"])
 @pytest.mark.parametrize("irrelevant", ["top", "all"])
 def test_groups_against_a_direct_computation(large, sim, irrelevant):
     data = task(large)
-    found = measure(hashed(0), data, MagnitudeOptions(irrelevant, sim=sim))
-    queries, lengths, ranked = directly(data, by_length=sim == "dot")
+    found = measure(GivenEncoder(hashed(0).vectors, similarity=sim), data, MagnitudeOptions(irrelevant))
+    queries, lengths, ranked = directly(data)
     relevant, others = [], []
     for query, order in zip(data.data.query_ids, ranked, strict=True):
         chosen = {document for document, grade in data.data.qrels[query].items() if grade > 0}
@@ -96,11 +100,55 @@ def test_groups_against_a_direct_computation(large, sim, irrelevant):
     assert found.queries.cv == pytest.approx(queries.std() / queries.mean(), rel=1e-5)
 
 
+SIMILARITIES = ["cosine", "dot", "qnorm", "dnorm", "learn", "sfs:4", "l2"]
+KNOWN_D = 0.88
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Retrieval, dict[str, np.ndarray]]:
+    """A benchmark whose relevant documents are longer by a Cohen's d of 0.88, whatever their angle to the query."""
+    rng = np.random.default_rng(0)
+    vectors = {f"query {i}": row for i, row in enumerate(rng.normal(size=(30, 16)))}
+    relevant = {f"relevant {i} {j}": vectors[f"query {i}"] + rng.normal(size=16) for i in range(30) for j in range(4)}
+    others = {f"other {i}": row for i, row in enumerate(rng.normal(size=(2000, 16)))}
+    for group, mean in ((others, 10.0), (relevant, 10.0 + KNOWN_D)):
+        lengths = rng.normal(size=len(group))
+        lengths = mean + (lengths - lengths.mean()) / lengths.std()
+        vectors |= {
+            text: row / np.linalg.norm(row) * length for (text, row), length in zip(group.items(), lengths, strict=True)
+        }
+    qrels = {f"query {i}": {f"relevant {i} {j}": 1 for j in range(4)} for i in range(30)}
+    texts = {text: text for text in (*others, *relevant)}
+    folder = write_folder(tmp_path_factory.mktemp("known") / "set", texts, {text: text for text in qrels}, qrels)
+    return task(folder), vectors
+
+
+def effects(simulated: tuple[Retrieval, dict[str, np.ndarray]], options: MagnitudeOptions) -> list[EffectSize]:
+    data, vectors = simulated
+    return [measure(GivenEncoder(vectors, similarity=sim), data, options).effect for sim in SIMILARITIES]
+
+
+@pytest.mark.parametrize("irrelevant", ["top", "all"])
+def test_a_known_d_is_found_under_every_similarity(simulated, irrelevant):
+    first, *rest = effects(simulated, MagnitudeOptions(irrelevant))
+    assert rest == [first] * len(rest)
+    assert first.value == pytest.approx(
+        KNOWN_D, abs=0.08
+    )  # other queries' relevant documents are irrelevant to this one
+    assert first.low < KNOWN_D < first.high
+
+
+def test_without_labels_similarities_agree_too(simulated):
+    first, *rest = effects(simulated, MagnitudeOptions(proxies=4))
+    assert rest == [first] * len(rest)
+    assert 0.4 < first.value < KNOWN_D  # not all of the best are relevant
+
+
 @pytest.mark.parametrize("irrelevant", ["top", "all"])
 def test_without_labels_the_best_by_angle_stand_in(large, irrelevant):
     data = task(large)
     found = measure(hashed(0), data, MagnitudeOptions(irrelevant, proxies=7))
-    _, lengths, ranked = directly(data, by_length=False)
+    _, lengths, ranked = directly(data)
     best = [lengths[document] for order in ranked for document in order[:7]]
     last = 100 if irrelevant == "top" else None
     rest = [lengths[document] for order in ranked for document in order[7:last]]
@@ -118,13 +166,19 @@ def test_the_gain_is_that_of_eval(large, monkeypatch):
     assert (alone.gain.baseline, alone.gain.score) == pytest.approx((by_sim["cosine"], by_sim["qnorm"]))
     assert alone.gain.percent == pytest.approx(100 * (by_sim["qnorm"] / by_sim["cosine"] - 1))
     own = {r.encoder: r for r in evaluate(["one", "other"], [spec]).results}
-    against = probe_magnitude(["other"], [spec], baseline="one").results[0]
+    against = probe_magnitude(["other"], [spec], baseline="one", cv_baseline="one").results[0]
     assert (against.gain.over, against.gain.of) == ("one cosine", "other qnorm")
     assert against.gain.baseline == pytest.approx(own["one"].metrics["ndcg@10"])
     assert against.gain.score == pytest.approx(own["other"].metrics["ndcg@10"])
     ratio = own["other"].norms["query_norm_cv"] / own["one"].norms["query_norm_cv"]
-    assert against.cv_ratio == pytest.approx(ratio)
+    assert (against.cv_ratio.of, against.cv_ratio.over) == ("other qnorm", "one cosine")
+    assert against.cv_ratio.value == pytest.approx(ratio)
     assert alone.cv_ratio is None
+    apart = probe_magnitude(["other"], [spec], cv_baseline="one").results[0]
+    assert (apart.gain, apart.cv_ratio) == (probe_magnitude(["other"], [spec]).results[0].gain, against.cv_ratio)
+    assert probe_magnitude(["other"], [spec], baseline="one").results[0].cv_ratio is None
+    with pytest.raises(UsageError, match="--baseline is for the gain, which takes labels"):
+        probe_magnitude(["other"], [spec], MagnitudeOptions(proxies=3), baseline="one")
 
 
 def one(device: str | None = None) -> GivenEncoder:
@@ -181,10 +235,41 @@ def test_three_data_sets_are_correlated_and_fewer_are_not(tmp_path, monkeypatch)
     assert line.r == pytest.approx(pearsonr(*zip(*points, strict=True)).statistic)
     few = probe_magnitude(["one"], specs[:2])
     assert few.correlations == []
-    assert "one: no correlation of d with the gain: it takes 3 data sets with a gain, not 2" in few.notes
+    assert "one: no correlation of d with the gain: it takes 3 data sets with both, not 2" in few.notes
     same = probe_magnitude(["one"], [specs[0]] * 3)
     assert same.correlations == []
     assert "the same on all data sets" in same.notes[1]
+
+
+LINE = {f"t{i}": [1.0 + i, 0.0] for i in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("documents", "qrels", "value", "has_interval"),
+    [
+        (4, {"q": {"t1": 1}}, 0.0, False),  # one query: nothing to draw anew
+        (2, {"q": {"t1": 1}}, None, False),  # one relevant, one irrelevant: no deviation
+        (4, {"q": {"t1": 1}, "r": {"t2": 1}}, -1 / 3, True),
+    ],
+)
+def test_of_too_few_there_is_no_d_and_no_interval(tmp_path, monkeypatch, documents, qrels, value, has_interval):
+    vectors = {**LINE, "q": [1.0, 0.0], "r": [0.0, 1.0]}
+    texts = {f"t{i}": f"t{i}" for i in range(documents)}
+    folder = write_folder(tmp_path / "few", texts, {query: query for query in qrels}, qrels)
+    monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(vectors))
+    probe = probe_magnitude(["static:2", "static:2"], [f"beir:{folder}"], cv_baseline="static:2")
+    shown = json.loads(json.dumps(probe.to_json(), allow_nan=False))["results"][0]
+    assert probe.rows()["magnitude"][0]["d"] == shown["effect"]["value"]
+    assert (shown["effect"]["low"] is not None) == has_interval
+    assert (shown["effect"]["value"] is None) == (value is None)
+    assert (shown["effect"]["size"] == "undefined") == (value is None)
+    assert shown["cv_ratio"]["value"] is None  # all queries are of one length
+    effect = probe.results[0].effect
+    assert effect.is_clear is False
+    assert value is None or not has_interval or effect.low <= effect.value <= effect.high
+    one = MagnitudeProbe(probe.results[:1], [], []).conclusion
+    assert ("too few queries and documents to tell" in one) == (not has_interval)
+    assert "nan" not in one + probe.conclusion + repr(shown)
 
 
 def test_bad_input_is_one_clear_line(small, tmp_path):
@@ -208,8 +293,8 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
     write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
     with pytest.raises(UsageError, match="this probe needs queries and documents, as in beir:PATH"):
         probe_magnitude(["static:4"], [f"knn:{tmp_path}/labelled.jsonl"])
-    with pytest.raises(UsageError, match=r"(?s)unknown encoder 'statik.*\n.*unknown similarity 'qnrom'"):
-        probe_magnitude(["statik:4"], [f"beir:{small}"], MagnitudeOptions(sim="qnrom"))
+    with pytest.raises(UsageError, match=r"(?s)unknown encoder 'statik.*\n.*unknown encoder 'minilm2'"):
+        probe_magnitude(["statik:4"], [f"beir:{small}"], cv_baseline="minilm2:x")
 
 
 # --- conclusions
@@ -274,10 +359,9 @@ def test_every_stage_of_a_run_is_probed(run, tiny_bert, benchmark):
     found = probe_training(str(run), [f"beir:{benchmark}"], options)
     assert [result.step for result in found.results] == [0, 2, 4, 6]
     assert [Path(result.encoder).name for result in found.results] == ["bert", "checkpoint-2", "checkpoint-4", "run"]
-    assert {result.similarity for result in found.results} == {"learn"}
     last = probe_magnitude([str(run)], [f"beir:{benchmark}"], options).results[0]
     assert found.results[-1].effect == last.effect
-    first = probe_magnitude([str(tiny_bert)], [f"beir:{benchmark}"], MagnitudeOptions(sim="learn", precision="fp32"))
+    first = probe_magnitude([str(tiny_bert)], [f"beir:{benchmark}"], options)
     assert found.results[0].effect == first.results[0].effect
     assert found.results[0].effect != last.effect
     assert [row["step"] for row in found.curve] == [2, 4, 6]
