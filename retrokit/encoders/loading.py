@@ -16,6 +16,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
+from retrokit.encoders.casting import cast
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.hub import ask_hub, first_line
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
@@ -36,7 +37,8 @@ def load_model(name: str, path: str, device: str | None = None, **options: Any) 
         UsageError: a run whose training is not finished.
     """
     similarity = run_similarity(path) if (Path(path) / RUN_FILE).is_file() else None
-    return _finish(name, _load(path, device), similarity=similarity, **options)
+    loaded = _load(path, device, PRECISIONS[options.get("dtype", "fp32")])
+    return _finish(name, loaded, similarity=similarity, **options)
 
 
 def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
@@ -88,13 +90,16 @@ def _no_model(name: str, error: BaseException) -> RetrokitError:
     )
 
 
-def _load(path: str, device: str | None) -> SentenceTransformer:
+def _load(path: str, device: str | None, dtype: torch.dtype = torch.float32) -> SentenceTransformer:
+    """The model with its transformer's weights in ``dtype``, whatever type they are stored in."""
     if Path(path).is_file():
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not Path(path).is_dir():
         ask_hub(path, f"{path!r} is no registered encoder, no folder and no hub id", partial(_no_model, path))
     with _loading(path), no_progress_bars():
-        loaded = SentenceTransformer._load_with_module_classes(path, MODULE_CLASSES, device=device)
+        loaded = SentenceTransformer._load_with_module_classes(
+            path, MODULE_CLASSES, device=device, model_kwargs={"dtype": dtype}
+        )
     return loaded
 
 
@@ -137,7 +142,9 @@ def _finish(
     dtype: str = "fp32",
 ) -> Encoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
-    loaded.to(PRECISIONS[dtype])
+    cast(loaded[0], PRECISIONS[dtype])
+    for module in list(loaded)[1:]:
+        module.float()  # its input is float32
     learned = _take_off_last(loaded, Prepare)
     had_normalize = _take_off_last(loaded, Normalize) is not None
     if learned is not None:
@@ -193,24 +200,23 @@ def _pools_last_token(loaded: SentenceTransformer) -> bool:
 
 
 def _append_eos(loaded: SentenceTransformer, name: str) -> None:
-    """Make the tokenizer end every text with its end-of-sequence token, truncated texts too (SFS 5.3)."""
+    """Make the tokenizer end every text with its end-of-sequence token, truncated texts too (SFS 5.3). One that ends
+    texts by itself, with whichever token, is left as it is: that is the token the model was trained to be pooled at."""
+    from tokenizers import processors
+
     tokenizer = loaded.tokenizer
-    # Raw token ids: what the tokenizer adds by itself shows in an empty text.
-    added = tokenizer("")["input_ids"]
+    backend = tokenizer.backend_tokenizer
+    probe = backend.encode("a")
+    if probe.special_tokens_mask[-1:] == [1] and 0 in probe.special_tokens_mask:
+        return
     eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
     if eos is None:
         raise UsageError(f"{name}: pooling=last needs a tokenizer with an end-of-sequence token")
-    if added and added[-1] == eos:
-        return
     tokenizer.padding_side = "right"
-    from tokenizers import processors
-
-    start = [(tokenizer.convert_ids_to_tokens(i), i) for i in added]
-    template = " ".join([*(f"{token}:0" for token, _ in start), "$A:0", f"{tokenizer.eos_token}:0"])
-    backend = tokenizer.backend_tokenizer
-    backend.post_processor = processors.TemplateProcessing(
-        single=template, special_tokens=[*start, (tokenizer.eos_token, eos)]
-    )
+    end = (tokenizer.convert_ids_to_tokens(eos), eos)
+    start = [(probe.tokens[i], probe.ids[i]) for i, added in enumerate(probe.special_tokens_mask) if added]
+    template = " ".join([*(f"{token}:0" for token, _ in start), "$A:0", f"{end[0]}:0"])
+    backend.post_processor = processors.TemplateProcessing(single=template, special_tokens=[*start, end])
 
 
 def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_length: int | None, name: str) -> None:

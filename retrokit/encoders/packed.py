@@ -21,6 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
 
 SHORT = 512  # tokens; the scores of longer texts leave the processor's cache, and the fused kernel wins
@@ -53,8 +54,9 @@ def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A copy in ``dtype``. It shares what is large and only read: tokenizers, and weights that have the type."""
     shared = [vars(module)[name] for name in ("tokenizer", "processor") if name in vars(module)]
     shared += [tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.dtype == dtype]
+    exact = exact_buffers(module, dtype)
     copied: nn.Module = copy.deepcopy(module, {id(one): one for one in shared})
-    return copied.to(dtype)
+    return cast(copied, dtype, exact)
 
 
 def _configs(module: nn.Module) -> Iterator[Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
-_COMPUTING = [str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py")]
+_COMPUTING = [str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py", "casting.py")]
 
 
 class Loaded:

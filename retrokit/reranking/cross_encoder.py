@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from sentence_transformers import CrossEncoder
 
@@ -88,18 +89,17 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
         raise UsageError(f"{path} is a file; a cross-encoder is a folder or a hub id")
     if not os.path.isdir(path):
         ask_hub(path, f"cross-encoder: {path!r} is no folder and no hub id", partial(_no_model, path))
-    loaded = _load(path, device)
+    loaded = _load(path, device, PRECISIONS[dtype])
     _check_head(path, loaded)
-    loaded.to(PRECISIONS[dtype])
     if max_length is not None:
         _set_length(path, loaded, max_length)
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
 
 
-def _load(path: str, device: str | None) -> CrossEncoder:
+def _load(path: str, device: str | None, dtype: torch.dtype) -> CrossEncoder:
     try:
         with no_progress_bars():
-            return CrossEncoder(path, device=device)
+            return CrossEncoder(path, device=device, model_kwargs={"dtype": dtype})
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         if os.path.isdir(path):
             raise DataError(path, f"is no cross-encoder that can be loaded: {first_line(error)}") from error

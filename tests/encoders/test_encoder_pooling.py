@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 import retrokit
 from retrokit.encoders.modules import TokenPooling
 from retrokit.errors import UsageError
+from tests.close import assert_rounded
 
 TEXTS = [
     "cat",
@@ -45,7 +46,7 @@ def token_ids(folder, text: str, **options) -> list[int]:
 
 
 def close(ours, reference):
-    np.testing.assert_allclose(ours, np.asarray(reference), atol=2e-6)
+    assert_rounded(ours, reference)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -150,6 +151,32 @@ def test_a_tokenizer_that_adds_an_end_token_is_left_alone(tiny_llama, tiny_bert,
             assert encoder.model.preprocess([text])["input_ids"][0].tolist() == token_ids(folder, text)
     again = retrokit.encoder(f"{tiny_llama},pooling=last")
     close(retrokit.encoder(f"{ending},pooling=last").embed(TEXTS, "query", "fp32"), again.embed(TEXTS, "query", "fp32"))
+
+
+@pytest.mark.parametrize("padding", ["left", "right"])
+@pytest.mark.parametrize("start", ["", "<s> "])
+def test_a_tokenizer_that_ends_texts_with_another_token_is_left_alone(tiny_llama, tmp_path, start, padding):
+    """Qwen3-Embedding's layout: texts end with <|endoftext|>, the end-of-sequence token is <|im_end|>, padding left."""
+    folder = tmp_path / "qwen"
+    shutil.copytree(tiny_llama, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, pad_token="<unk>", padding_side=padding)
+    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<s>", "<unk>")]
+    template = processors.TemplateProcessing(single=f"{start}$A <unk>", special_tokens=special)
+    backend = tokenizer.backend_tokenizer
+    backend.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
+    tokenizer.save_pretrained(folder)
+    encoder = retrokit.encoder(f"{folder},pooling=last,max_length=9")
+    texts = [text for text in TEXTS if text]
+    sequences = [token_ids(folder, text, truncation=True, max_length=9) for text in texts]
+    assert {ids[-1] for ids in sequences} == {tokenizer.convert_tokens_to_ids("<unk>")}
+    features = encoder.model.preprocess(texts)
+    assert [row[mask.bool()].tolist() for row, mask in zip(*features_of(features), strict=True)] == sequences
+    assert encoder.model.tokenizer.padding_side == padding
+    close(encoder.embed(texts, "query", "fp32"), [hidden_states(folder, ids)[-1] for ids in sequences])
+
+
+def features_of(features) -> tuple[torch.Tensor, torch.Tensor]:
+    return features["input_ids"], features["attention_mask"]
 
 
 def test_prompts_are_put_before_the_texts_of_their_role(tiny_bert, tmp_path):
