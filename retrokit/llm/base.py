@@ -175,9 +175,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-_BLOCK = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_OPEN = re.compile(r"<(?:think|thinking)>", re.IGNORECASE)
-_CLOSE = re.compile(r"</(?:think|thinking)>", re.IGNORECASE)
+_THINKING = re.compile(r"<(/?)(?:think|thinking)>", re.IGNORECASE)
 
 
 def without_thinking(text: str) -> str:
@@ -191,6 +189,13 @@ def without_thinking(text: str) -> str:
     >>> without_thinking("Cats? No.</think> Dogs."), without_thinking("<think>Cats, or")
     ('Dogs.', '')
     """
-    text = _BLOCK.sub("", text)
-    text = _CLOSE.split(text)[-1]
-    return _OPEN.split(text, maxsplit=1)[0].strip()
+    kept: list[str] = []
+    said: int | None = 0  # where what is said begins; None: in a block
+    for tag in _THINKING.finditer(text):
+        if not tag[1]:
+            kept += [] if said is None else [text[said : tag.start()]]
+            said = None
+        else:
+            kept = [] if said is not None else kept
+            said = tag.end()
+    return "".join([*kept, *([] if said is None else [text[said:]])]).strip()

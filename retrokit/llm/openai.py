@@ -1,19 +1,22 @@
 """A model behind OpenAI's chat protocol (``POST …/v1/chat/completions``): vLLM, llama.cpp, Ollama, hosted ones.
 
-The key comes from the environment. It is sent, and nothing else is done with it: no spec, store, message or log holds
-it. One object is used from one event loop.
+The key comes from the environment. It is sent to the one address, and nothing else is done with it: no spec, store,
+message or log holds it, and an answer that does is refused. Nothing that a service sends is trusted to be short, sound
+or soon. One object is used from one event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -27,13 +30,30 @@ from retrokit.llm.base import (
     estimated_tokens,
     without_thinking,
 )
+from retrokit.llm.secret import Secret
 from retrokit.notices import notice
 
 OFFICIAL = "https://api.openai.com/v1"
 _CONNECT = 15.0
+_MOST_BYTES = 8 << 20
+_MOST_BYTES_OF_A_FAILURE = 64 << 10
+_MOST_TOKENS = 10**9
+# a service may overlook max_tokens; a token of more than 64 characters is rare
+_MOST_CHARACTERS, _CHARACTERS_A_TOKEN = 16_384, 64
+# the others can make gigabytes of one piece
+_ENCODINGS = ("", "identity", "gzip", "deflate")
+_FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call")
 _PASSING = {408, 409, 425, 429}
 _ABOUT_THE_PROMPT = {400, 413, 422}
 _OPTIONAL = ("temperature", "top_p", "seed")
+
+
+class _Reply(NamedTuple):
+    """What a service sent: its status, its headers, and its JSON, ``None`` where it is none."""
+
+    status: int
+    headers: Mapping[str, str]
+    json: Any
 
 
 class OpenAILLM:
@@ -44,7 +64,7 @@ class OpenAILLM:
         url: up to ``/v1``; where there is no path, ``/v1`` is added.
         key: sent as a bearer token; ``None`` sends none.
         key_name: where the key came from, or should, for messages.
-        timeout: seconds to wait for an answer.
+        timeout: seconds that a call may take, from the first connection to the last byte.
     """
 
     spec = ""
@@ -53,8 +73,9 @@ class OpenAILLM:
         self.identity = model
         self._model = model
         self._endpoint = _endpoint(url)
-        self._key = key
+        self._secret = None if key is None else Secret(key)
         self._key_name = key_name
+        self._seconds = timeout
         self._timeout = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))
         self._tls = httpx2.create_ssl_context()
         self._idle: list[httpx2.AsyncClient] = []
@@ -70,12 +91,12 @@ class OpenAILLM:
         """One answer to one prompt; raises as :class:`retrokit.llm.base.LLM` says."""
         while True:
             body = self._body(prompt, system, sampling)
-            response = await self._sent(body)
-            if response.status_code != HTTPStatus.OK:
-                if self._adapts(response, body):
+            reply = await self._sent(body)
+            if reply.status != HTTPStatus.OK:
+                if self._adapts(reply, body):
                     continue
-                raise self._failure(response)
-            return self._completion(response, prompt, system)
+                raise self._failure(reply)
+            return self._completion(reply, prompt, system, sampling)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -100,7 +121,9 @@ class OpenAILLM:
     async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
         """A client that nobody else uses meanwhile, so that it has one connection: a pool of many would look at all
         of them whenever it takes one."""
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {"Accept-Encoding": "gzip, deflate"}
+        if self._secret is not None:
+            headers["Authorization"] = f"Bearer {self._secret.key}"
         if self._idle:
             client = self._idle.pop()
         else:
@@ -110,75 +133,100 @@ class OpenAILLM:
         finally:
             self._idle.append(client)
 
-    async def _sent(self, body: Mapping[str, Any]) -> httpx2.Response:
+    async def _sent(self, body: Mapping[str, Any]) -> _Reply:
         try:
-            async with self._client() as client:
-                return await client.post(self._endpoint, json=body)
-        except httpx2.TimeoutException as error:
-            raise TryAgain(f"{self.where}: no answer in time ({type(error).__name__})") from error
+            # the client's own limit is for each piece: a byte a second would never end
+            async with (
+                asyncio.timeout(self._seconds),
+                self._client() as client,
+                client.stream("POST", self._endpoint, json=body) as response,
+            ):
+                return _Reply(response.status_code, response.headers, _parsed(await self._read(response)))
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            raise TryAgain(f"{self.where}: no answer in {self._seconds:g} s") from error
         except httpx2.UnsupportedProtocol as error:
             raise UsageError(f"{self.where} is no http:// or https:// address") from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise TryAgain(f"{self.where}: {self._told(error) or 'the connection broke'}") from error
 
-    def _adapts(self, response: httpx2.Response, body: Mapping[str, Any]) -> bool:
+    async def _read(self, response: httpx2.Response) -> bytes:
+        """The body; of a failure, as much as a message can be made of."""
+        if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
+            raise ServiceError(f"{self.where}: the answer is packed in a way that was not asked for")
+        good = response.status_code == HTTPStatus.OK
+        found = bytearray()
+        async for part in response.aiter_bytes():
+            found += part
+            if good and len(found) > _MOST_BYTES:
+                raise ServiceError(f"{self.where}: an answer of more than {_MOST_BYTES >> 20} MB")
+            if not good and len(found) > _MOST_BYTES_OF_A_FAILURE:
+                break
+        return bytes(found)
+
+    def _adapts(self, reply: _Reply, body: Mapping[str, Any]) -> bool:
         """Whether the service only wants a setting spelled differently or left out, which the next calls then do."""
-        if response.status_code != HTTPStatus.BAD_REQUEST:
+        if reply.status != HTTPStatus.BAD_REQUEST:
             return False
-        error = _error_of(response)
-        message, param = str(error.get("message") or ""), error.get("param")
-        if "max_tokens" in body and "max_completion_tokens" in message:
+        error = _error_of(reply.json)
+        if "max_tokens" in body and "max_completion_tokens" in error.get("message", ""):
             self._length = "max_completion_tokens"
             return True
-        refused = next((name for name in _OPTIONAL if name in body and name == param), None)
-        if refused is None or not str(error.get("code")).startswith("unsupported"):
+        refused = next((name for name in _OPTIONAL if name in body and name == error.get("param")), None)
+        if refused is None or not error.get("code", "").startswith("unsupported"):
             return False
         self._refused.add(refused)
         notice(f"{self._model} takes no {refused.replace('_', '-')}: it goes by its own")
         return True
 
-    def _completion(self, response: httpx2.Response, prompt: str, system: str | None) -> Completion:
+    def _completion(self, reply: _Reply, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        answer = reply.json
         try:
-            answer = response.json()
             if "error" in answer and "choices" not in answer:  # some gateways say 200 and fail
-                raise self._failure(response, _status_of(answer))
+                raise self._failure(reply, _status_of(answer))
             choice = answer["choices"][0]
             content = choice["message"].get("content") or ""
+            finish = choice.get("finish_reason") or "stop"
             if not isinstance(content, str):
                 raise TypeError
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError) as error:
             raise TryAgain(f"{self.where}: the answer is cut off or no chat completion") from error
         text = without_thinking(encodable(content))
+        most = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
+        if len(text) > most:
+            text, finish = text[:most], "length"
+        if self._secret is not None and self._secret.inside(text):
+            raise ServiceError(f"{self.where}: an answer holds the key of {self._key_name}; it is not kept")
         prompt_tokens, completion_tokens = _count(answer, "prompt_tokens"), _count(answer, "completion_tokens")
         completion = Completion(
             text=text,
-            prompt_tokens=estimated_tokens(system, prompt) if prompt_tokens is None else prompt_tokens,
-            completion_tokens=estimated_tokens(content) if completion_tokens is None else completion_tokens,
-            finish=str(choice.get("finish_reason") or "stop"),
+            prompt_tokens=prompt_tokens or estimated_tokens(system, prompt),
+            completion_tokens=completion_tokens or estimated_tokens(content),
+            finish=finish if finish in _FINISHES else "other",
             estimated=prompt_tokens is None or completion_tokens is None,
         )
         if not text and completion.finish == "stop":
             raise TryAgain(f"{self.where}: an empty answer", instead=completion)
         return completion
 
-    def _failure(self, response: httpx2.Response, status: int | None = None) -> ServiceError:
+    def _failure(self, reply: _Reply, status: int | None = None) -> ServiceError:
         """What an answer other than 200 means, in a line."""
-        status = status or response.status_code
-        error = _error_of(response)
+        status = status or reply.status
+        error = _error_of(reply.json)
         said = self._told(error.get("message") or _phrase(status))
         if status == HTTPStatus.TOO_MANY_REQUESTS and error.get("code") == "insufficient_quota":
             return ServiceError(f"{self.where}: {said} (429)")
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             limited = status == HTTPStatus.TOO_MANY_REQUESTS
-            return TryAgain(f"{self.where}: {said} ({status})", _retry_after(response.headers), limited)
+            return TryAgain(f"{self.where}: {said} ({status})", _retry_after(reply.headers), limited)
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            how = f"does not take the key in {self._key_name}" if self._key else f"wants a key; set {self._key_name}"
+            takes_none = f"wants a key; set {self._key_name}"
+            how = takes_none if self._secret is None else f"does not take the key in {self._key_name}"
             return ServiceError(f"{self.where} {how}: {said} ({status})")
         if status == HTTPStatus.NOT_FOUND:
             return ServiceError(f"{self.where} has no model {self._model!r}, or is no such service: {said} (404)")
-        if response.is_redirect:
-            target = httpx2.URL(response.headers.get("location", "")).copy_with(query=None)
-            return ServiceError(f"{self.where} has moved to {self._told(target)} ({status}): give that as url")
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST and "location" in reply.headers:
+            target = self._told(reply.headers["location"].partition("?")[0])
+            return ServiceError(f"{self.where} has moved to {target} ({status}): give that as url")
         if status in _ABOUT_THE_PROMPT:
             return PromptRefused(f"{self.where} refuses the request: {said} ({status})")
         return ServiceError(f"{self.where}: {said} ({status})")
@@ -186,8 +234,10 @@ class OpenAILLM:
     def _told(self, what: object) -> str:
         """What a service or a library says, on one line, not too long, and without the key."""
         line = " ".join(str(what).split())
-        if self._key:
-            line = line.replace(self._key, "…")
+        if self._secret is not None:
+            line = line.replace(self._secret.key, "…")
+            if self._secret.inside(line):
+                return "(what it says holds the key)"
         return line if len(line) <= 300 else line[:299] + "…"
 
 
@@ -204,22 +254,36 @@ def _endpoint(url: str) -> httpx2.URL:
     return whole.copy_with(path=f"{path}/chat/completions")
 
 
-def _error_of(response: httpx2.Response) -> dict[str, Any]:
-    """The error that a service describes, in OpenAI's form or what others send."""
+def _parsed(body: bytes) -> Any:
     try:
-        body = response.json()
-    except ValueError:
-        return {}
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _error_of(body: Any) -> dict[str, str]:
+    """The error that a service describes, in OpenAI's form or what others send: ``message``, ``code``, ``param``, as
+    far as they are there."""
     error = body.get("error", body) if isinstance(body, dict) else body
-    if isinstance(error, dict):
-        return {"message": error.get("message") or error.get("detail"), **error} if "message" not in error else error
-    return {"message": error if isinstance(error, str) else json.dumps(error)}
+    if not isinstance(error, dict):
+        return {} if error is None else {"message": _text_of(error)}
+    named = {name: error.get(name) for name in ("code", "param")}
+    named["message"] = error.get("message") or error.get("detail")
+    return {name: _text_of(value) for name, value in named.items() if value is not None}
+
+
+def _text_of(value: Any) -> str:
+    """A string as it is, and else its JSON, unless that is nested too deep."""
+    try:
+        return value if isinstance(value, str) else json.dumps(value)
+    except RecursionError:
+        return ""
 
 
 def _status_of(answer: Mapping[str, Any]) -> int:
     error = answer["error"]
     code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) else int(HTTPStatus.BAD_GATEWAY)
+    return code if type(code) is int and code in range(400, 600) else int(HTTPStatus.BAD_GATEWAY)
 
 
 def _phrase(status: int) -> str:
@@ -230,22 +294,24 @@ def _phrase(status: int) -> str:
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int | None:
+    """Tokens as the service counts them, if that can be."""
     usage = answer.get("usage")
     count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) else None
+    return count if type(count) is int and 0 <= count <= _MOST_TOKENS else None
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that ``Retry-After`` asks to wait, written as seconds or as a date; ``None`` without a sound one."""
+    """Seconds that ``Retry-After`` asks to wait, written as seconds or as a date; ``None`` if it says neither, or a
+    time that is over."""
     text = headers.get("retry-after", "")
     try:
-        return max(0.0, float(text))
+        wait = float(text)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
-        return None
+        try:
+            wait = parsedate_to_datetime(text).timestamp() - time.time()
+        except (ValueError, TypeError, IndexError, OverflowError, OSError):
+            return None
+    return wait if wait > 0 and not math.isnan(wait) else None
 
 
 def openai_llm(model: str, url: str | None, key_env: str, timeout: float) -> OpenAILLM:
@@ -255,6 +321,8 @@ def openai_llm(model: str, url: str | None, key_env: str, timeout: float) -> Ope
         UsageError: an address that is none or holds a secret, or no key where OpenAI's own service needs one.
     """
     url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+    if encodable(model) != model:
+        raise UsageError(f"the LLM's name {model!r} is no valid text")
     key = os.environ.get(key_env, "").strip() or None
     if key is not None and not (key.isascii() and key.isprintable()):
         raise UsageError(f"the key in {key_env} holds characters that no key has")

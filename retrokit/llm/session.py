@@ -2,28 +2,52 @@
 calls at once, a budget of tokens and some patience with a service that stumbles.
 
 What goes wrong is tried again after a wait that doubles each time, with jitter, so that those who failed together do
-not come back together. Where a service says how long to wait (``Retry-After``), all calls wait that long.
+not come back together. Where a service says how long to wait (``Retry-After``), all calls wait that long, and longer
+each time if none is answered meanwhile. A model that refuses everything is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from retrokit.errors import RetrokitError, ServiceError, UsageError
-from retrokit.llm.base import LLM, Completion, Request, Sampling, TryAgain, estimated_tokens
+from retrokit.llm.base import (
+    LLM,
+    Completion,
+    PromptRefused,
+    Request,
+    Sampling,
+    TryAgain,
+    encodable,
+    estimated_tokens,
+)
 from retrokit.llm.store import ResponseStore
 from retrokit.notices import notice
 
 LONGEST_WAIT = 60.0
 EMPTY_ANSWERS = 3
+MOST_AT_ONCE = 1024
+IN_VAIN = 64
+"""So many prompts in a row that are refused, or get an answer without text, are enough."""
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
+
+
+class Clock:
+    """The time, and waiting, in seconds."""
+
+    now = staticmethod(time.monotonic)
+    sleep = staticmethod(asyncio.sleep)
+
+
+clock = Clock()
 
 
 class BudgetSpent(RetrokitError):
@@ -32,12 +56,13 @@ class BudgetSpent(RetrokitError):
 
 
 class Session:
-    """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end.
+    """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end, and raises
+    :class:`ServiceError` if everything that was asked was refused.
 
     Args:
         llm: which (:data:`retrokit.llm.registry` makes one of a spec).
         store: where answers are looked up, and kept before they are used; ``None``: nowhere. It is not closed.
-        concurrency: calls at once.
+        concurrency: calls at once, at most 1,024.
         max_tokens: of prompts and answers together that calls of this session may use; ``None``: any number. A call
             is made only if its prompt and its longest possible answer still fit; answers of the store cost nothing.
         sampling: of the requests that bring none of their own.
@@ -62,8 +87,8 @@ class Session:
         backoff: float = 0.5,
         patience: float = 900.0,
     ) -> None:
-        if concurrency < 1:
-            raise UsageError(f"there must be at least 1 call at once, not {concurrency}")
+        if not 1 <= concurrency <= MOST_AT_ONCE:
+            raise UsageError(f"there must be 1 to {MOST_AT_ONCE:,} calls at once, not {concurrency}")
         if max_tokens is not None and max_tokens < 1:
             raise UsageError(f"the budget must be at least 1 token, not {max_tokens}")
         self.llm, self.store, self.sampling = llm, store, sampling
@@ -71,11 +96,15 @@ class Session:
             ("calls", "from_store", "retries", "rate_limited", "prompt_tokens", "completion_tokens"), 0
         )
         self._retries, self._backoff, self._patience = retries, backoff, patience
+        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._budget = _Budget(max_tokens, store is not None)
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
         self._not_before = 0.0
+        self._limited = 0  # calls that the service put off since the last answer
+        self._in_vain, self._last_vain = 0, ""  # prompts that brought no text since one did
+        self._answered_any = False
         self._closing = False
         self._noticed: set[str] = set()
 
@@ -90,11 +119,26 @@ class Session:
 
         Raises:
             PromptRefused: the model does not take this prompt.
-            ServiceError: the service failed for good, or too often.
+            ServiceError: the service failed for good, or too often; or prompt after prompt came to nothing.
             BudgetSpent: the budget is used up.
             DataError: the store cannot be written.
         """
-        request = Request(self.llm.identity, sampling or self.sampling, system, prompt, attempt)
+        # what is no Unicode can neither be sent nor stored
+        texts = None if system is None else encodable(system), encodable(prompt)
+        request = Request(self.llm.identity, sampling or self.sampling, *texts, attempt)
+        try:
+            completion = await self._answer(request)
+        except PromptRefused as refusal:
+            self._note_vain(str(refusal))
+            raise
+        self._answered_any = True
+        if completion.text:
+            self._in_vain = 0
+        else:
+            self._note_vain("an answer without text")
+        return completion
+
+    async def _answer(self, request: Request) -> Completion:
         running = self._running.get(request.key)
         if running is None:
             stored = self._stored(request)
@@ -104,6 +148,17 @@ class Session:
             self._running[request.key] = running
             running.add_done_callback(lambda task: self._done(request.key, task))
         return await asyncio.shield(running)  # who stops waiting does not take it from the others
+
+    def _note_vain(self, what: str) -> None:
+        self._in_vain += 1
+        self._last_vain = what
+        if self._in_vain >= IN_VAIN:
+            raise ServiceError(f"nothing came of {self._in_vain:,} prompts in a row, at last: {what}")
+
+    def check(self) -> None:
+        """Raise :class:`ServiceError` if everything that was asked was refused."""
+        if self._in_vain and not self._answered_any:
+            raise ServiceError(f"the model refused all of {self._in_vain:,} prompts, at last: {self._last_vain}")
 
     def _stored(self, request: Request) -> Completion | None:
         stored = self.store.get(request.key) if self.store is not None else None
@@ -149,7 +204,9 @@ class Session:
         while True:
             await self._rate_limit()
             try:
-                return await self.llm.complete(request.prompt, request.system, sampling)
+                completion = await self.llm.complete(request.prompt, request.system, sampling)
+                self._limited = 0
+                return completion
             except TryAgain as trouble:
                 empty += trouble.instead is not None
                 if trouble.instead is not None and empty > EMPTY_ANSWERS:
@@ -157,35 +214,37 @@ class Session:
                 if self._closing:
                     raise
                 failures += not trouble.rate_limited
+                self._limited += trouble.rate_limited
                 wait = self._wait(trouble, failures)
                 waited += wait if trouble.rate_limited or trouble.wait is not None else 0
                 if failures > self._retries or waited > self._patience:
                     raise self._given_up(trouble, failures) from trouble
-                self._note(trouble)
+                self._note(trouble, wait)
                 if trouble.wait is not None:
-                    self._not_before = max(self._not_before, asyncio.get_running_loop().time() + trouble.wait)
-            await asyncio.sleep(wait)
+                    self._not_before = max(self._not_before, clock.now() + wait)
+            await clock.sleep(wait)
 
     def _wait(self, trouble: TryAgain, failures: int) -> float:
         """Seconds before the next try; ``failures`` are those before it."""
-        if trouble.wait is not None:
-            return trouble.wait + random.uniform(0, self._backoff)
-        # too many calls, but not for how long: as after a few failures
-        doublings = failures - 1 if not trouble.rate_limited else 3
-        return min(LONGEST_WAIT, self._backoff * 2.0**doublings) * random.uniform(0.5, 1)
+        doublings = failures - 1
+        if trouble.rate_limited:
+            # all calls together were put off so often in vain; where nobody says for how long, as after a few failures
+            doublings = self._limited // self._concurrency + (3 if trouble.wait is None else 0)
+        own = min(LONGEST_WAIT, self._backoff * 2.0 ** min(doublings, 32)) * random.uniform(0.5, 1)
+        return own if trouble.wait is None else max(own, trouble.wait + random.uniform(0, self._backoff))
 
     async def _rate_limit(self) -> None:
         """Wait until the service wants calls again."""
-        while (wait := self._not_before - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(wait + random.uniform(0, self._backoff))
+        while (wait := self._not_before - clock.now()) > 0:
+            await clock.sleep(wait + random.uniform(0, self._backoff))
 
-    def _note(self, trouble: TryAgain) -> None:
+    def _note(self, trouble: TryAgain, wait: float) -> None:
         self.counts["retries"] += 1
         self.counts["rate_limited"] += trouble.rate_limited
         kind = str(trouble)
         if kind not in self._noticed and len(self._noticed) < 5:
             self._noticed.add(kind)
-            notice(f"{kind}; trying again")
+            notice(f"{kind}; trying again" + (f" in {wait:.0f} s" if wait >= 5 else ""))
 
     def _given_up(self, trouble: TryAgain, failures: int) -> ServiceError:
         kept = (
@@ -218,6 +277,8 @@ class Session:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.close(at_once=kind is not None and not issubclass(kind, Exception))
+        if kind is None:
+            self.check()
 
 
 class _Budget:

@@ -8,6 +8,7 @@ transaction is written go into the next one together: the more calls are in flig
 from __future__ import annotations
 
 import json
+import os
 import queue
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from retrokit.errors import DataError
+from retrokit.errors import DataError, disk_errors
 from retrokit.llm.base import Completion, Request
 
 _APPLICATION = 0x72746B4C
@@ -46,7 +47,7 @@ _Job = tuple[Request, Completion, "Future[Completion]"]
 
 
 class ResponseStore:
-    """Answers by :attr:`retrokit.llm.base.Request.key`.
+    """Answers by :attr:`retrokit.llm.base.Request.key`, in a file whose folder is made where it is missing.
 
     Raises:
         DataError: the file cannot be opened or written, or is no response store.
@@ -54,6 +55,10 @@ class ResponseStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        with disk_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise DataError(self.path, "is no response store (no file)")  # a pipe would be waited for
         with self._errors():
             self._reader = self._opened()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -139,7 +144,9 @@ class ResponseStore:
         except sqlite3.Error as error:
             raise self._damage(error) from error
 
-    def _damage(self, error: sqlite3.Error) -> DataError:
+    def _damage(self, error: BaseException) -> DataError:
+        if isinstance(error, DataError):
+            return error
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             return DataError(self.path, "is no response store (no SQLite file)")
         return DataError(self.path, f"the response store cannot be used: {error}")
@@ -154,8 +161,8 @@ class ResponseStore:
                     jobs, more = self._waiting()
                     if jobs:
                         self._write(connection, jobs)
-        except (sqlite3.Error, DataError) as error:
-            self._refuse_all(self._damage(error) if isinstance(error, sqlite3.Error) else error)
+        except BaseException as error:  # whatever it is: nobody may wait for a thread that has ended
+            self._refuse_all(error)
 
     def _waiting(self) -> tuple[list[_Job], bool]:
         """All answers that wait to be written, at least one; and whether there may be more."""
@@ -174,11 +181,11 @@ class ResponseStore:
             connection.execute("BEGIN IMMEDIATE")
             stored = [self._written(connection, request, completion) for request, completion, _ in jobs]
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+        except BaseException as error:  # whatever it is belongs to those who wait
             for _, _, future in jobs:
                 future.set_exception(self._damage(error))
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             return
         for (_, _, future), completion in zip(jobs, stored, strict=True):
             future.set_result(completion)
@@ -197,10 +204,10 @@ class ResponseStore:
             return completion
         return _completion(connection.execute(_ANSWER, (request.key,)).fetchone()) or completion
 
-    def _refuse_all(self, error: DataError) -> None:
+    def _refuse_all(self, error: BaseException) -> None:
         """The writer cannot go on: every answer that waits, and all that come, fail with ``error``."""
         while (job := self._jobs.get()) is not None:
-            job[2].set_exception(error)
+            job[2].set_exception(self._damage(error))
 
 
 def _completion(row: tuple[str, int, int, str, int] | None) -> Completion | None:

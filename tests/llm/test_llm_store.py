@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -104,10 +105,12 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE things (id)")
     with pytest.raises(DataError, match=r"other.db: is a SQLite file, but no response store"):
         ResponseStore(tmp_path / "other.db")
-    with pytest.raises(DataError, match=r"s.db: the response store cannot be used: unable to open"):
-        ResponseStore(tmp_path / "nowhere" / "s.db")
-    with pytest.raises(DataError, match="the response store cannot be used"):
-        ResponseStore(tmp_path)
+    with pytest.raises(DataError, match=r"notes.txt.s.db: could not be written: Not a directory"):
+        ResponseStore(text / "s.db")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(DataError, match=r"is no response store \(no file\)"):
+            ResponseStore(path)
     ResponseStore(tmp_path / "s.db").close()
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("PRAGMA user_version = 9")
