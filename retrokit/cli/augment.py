@@ -16,6 +16,7 @@ from retrokit.cli.common import (
     DeviceOption,
     app,
     readers_may_leave,
+    show,
     with_names,
 )
 
@@ -151,9 +152,16 @@ def negatives(
     llm: Annotated[
         str | None, typer.Option(help="Language model that makes the near-misses. Default: rules, and no model.")
     ] = None,
-    store: Annotated[str | None, typer.Option(help="SQLite file that keeps each of its answers.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Budget of its prompts and answers together.")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="File that keeps each of its answers. Default: OUTPUT.answers.sqlite.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Budget of its prompts and answers together. Default: 10,000,000.")
+    ] = None,
     concurrency: Annotated[int, typer.Option(help="Calls of it at once.")] = 16,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing.")
+    ] = False,
     field: FieldOption = "text",
     seed: SeedOption = 0,
 ) -> None:
@@ -161,14 +169,18 @@ def negatives(
 
     retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
-    from retrokit.augmentation.negatives.files import write_near_misses
+    from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
     from retrokit.notices import notice
 
+    named = [name.strip() for name in families.split(",")]
+    if dry_run:
+        show(str(estimate_of(path, families=named, field=field, positive=positive)))
+        return
     with readers_may_leave():
         written = write_near_misses(
             path,
             output,
-            families=[name.strip() for name in families.split(",")],
+            families=named,
             field=field,
             positive=positive,
             per_family=per_family,

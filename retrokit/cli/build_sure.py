@@ -197,9 +197,9 @@ def judge_command(
     """
     from retrokit import llm as llms
     from retrokit.llm.base import Sampling
+    from retrokit.llm.store import default_store
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample
-    from retrokit.sure.build import default_store
     from retrokit.sure.judging import judge_sample
     from retrokit.sure.prompts import judge_prompts
 

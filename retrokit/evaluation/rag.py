@@ -19,7 +19,7 @@ from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import DataError
+from retrokit.errors import DataError, ServiceError
 from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
@@ -207,6 +207,8 @@ class Rag(AsymmetricTask):
                     for place in order:
                         texts[place] = (await anext(answers)).text
                         advance(1)
+            if not any(texts):
+                raise ServiceError(f"{self.reader.spec} says nothing to any of {len(prompts):,} questions")
             return [(text.splitlines() or [""])[0].strip() for text in texts]
 
         return wait_for(read())

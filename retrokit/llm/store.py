@@ -210,6 +210,15 @@ class ResponseStore:
             job[2].set_exception(self._damage(error))
 
 
+def default_store(output: str | Path) -> Path:
+    """Where answers are kept if nobody says: beside what is written.
+
+    >>> default_store("sure/law").as_posix()
+    'sure/law.answers.sqlite'
+    """
+    return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
+
+
 def _completion(row: tuple[str, int, int, str, int] | None) -> Completion | None:
     return None if row is None else Completion(*row[:4], estimated=bool(row[4]))
 

@@ -7,7 +7,7 @@ reaches the top, also where the step does not divide the list.
 
 An answer should name every passage of its window once. What it names twice or what is not there is dropped, and what it
 leaves out comes after the rest, in its old order; each such answer is counted as repaired. A prompt that the model
-refuses leaves the order of its window, and is counted.
+refuses leaves the order of its window, and is counted. A model whose answers name no passage is given up.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import tomllib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -25,9 +26,9 @@ from string import Template
 import numpy as np
 
 from retrokit import llm as language_models
-from retrokit.errors import UsageError
+from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import LLM, PromptRefused, Sampling
-from retrokit.llm.session import Session, run_all
+from retrokit.llm.session import IN_VAIN, Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.notices import notice, progress
 from retrokit.reranking.base import Reranker, check_counts
@@ -66,6 +67,24 @@ def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
     missing = [number for number in range(count) if number not in order]
     faults = {"left_out": len(missing), "repeated": len(known) - len(order), "unknown": len(numbers) - len(known)}
     return [*order, *missing], faults
+
+
+@dataclass
+class _Tally:
+    """Answers of one session: how many, those that name no passage, and these since one did."""
+
+    answers: int = 0
+    nameless: int = 0
+    in_a_row: int = 0
+    refused: bool = False
+
+    def add(self, names_some: bool) -> None:
+        self.answers += 1
+        self.nameless += not names_some
+        self.in_a_row = 0 if names_some else self.in_a_row + 1
+
+    def useless(self, spec: str) -> ServiceError:
+        return ServiceError(f"{spec}: {self.in_a_row:,} answers in a row name no passage of those that were shown")
 
 
 class ListwiseReranker(Reranker):
@@ -121,7 +140,8 @@ class ListwiseReranker(Reranker):
 
         Raises:
             UsageError: different counts.
-            ServiceError: the model failed for good, or refused every prompt; what it answered is stored.
+            ServiceError: the model failed for good, refused every prompt, or named no passage in any of three and more
+                answers; what it answered is stored.
         """
         check_counts(queries, lists)
         orders = asyncio.run(self._orders(list(zip(queries, lists, strict=True))))
@@ -154,25 +174,24 @@ class ListwiseReranker(Reranker):
         with ExitStack() as stack:
             store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
             advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
-            answered = self.counts["answers"]
             # a model is used in one event loop, and closed with its session
             session = Session(self._model(), store, concurrency=self._concurrency, sampling=self._sampling)
-            refusals: list[PromptRefused] = []
+            tally = _Tally()
             try:
                 async with session:
                     found = []
-                    async for order in self._ordered(session, lists, refusals):
+                    async for order in self._ordered(session, lists, tally):
                         found.append(order)
                         advance(1)
+                if tally.nameless == tally.answers > 2:
+                    raise tally.useless(self.spec)
             finally:
                 for name, count in session.counts.items():
                     self.counts[name] = self.counts.get(name, 0) + count
-        if refusals and self.counts["answers"] == answered:
-            raise refusals[0]
         return found
 
     def _ordered(
-        self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], refusals: list[PromptRefused]
+        self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], tally: _Tally
     ) -> AsyncGenerator[list[int], None]:
         async def order_of(item: tuple[str, Sequence[str]]) -> list[int]:
             query, documents = item
@@ -184,13 +203,16 @@ class ListwiseReranker(Reranker):
                 try:
                     answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
                 except PromptRefused as refusal:
-                    if not refusals:
+                    if not tally.refused:
                         notice(f"{self.spec}: {refusal}; such windows keep their order")
-                    refusals.append(refusal)
+                    tally.refused = True
                     self.counts["refused"] += 1
                     continue
                 places, faults = permutation_of(answer.text, len(inside))
                 self._count(faults)
+                tally.add(faults["left_out"] < len(inside))
+                if tally.in_a_row >= IN_VAIN:
+                    raise tally.useless(self.spec)
                 order[part] = [inside[place] for place in places]
             return order
 

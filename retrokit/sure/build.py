@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.sure import TESTBEDS
-from retrokit.errors import Interrupted, UsageError
+from retrokit.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
 from retrokit.llm.session import Session, run_all
-from retrokit.llm.store import ResponseStore
+from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import progress
 from retrokit.sure.folder import Rows, check_output, write_folder
 from retrokit.sure.items import Items
@@ -24,6 +24,9 @@ from retrokit.sure.prompts import Prompt
 from retrokit.sure.variants import STEPS, VariantMaker
 
 _SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts
+
+_IN_VAIN = 50
+"""After so many queries that are in no testbed a model is given up."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ def build(
 
     Raises:
         UsageError: ``output`` exists.
-        ServiceError, BudgetSpent: the model fails for good, or the budget is used up; answers are kept in the store.
+        ServiceError, BudgetSpent: the model fails for good, makes no variant that passes of any query (or of the first
+            50), or the budget is used up; answers are kept in the store.
         Interrupted: by Ctrl-C; answers are kept.
         DataError: a file cannot be written.
     """
@@ -112,10 +116,16 @@ def build(
                 maker = VariantMaker(
                     session, prompts, settings.testbeds, settings.retries, settings.seed, settings.language
                 )
+                done = 0
                 with progress("building", len(items.items), "queries") as advance:
                     async for found in run_all(maker.make, items.items, limit=max(2 * concurrency, 8)):
                         rows.add(found, prompts)
                         advance(1)
+                        done += 1
+                        if done in (_IN_VAIN, len(items.items)) and (why := rows.nothing()) is not None:
+                            session.check()  # says it better where everything was refused
+                            what = f"the model made no variant that passes of {done:,} queries ({why})"
+                            raise ServiceError(f"{what}; its answers are kept in {path}")
             return session.counts
 
         try:
@@ -124,15 +134,6 @@ def build(
             kept = f"stopped; {len(responses):,} answers are kept in {path}"
             raise Interrupted(kept, *(["--overwrite"] if overwrite else [])) from None
     return Built(output, write_folder(output, rows, overwrite), counts)
-
-
-def default_store(output: str | Path) -> Path:
-    """Where answers are kept if nobody says: beside the folder.
-
-    >>> default_store("sure/law").as_posix()
-    'sure/law.answers.sqlite'
-    """
-    return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
 
 
 def _steps(testbeds: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from retrokit.data.files import folder_in_the_making, writing
 from retrokit.data.jsonl import json_line
 from retrokit.data.sure import ORIGINAL, PASSAGES, TESTBEDS, VARIANT_FILES
 from retrokit.errors import UsageError, disk_errors
+from retrokit.sure.checks import CAUSES
 from retrokit.sure.items import SKIPPED, Items
 from retrokit.sure.prompts import Prompt
 from retrokit.sure.statistics import Lexicon
@@ -138,6 +139,15 @@ class Rows:
             },
             "statistics": {kind: lexicon.to_json() for kind, lexicon in self._lexicons.items() if lexicon.texts},
         }
+
+    def nothing(self) -> str | None:
+        """Why no query is left in any testbed, in a few words; ``None`` if one is."""
+        if self._kept.total():
+            return None
+        causes = Counter[str]()
+        for rejections in self._rejections.values():
+            causes += rejections
+        return "; ".join(f"{number:,}: {CAUSES[cause]}" for cause, number in causes.most_common(3))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         self._file.seek(0)

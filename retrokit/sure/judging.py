@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import Interrupted
+from retrokit.errors import Interrupted, ServiceError
 from retrokit.llm.base import LLM, PromptRefused, Sampling
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
@@ -52,7 +52,8 @@ def judge_sample(
         retries: how often a model is asked again that says neither yes nor no; then the variant is left out.
 
     Raises:
-        ServiceError, BudgetSpent, Interrupted: what was answered is in the store.
+        ServiceError, BudgetSpent, Interrupted: what was answered is in the store. A model that says neither yes nor no
+            to anything has failed.
         DataError: a file cannot be written.
     """
     prompt, retry = prompts["judge"], prompts["retry"]
@@ -97,6 +98,10 @@ def judge_sample(
             counts = asyncio.run(work())
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; {len(responses):,} answers are kept in {store}") from None
+    if not rows:
+        raise ServiceError(
+            f"the model gave no verdict on any of {len(sample.items):,} variants; see its answers in {store}"
+        )
     write_jsonl(output, rows)
     return Judged(told[True], told[False], told[None], counts)
 

@@ -195,7 +195,7 @@ def test_the_sentence_in_an_answer(text: str, expected: str) -> None:
         ("negation", "None of the samples contained lead.", "All of the samples contained lead.", None),
         ("binding", "The dog chased the cat.", "The cat chased the dog.", None),
         ("spatial", "The lamp hangs above the table.", "The lamp hangs below the table.", None),
-        ("spatial", "The lamp hangs above the table.", "", "none"),
+        ("spatial", "The lamp hangs above the table.", "", "empty"),
         ("spatial", "The lamp hangs above the table.", "none.", "none"),
         ("spatial", "The lamp hangs above the table.", "the lamp hangs above the table", "unchanged"),
         ("spatial", "The lamp hangs above the table.", "A chair stands beside the wall.", "overlap"),

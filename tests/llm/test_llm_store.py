@@ -105,7 +105,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE things (id)")
     with pytest.raises(DataError, match=r"other.db: is a SQLite file, but no response store"):
         ResponseStore(tmp_path / "other.db")
-    with pytest.raises(DataError, match=r"notes.txt.s.db: could not be written: Not a directory"):
+    with pytest.raises(DataError, match=r"notes.txt.s.db: could not be written"):
         ResponseStore(text / "s.db")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):

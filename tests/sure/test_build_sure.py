@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 
 from retrokit.data.sure import TESTBEDS, read_sure
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
+from retrokit.llm.store import default_store
 from retrokit.notices import listening
-from retrokit.sure.build import BuildSettings, Built, build, default_store, estimate
+from retrokit.sure.build import BuildSettings, Built, build, estimate
 from retrokit.sure.items import beir_items
 from retrokit.sure.prompts import load_prompts
 from tests.llm.server import FAULTS, ChatServer, Plan, prompt_of
@@ -194,14 +195,21 @@ def test_the_data_card(tmp_path, data):
     assert sum(result.record["positions"].values()) == 6
 
 
-def test_nothing_left_is_a_result(tmp_path, data):
-    result = built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "colourless green ideas"))
-    assert set(bytes_of(result.folder)) == OWN
-    assert {testbed: counts["kept"] for testbed, counts in result.record["testbeds"].items()} == dict.fromkeys(
-        TESTBEDS, 0
+def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
+    nonsense = RuledLLM(lambda step, prompt: "colourless green ideas")
+    with pytest.raises(ServiceError) as caught:
+        built(data, tmp_path / "out", nonsense, settings=BuildSettings(retries=0))
+    assert str(caught.value) == (
+        "the model made no variant that passes of 6 queries (18: the answer is not in the form that was asked for); "
+        f"its answers are kept in {tmp_path / 'out.answers.sqlite'}"
     )
-    with pytest.raises(DataError, match="is no SURE folder"):
-        read_sure(result.folder)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_makes_nothing_is_given_up_early(tmp_path):
+    data = write_beir_folder(tmp_path / "law", 80)
+    with pytest.raises(ServiceError, match=r"^the model made no variant that passes of 50 queries "):
+        built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "green"), settings=BuildSettings(retries=0))
 
 
 # --- again
@@ -481,10 +489,5 @@ def test_a_tiny_local_models_gibberish_is_rejected_and_counted(tmp_path, tiny_ll
         settings_of = json.loads((model / name).read_text())
         (model / name).write_text(json.dumps(settings_of | {key: 4096}))  # room for the prompts
     settings = BuildSettings(retries=1, sampling=Sampling(max_tokens=8))
-    result = built(data, tmp_path / "out", llms.create(f"local:{model},device=cpu"), settings=settings)
-    assert {testbed: counts["kept"] for testbed, counts in result.record["testbeds"].items()} == dict.fromkeys(
-        TESTBEDS, 0
-    )
-    rejected = [call["rejected"] for row in manifest_of(result.folder) for call in row["calls"]]
-    assert len(rejected) == result.counts["calls"] == 2 * len(TESTBEDS) * 2  # at first, and once more
-    assert set(rejected) <= {"off_format", "cut_off"}
+    with pytest.raises(ServiceError, match=r"^the model made no variant that passes of 2 queries \(\d+: the answer is"):
+        built(data, tmp_path / "out", llms.create(f"local:{model},device=cpu"), settings=settings)

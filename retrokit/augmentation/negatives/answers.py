@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -17,6 +17,7 @@ from retrokit.augmentation.negatives.generator import why_not
 
 CAUSES: dict[str, str] = {
     "none": "the model says that there is none",
+    "empty": "no text at all",
     "refused": "the model does not take the prompt",
     "cut": "the answer was cut off",
     "unchanged": "the same sentence but for case and marks",
@@ -25,6 +26,14 @@ CAUSES: dict[str, str] = {
     "text": "no running text",
 }
 """Why an answer is no near-miss: what is counted as ``rejected:CAUSE``, and what it means."""
+
+
+def rejections(counts: Mapping[str, int]) -> str:
+    """How many answers were rejected for each cause, the most frequent first, of what is counted as
+    ``rejected:CAUSE``."""
+    rejected = sorted(((counts.get(f"rejected:{cause}", 0), cause) for cause in CAUSES), reverse=True)
+    return "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
+
 
 LEAST_OVERLAP = {"negation": 0.6, "binding": 0.7, "spatial": 0.7}
 """The share of words, of the longer sentence, that both must have. A negation may change a quantifier and a verb."""
@@ -73,7 +82,9 @@ def why_rejected(family: str, anchor: str, answer: str) -> str | None:
     'interchanged'
     >>> why_rejected("binding", "The cat sees a dog and a bird.", "A dog sees the cat and a bird.")
     """
-    if answer.strip(" .").upper() in ("", "NONE"):
+    if not answer:
+        return "empty"
+    if answer.strip(" .").upper() == "NONE":
         return "none"
     old, new = _words(anchor), _words(answer)
     if old == new:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from retrokit.augmentation.negatives.answers import CAUSES
+from retrokit.augmentation.negatives.answers import CAUSES, rejections
+from retrokit.augmentation.negatives.estimate import Estimate, estimate
 from retrokit.augmentation.negatives.generator import RULES, load_families, near_misses
 from retrokit.augmentation.negatives.writer import Writer
 from retrokit.augmentation.texts import Rows, Texts
@@ -17,9 +18,13 @@ from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
-from retrokit.llm.store import ResponseStore
+from retrokit.llm.store import ResponseStore, default_store
+from retrokit.notices import notice
 
 POSITIVES = ("anchor", "paraphrase")
+BUDGET = 10_000_000
+"""Tokens of prompts and answers, unless another number is given."""
+_LOOKED_AT = 10_000
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,9 @@ class Written:
         if dropped:
             reasons = "; ".join(f"{number:,}: {RULES[rule]}" for number, rule in dropped)
             lines.append(f"{sum(number for number, _ in dropped):,} sentences gave none ({reasons})")
-        rejected = sorted(((counts[f"rejected:{cause}"], cause) for cause in CAUSES), reverse=True)
-        if any(number for number, _ in rejected):
-            reasons = "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
-            lines.append(f"{sum(number for number, _ in rejected):,} answers of the model were rejected ({reasons})")
+        rejected = sum(counts[f"rejected:{cause}"] for cause in CAUSES)
+        if rejected:
+            lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.asked is not None:
             lines.append(self.asked)
         missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
@@ -76,30 +80,33 @@ def write_near_misses(
     other arguments are those of :func:`retrokit.augmentation.negatives.generator.near_misses`; ``positive`` is
     ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's ``positive`` is kept).
     With ``llm`` the near-misses are a language model's (:class:`retrokit.augmentation.negatives.writer.Writer`), whose
-    answers the file ``store`` keeps.
+    answers the file ``store`` keeps (default: beside ``output``, ``NAME.answers.sqlite``), for at most ``max_tokens``
+    (default: :data:`BUDGET`).
 
     Raises:
         UsageError: a wrong family, number or combination.
         DataError: a line that is wrong, or no near-miss at all (the message counts what was dropped by which rule).
+        ServiceError: the model failed, or next to nothing that it wrote is a near-miss.
+        BudgetSpent: what the budget allows does not suffice. What was answered is kept.
     """
-    if positive not in POSITIVES:
-        raise UsageError(f"--positive {positive} is none of {', '.join(POSITIVES)}")
     if split is not None and output == "-":
         raise UsageError("--split writes two files: give --output NAME.jsonl")
     if llm is None and (store is not None or max_tokens is not None):
         raise UsageError("--store and --max-tokens are about the model of --llm, which is not given")
     counts: Counter[str] = Counter()
     makers = load_families(families)
-    texts: Iterable[str | tuple[str, str]] = (
-        _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
-    )
+    texts = _texts(path, field, positive)
     files = _files(output, split)
     with ExitStack() as stack:
         writer = None
         if llm is not None:
-            kept = stack.enter_context(ResponseStore(store)) if store is not None else None
+            store = str(default_store(output)) if store is None and output != "-" else store
+            budget = BUDGET if max_tokens is None else max_tokens
+            if Path(path).is_file():  # a pipe can be read once only
+                notice(f"{estimate(_texts(path, field, positive), families, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(llm)
-            writer = stack.enter_context(Writer(model, families, kept, max_tokens, concurrency, counts))
+            kept = stack.enter_context(ResponseStore(store)) if store is not None else None
+            writer = stack.enter_context(Writer(model, families, kept, budget, concurrency, counts))
             makers, texts = writer.families, writer.ahead(texts)
         made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
@@ -107,8 +114,27 @@ def write_near_misses(
             streams[part].write(json_line(near_miss.to_json()))
         written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
         if not any("/" in key and not key.startswith("missing:") for key in counts):
+            if writer is not None:
+                writer.check()
             raise DataError(Rows(path).name, f"gives no near-miss: {'; '.join(written.summary()[1:])}")
     return written
+
+
+def estimate_of(path: str, *, families: Sequence[str], field: str = "text", positive: str = "anchor") -> Estimate:
+    """What a language model would be asked for the texts, or the pairs' anchors, in ``path``.
+
+    Raises:
+        UsageError: a wrong family or ``positive``.
+        DataError: a line that is wrong.
+    """
+    load_families(families)
+    return estimate(_texts(path, field, positive), families)
+
+
+def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, str]]:
+    if positive not in POSITIVES:
+        raise UsageError(f"--positive {positive} is none of {', '.join(POSITIVES)}")
+    return _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
 
 
 def _pairs(rows: Rows) -> Iterator[tuple[str, str]]:

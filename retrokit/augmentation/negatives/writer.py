@@ -14,15 +14,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
-from retrokit.augmentation.negatives.answers import answered, prompt, why_rejected
+from retrokit.augmentation.negatives.answers import answered, prompt, rejections, why_rejected
 from retrokit.augmentation.negatives.generator import Family, sentences_of, why_not
 from retrokit.augmentation.negatives.sentence import Edit, Sentence
+from retrokit.errors import ServiceError
 from retrokit.llm.base import LLM, Completion, PromptRefused
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 from retrokit.notices import progress
 
 Text = str | tuple[str, str]
+
+ENOUGH = 100
+LEAST_TAKEN = 0.02
+NONE_COUNTS = 0.1
+"""After ``ENOUGH`` rejected answers a model of which fewer than ``LEAST_TAKEN`` as many were taken is given up. That a
+sentence has no such near-miss may well be true, and counts a tenth."""
 
 
 class Writer:
@@ -38,7 +45,8 @@ class Writer:
 
     Attributes:
         families: for :func:`retrokit.augmentation.negatives.generator.near_misses`. They raise what
-            :meth:`retrokit.llm.session.Session.ask` raises, but for a prompt that the model does not take.
+            :meth:`retrokit.llm.session.Session.ask` raises, but for a prompt that the model does not take; and
+            :class:`ServiceError` where nearly all answers are rejected.
         session: what was asked.
     """
 
@@ -54,6 +62,7 @@ class Writer:
         self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
         self.families: dict[str, Family] = {name: partial(self._edits, name) for name in names}
         self._counts = counts
+        self._taken, self._rejected = 0, 0.0
         self._ahead = 2 * concurrency
         self._asked: dict[tuple[str, str], Future[Completion]] = {}
         self._loop = asyncio.new_event_loop()
@@ -113,11 +122,26 @@ class Writer:
         try:
             completion = self._future(family, sentence.text).result()
         except PromptRefused:
-            self._counts["rejected:refused"] += 1
-            return []
+            return self._reject("refused")
         answer = answered(completion.text)
         cause = "cut" if completion.finish == "length" else why_rejected(family, sentence.text, answer)
         if cause is not None:
-            self._counts[f"rejected:{cause}"] += 1
-            return []
+            return self._reject(cause)
+        self._taken += 1
         return [Edit(family, "llm", answer)]
+
+    def _reject(self, cause: str) -> list[Edit]:
+        self._counts[f"rejected:{cause}"] += 1
+        self._rejected += NONE_COUNTS if cause == "none" else 1
+        if self._rejected >= ENOUGH and self._taken < LEAST_TAKEN * self._rejected:
+            raise ServiceError(f"the model is given up: {self._outcome()}")
+        return []
+
+    def check(self) -> None:
+        """Raise :class:`ServiceError` if the model refused everything, or nothing that it wrote was taken."""
+        self.session.check()
+        if self._rejected and not self._taken:
+            raise ServiceError(f"the model wrote no near-miss: {self._outcome()}")
+
+    def _outcome(self) -> str:
+        return f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
