@@ -14,6 +14,9 @@ class RetrokitError(Exception):
 
     exit_code = 2
 
+    heard: bool | None = None
+    """Of several processes, whether this one is to say it; ``None``: the first one does, for all have met it."""
+
 
 class UsageError(RetrokitError):
     """A wrong name, option or combination of options."""

@@ -44,8 +44,8 @@ def _listener() -> Any:
     return TerminalListener()
 
 
-def _fail(message: str, code: int) -> int:
-    if is_first_process():
+def _fail(message: str, code: int, heard: bool | None = None) -> int:
+    if is_first_process() if heard is None else heard:
         for line in message.rstrip("\n").split("\n"):
             typer.echo(f"retrokit: {harmless(line)}", err=True)
     return code
@@ -71,7 +71,7 @@ def run() -> int:
     except Interrupted as error:
         return _fail(f"{error}\n{_resume_line(error.options)}", error.exit_code)
     except RetrokitError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code, error.heard)
     return 0
 
 

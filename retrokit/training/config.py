@@ -191,12 +191,12 @@ def parse_numbers(option: str, text: str, kind: type[_Number], count: int | None
     return numbers
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def differences(before: dict[str, Any], now: dict[str, Any], here: str = "was", there: str = "now") -> list[str]:
     """What differs between two identities, each as ``option was X, now Y``."""
     names = [field.name for field in fields(FinetuneConfig)]
     keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
     return [
-        f"{key.replace('_', '-')} was {before.get(key)}, now {now.get(key)}"
+        f"{key.replace('_', '-')} {here} {before.get(key)}, {there} {now.get(key)}"
         for key in keys
         if before.get(key) != now.get(key)
     ]

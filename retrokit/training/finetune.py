@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import ScoredPair, Source, read_source
+from retrokit.data.pairs import registry as training_data
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.precision import choose_precision
@@ -25,7 +25,8 @@ from retrokit.notices import notice, progress
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, TrainingSet
 from retrokit.training.card import model_card
-from retrokit.training.config import AUTO, FinetuneConfig
+from retrokit.training.checkpoints import check_state, state_files
+from retrokit.training.config import AUTO, FinetuneConfig, differences
 from retrokit.training.interruption import interruptible
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
 from retrokit.training.model import (
@@ -35,7 +36,6 @@ from retrokit.training.model import (
     export,
     freeze_unused,
     has_dropout,
-    load_trainable_state,
 )
 from retrokit.training.preflight import (
     LENGTH_SAMPLE,
@@ -46,10 +46,24 @@ from retrokit.training.preflight import (
     source_counts,
     texts_of,
 )
+from retrokit.training.processes import (
+    all_say,
+    ends_all,
+    first_says,
+    is_first,
+    join,
+    leave,
+    own_device,
+    place,
+    shared_stdin,
+)
 from retrokit.training.provenance import git_state, versions
 from retrokit.training.run_folder import RunFolder, saving, step_of
 from retrokit.training.similarity_choice import choose_similarity
-from retrokit.training.trainer import Conduct, FinetuneTrainer, History, seconds_per_step
+from retrokit.training.trainer import Conduct, FinetuneTrainer, History, Options, seconds_per_step
+
+FEW_STEPS = 30
+"""Steps of a time budget below which a run is unlikely to gain anything, warm-up and decay included."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +114,28 @@ def plan(config: FinetuneConfig) -> Plan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
 
     Raises:
-        UsageError, DataError: whatever is wrong, before a step is made.
+        UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
     """
-    rank, world = _place()
+    join()
+    return _plan(config)
+
+
+@ends_all
+def _plan(config: FinetuneConfig) -> Plan:
+    rank, world = place()
+    device = own_device(config.device)
     if config.output is not None and rank == 0:  # the others would see what the first one has begun to write
         RunFolder(config.output).check(config.overwrite, config.resume)
-    task = evaluation.registry.create_on(config.eval, config.device) if config.eval else None
+    task = evaluation.registry.create_on(config.eval, device) if config.eval else None
     metric = config.best_metric or (task.main_metric if task else "")
     if task:
         task.check_metrics([metric])
     augmentation = combined(config.augment) if config.augment else None
-    sources = _read_sources(config, augmentation)
+    with shared_stdin() if world > 1 and any(map(_is_stdin, config.data)) else nullcontext():
+        sources = _read_sources(config, augmentation)
     data = TrainingSet(sources, augmentation, config.seed)
     batches = Batches(data, config.batch_size, config.seed, rank, world)
-    encoder: Encoder = encoders.registry.create(config.encoder, device="cpu" if world > 1 else config.device)
+    encoder: Encoder = encoders.registry.create(config.encoder, device=device)
     if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
         raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
     check_weights(encoder.model, encoder.spec)
@@ -143,9 +165,22 @@ def plan(config: FinetuneConfig) -> Plan:
         "encoder_fingerprint": fingerprint,
         "processes": world,
     }
+    _compare(identity)
     return Plan(
         config, encoder, model, similarity, data, batches, masking, task, metric, preflight, identity, chosen_by
     )
+
+
+def _is_stdin(spec: str) -> bool:
+    return dict(training_data.parse(spec).params).get("path") == "-"
+
+
+def _compare(identity: dict[str, Any]) -> None:
+    """Raise :class:`UsageError` unless all processes are about to do the same."""
+    first, *others = all_say(identity)
+    for rank, other in enumerate(others, start=1):
+        if different := differences(first, other, "in the first process", f"in process {rank}"):
+            raise UsageError(f"the processes differ: {'; '.join(different)}")
 
 
 def _resolved(
@@ -161,10 +196,11 @@ def _resolved(
     if config.resume and folder is not None and (folder.path / RUN_FILE).is_file():
         described = folder.read_description()
         return replace(config, sim=described["identity"]["sim"]), described.get("similarity_chosen_by")
-    chosen, findings = choose_similarity(encoder, data, config.seed)
+    chosen, findings = first_says(lambda: choose_similarity(encoder, data, config.seed))
     return replace(config, sim=chosen), findings
 
 
+@ends_all
 def run(plan: Plan) -> Outcome:
     """Train as planned and leave a finished run folder.
 
@@ -176,14 +212,12 @@ def run(plan: Plan) -> Outcome:
     if config.output is None:
         raise UsageError("give an output folder: -o runs/NAME")
     folder = RunFolder(config.output)
-    first = _place()[0] == 0
+    first = is_first()
     description = _description(plan)
     history = History(folder.metrics, [], plan.metric, writes=first)
     trainer = _trainer(plan, folder, history, description)
     # The first process alone looks into the folder and changes it; the others go by what it found.
-    start = broadcast_object_list([_open(plan, folder, description) if first else None])[0]
-    if start.sim != config.sim:
-        raise UsageError(f"--sim auto: this process chose {config.sim}, the first one {start.sim}; name one of them")
+    start = first_says(lambda: _open(plan, folder, description))
     history.rows = list(start.rows)
     steps = start.steps or _steps(plan, trainer)
     description["steps"] = steps
@@ -197,9 +231,8 @@ def run(plan: Plan) -> Outcome:
         )
     trainer.settle()
     best = history.best[0] if history.best else None
-    if best is not None and best != trainer.state.global_step:
-        path = folder.checkpoints / f"checkpoint-{best}" / "trainable.pt"
-        load_trainable_state(trainer.model, torch.load(path, map_location="cpu", weights_only=True))
+    if first and best is not None and best != trainer.state.global_step:
+        trainer.load_weights(folder.checkpoints / f"checkpoint-{best}")
     outcome = Outcome(
         str(folder.path),
         trainer.state.global_step,
@@ -210,9 +243,7 @@ def run(plan: Plan) -> Outcome:
     )
     if first:
         _finish(plan, trainer, folder, history, description, outcome)
-    if trainer.args.world_size > 1:
-        torch.distributed.barrier()
-        torch.distributed.destroy_process_group()
+    leave()
     return outcome
 
 
@@ -220,7 +251,6 @@ def run(plan: Plan) -> Outcome:
 class _Start:
     """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written then."""
 
-    sim: str
     resumed: bool
     checkpoint: Path | None = None
     steps: int | None = None
@@ -231,21 +261,19 @@ def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
     """Make the folder new, or find where to go on in it."""
     if not (plan.config.resume and (folder.path / RUN_FILE).is_file()):
         folder.begin(description)
-        return _Start(plan.config.sim, resumed=False)
+        return _Start(resumed=False)
     described = folder.check_same(plan.identity)
     checkpoint = folder.last_checkpoint()
+    if checkpoint is not None:
+        scaled = _training_precision(plan.config, plan.encoder.device) == torch.float16
+        check_state(checkpoint, state_files(plan.batches.world, scaled), step_of(checkpoint))
     rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(plan.config.sim, True, checkpoint, described.get("steps"), tuple(rows))
+    return _Start(True, checkpoint, described.get("steps"), tuple(rows))
 
 
 def finetune(config: FinetuneConfig) -> Outcome:
     """Plan and run."""
     return run(plan(config))
-
-
-def _place() -> tuple[int, int]:
-    """Rank and number of processes, as torchrun and accelerate set them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
@@ -302,7 +330,8 @@ def _inspect(
         "document": measure_lengths(encoder, documents, "document", config.max_length),
     }
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    scale = measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto")
+    # one number for all processes, whose devices may round differently
+    scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
     per_epoch = len(batches)
     steps: dict[str, float] = {"per_epoch": per_epoch}
     if config.time_budget is not None:
@@ -322,7 +351,7 @@ def _inspect(
 
 def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:
     precision = choose_precision(config.precision, device)
-    if precision == torch.float16 and device.type == "cpu" and not torch.cuda.is_available():
+    if precision == torch.float16 and device.type == "cpu":
         raise UsageError("--precision fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
     return precision
 
@@ -347,7 +376,8 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
     config = plan.config
     precision = _training_precision(config, plan.encoder.device)
     learned = {r"\.similarity\.": config.sim_lr} if config.sim_lr is not None else {}
-    args = SentenceTransformerTrainingArguments(
+    args = Options(
+        computes_on=str(plan.encoder.device),
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=config.batch_size,
         max_steps=1,
@@ -362,7 +392,7 @@ def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[
         bf16=precision == torch.bfloat16,
         fp16=precision == torch.float16,
         seed=config.seed,
-        use_cpu=plan.encoder.device.type == "cpu" and not (plan.batches.world > 1 and torch.cuda.is_available()),
+        use_cpu=plan.encoder.device.type == "cpu",
         logging_strategy="no",
         logging_nan_inf_filter=False,  # a loss that is no number is to be seen
         save_strategy="no",
@@ -416,6 +446,11 @@ def _steps(plan: Plan, trainer: FinetuneTrainer) -> int:
     seconds = seconds_per_step(trainer)
     steps = max(1, int(budget / seconds))
     notice(f"a step takes {seconds:.2f} s: {steps} steps fit into {budget:g} s")
+    if steps < FEW_STEPS:
+        notice(
+            f"{steps} steps are too few to learn much, and can make an encoder worse: a longer --time-budget gives "
+            "more, as do a smaller --batch-size and --max-length"
+        )
     return steps
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import broadcast_object_list
+from accelerate import PartialState
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -24,11 +27,14 @@ from retrokit.errors import DataError
 from retrokit.evaluation.result import Result, Task
 from retrokit.notices import Advance
 from retrokit.training.batches import Ahead, Batches, Collator, Loader, TrainingSet
+from retrokit.training.checkpoints import intact, read_state, rng_file
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
+from retrokit.training.processes import all_say, first_says, is_first, place
 from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.run_folder import RunFolder, saving
 
+TIMED_STEPS = 4
 CONVERGED_OVER = 5  # evaluations
 CONVERGED_DEVIATION = 0.002
 CONVERGED_DISTANCE = 0.02
@@ -76,6 +82,23 @@ class History:
         return None
 
 
+@dataclass
+class Options(SentenceTransformerTrainingArguments):
+    """The library's, for a process that computes on one device, the one named; by itself it takes all GPUs it sees."""
+
+    computes_on: str = "cpu"
+
+    @cached_property
+    def _setup_devices(self) -> torch.device:
+        super()._setup_devices  # noqa: B018 # a property that sets up
+        device = torch.device(self.computes_on)
+        self._n_gpu = int(device.type == "cuda")
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        PartialState().device = device
+        return device
+
+
 class FinetuneTrainer(SentenceTransformerTrainer):
     """Trains a model that ends in ``Prepare``; writes loadable checkpoints that count once they are complete."""
 
@@ -104,6 +127,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         self.keep_checkpoints = keep_checkpoints
         self.description = description
         self.last_result: Result | None = None
+        self.step_began = 0.0
         self._ahead: Ahead | None = None
         self._threads = torch.get_num_threads()
         super().__init__(model=model, args=args, train_dataset=data, loss=loss, data_collator=collator)
@@ -127,7 +151,11 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
-        """The library's, but a batch is made in the background while the one before it is computed with."""
+        """The library's, but a batch is made in the background while the one before it is computed with.
+
+        A step begins here: waiting for a batch is part of it.
+        """
+        self.step_began = time.perf_counter()
         if self._ahead is None or self._ahead.batches is not epoch_iterator:
             self._ahead = Ahead(epoch_iterator)
         found: tuple[list[Any], Any] = super().get_batch_samples(self._ahead, num_batches, device)
@@ -196,13 +224,15 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Run the task on the first process; every process learns the metrics."""
         assert self.task is not None
-        metrics: list[dict[str, float]] = [{}]
-        if self.is_world_process_zero():
+        task = self.task
+
+        def evaluated() -> dict[str, float]:
             with self.whole():
-                metrics = [self._evaluate_here(self.task)]
-        metrics = broadcast_object_list(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics[0])
-        return metrics[0]
+                return self._evaluate_here(task)
+
+        metrics = first_says(evaluated)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
 
     def _evaluate_here(self, task: Task) -> dict[str, float]:
         if self._ahead is not None:
@@ -227,14 +257,14 @@ class FinetuneTrainer(SentenceTransformerTrainer):
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         with saving(self.folder.checkpoints):
             super()._save_checkpoint(model, trial)
-        if self.args.world_size > 1:
-            torch.distributed.barrier()
-        if self.is_world_process_zero():
-            path = self.folder.checkpoints / f"checkpoint-{self.state.global_step}"
-            best = self.history.best
-            self.folder.complete_checkpoint(path, best[0] if best else None, self.keep_checkpoints)
+        path = self.folder.checkpoints / f"checkpoint-{self.state.global_step}"
+        best = self.history.best
+        first_says(lambda: self.folder.complete_checkpoint(path, best[0] if best else None, self.keep_checkpoints))
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """Called in every process; the first one writes."""
+        if not self.args.should_save:
+            return
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         with self.whole():
@@ -243,9 +273,47 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         described = {**self.description, "status": "finished", "step": self.state.global_step}
         RunFolder(folder).describe(described)
 
+    def _save_rng_state(self, output_dir: str) -> None:
+        """The library's files, a process each, all written by the first one."""
+        with tempfile.TemporaryDirectory() as own:
+            super()._save_rng_state(own)
+            files = all_say({path.name: path.read_bytes() for path in Path(own).iterdir()})
+        if is_first():
+            for name, content in (item for process in files for item in process.items()):
+                Path(output_dir, name).write_bytes(content)
+
     def _load_from_checkpoint(self, checkpoint_path: str, model: torch.nn.Module | None = None) -> None:
-        state = torch.load(Path(checkpoint_path) / "trainable.pt", map_location="cpu", weights_only=True)
-        load_trainable_state(self.model, state)
+        self.load_weights(Path(checkpoint_path))
+
+    def load_weights(self, checkpoint: Path) -> None:
+        """Put back what was trained until then.
+
+        Raises:
+            DataError: a damaged file, or none.
+        """
+        path = checkpoint / "trainable.pt"
+        with intact(path):
+            load_trainable_state(self.model, read_state(path))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Of both, which the library goes on without where one is missing."""
+        for name, part in (("optimizer.pt", self.optimizer), ("scheduler.pt", self.lr_scheduler)):
+            if checkpoint is not None:
+                path = Path(checkpoint) / name
+                with intact(path):
+                    part.load_state_dict(read_state(path))
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        """Of fp16, the scale of the loss."""
+        if checkpoint is not None and self.args.fp16:
+            path = Path(checkpoint) / "scaler.pt"
+            with intact(path):
+                self.accelerator.scaler.load_state_dict(read_state(path))
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            with intact(Path(checkpoint) / rng_file(*place())):
+                super()._load_rng_state(checkpoint)
 
 
 @contextmanager
@@ -297,17 +365,10 @@ class Conduct(TrainerCallback):
         self.stopped_because: str | None = None
         self._started = time.perf_counter()
         self._spent = 0.0
-        self._step_began = 0.0
-
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Start the clock of the time budget, which counts training alone."""
-        self._step_began = time.perf_counter()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set what is to happen after this step."""
-        self._spent += time.perf_counter() - self._step_began
+        self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts training alone
         step, last = state.global_step, state.global_step >= state.max_steps
         self.advance(1)
         over = self.time_budget is not None and self._spent >= self.time_budget and not last
@@ -373,31 +434,40 @@ class Conduct(TrainerCallback):
         return bool(flags.item())
 
 
-def seconds_per_step(trainer: FinetuneTrainer, steps: int = 4) -> float:
-    """Measured seconds of one forward and backward pass over a batch; leaves no trace in weights or random state."""
-    trainer.model.to(trainer.args.device)
-    states = torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-    times = []
-    loader = iter(trainer.get_train_dataloader())
-    for _ in range(steps):
-        batch = next(loader, None)
-        if batch is None:
-            break
-        began = time.perf_counter()
-        trainer.model.train()
-        inputs = trainer._prepare_inputs(batch)
-        with trainer.accelerator.autocast():
-            loss = trainer.compute_loss(trainer.model, inputs)
-        loss.backward()
+class _Stopwatch(TrainerCallback):
+    """Times each step."""
+
+    def __init__(self, trainer: FinetuneTrainer) -> None:
+        self.trainer = trainer
+        self.times: list[float] = []
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Note the time from the wait for the batch to the optimizer's step."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - began)
-    trainer.model.zero_grad()
-    torch.set_rng_state(states[0])
-    if states[1] is not None:
-        torch.cuda.set_rng_state_all(states[1])
-    measured = torch.tensor([float(np.median(times[1:] or times))])  # the first one warms up
-    if trainer.args.world_size > 1:
-        measured = measured.to(trainer.args.device)
-        torch.distributed.all_reduce(measured, torch.distributed.ReduceOp.MAX)
-    return float(measured.item())
+        self.times.append(time.perf_counter() - self.trainer.step_began)
+        control.should_training_stop = state.global_step >= state.max_steps
+
+
+def seconds_per_step(trainer: FinetuneTrainer, steps: int = TIMED_STEPS) -> float:
+    """Measured seconds of one step, the median of a few, over all processes the longest.
+
+    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight as it is; optimizer and
+    random state are as before.
+    """
+    args = trainer.args
+    rates = args.learning_rate, args.learning_rate_mapping, args.max_steps
+    args.learning_rate, args.learning_rate_mapping = 0.0, dict.fromkeys(args.learning_rate_mapping, 0.0)
+    args.max_steps = steps
+    scaler = trainer.accelerator.scaler
+    scaled = scaler.state_dict() if scaler is not None else {}
+    watch = _Stopwatch(trainer)
+    trainer.add_callback(watch)
+    with torch.random.fork_rng():
+        trainer.train()
+    trainer.remove_callback(watch)
+    args.learning_rate, args.learning_rate_mapping, args.max_steps = rates
+    if scaler is not None:
+        scaler.load_state_dict(scaled)
+    trainer.optimizer = trainer.lr_scheduler = None
+    return max(all_say(float(np.median(watch.times[1:] or watch.times))))  # the first one warms up

@@ -32,9 +32,10 @@ from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.reranking.tokens import TokenCache
-from retrokit.reranking.verifier import load_weights, save_weights, start_from
+from retrokit.reranking.verifier import WEIGHTS_FILE, load_weights, save_weights, start_from
 from retrokit.similarities.base import Role, length
 from retrokit.training.batches import Batches, TrainingSet
+from retrokit.training.checkpoints import check_state, intact, read_state
 from retrokit.training.finetune import Outcome
 from retrokit.training.interruption import interruptible
 from retrokit.training.model import build, export, load_trainable_state, trainable_state
@@ -419,12 +420,16 @@ class _Training:
         self.folder.check_same(self.plan.identity)
         checkpoint = self.folder.last_checkpoint()
         step = step_of(checkpoint) if checkpoint is not None else -1
+        if checkpoint is not None:
+            trained = [_STATE] if self.plan.trained_encoder is not None else []
+            check_state(checkpoint, [WEIGHTS_FILE, "optimizer.pt", *trained], step)
         self.history.rows = self.folder.truncate_metrics(step)
         if checkpoint is None:
             return 0
         self._load(checkpoint)
-        state = torch.load(checkpoint / "optimizer.pt", map_location=self.plan.encoder.device, weights_only=True)
-        self.optimizer.load_state_dict(state)
+        path = checkpoint / "optimizer.pt"
+        with intact(path):
+            self.optimizer.load_state_dict(read_state(path))
         return step
 
     def _save(self, step: int) -> None:
@@ -442,8 +447,9 @@ class _Training:
     def _load(self, checkpoint: Path) -> None:
         load_weights(self.scorer, checkpoint)
         if self.plan.trained_encoder is not None:
-            state = torch.load(checkpoint / _STATE, map_location="cpu", weights_only=True)
-            load_trainable_state(self.plan.trained_encoder, state)
+            path = checkpoint / _STATE
+            with intact(path):
+                load_trainable_state(self.plan.trained_encoder, read_state(path))
 
     def _finish(self, step: int) -> Outcome:
         """Keep the best weights, and move them into place."""

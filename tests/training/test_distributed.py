@@ -1,10 +1,14 @@
-"""Two processes against one with the joint batch: the same weights come out."""
+"""Several processes against one with the joint batch: the same weights come out, saved once, and a failure in one ends
+all."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,13 @@ import torch
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import UsageError
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune
+from retrokit.training.processes import own_device
+from retrokit.training.trainer import FinetuneTrainer
 from tests.models import sentences
+from tests.processes import Ended, retrokit_in
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
 
@@ -112,3 +122,182 @@ def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, t
     assert two.similarity.statistics() == pytest.approx(one.similarity.statistics(), abs=1e-5)
     lines = [len((tmp_path / name / "metrics.jsonl").read_text().splitlines()) for name in ("one", "two")]
     assert lines[0] == lines[1]
+
+
+OPTIONS = ["--batch-size", 4, "--lr", 1e-3, "--precision", "fp32", "--max-grad-norm", 1000, "--device", "cpu"]
+
+
+def finetune_words(encoder: Path, data: object, folder: Path, *options: object) -> list[object]:
+    return ["finetune", encoder, "--data", data, "-o", folder, *OPTIONS, *options]
+
+
+def said(ended: list[Ended]) -> str:
+    return "".join(one.err for one in ended)
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path, triplets: Path) -> Path:
+    """A BEIR folder of the pairs."""
+    rows = [json.loads(line) for line in triplets.read_text().splitlines()]
+    folder = tmp_path / "benchmark"
+    (folder / "qrels").mkdir(parents=True)
+    write_jsonl(folder / "corpus.jsonl", [{"_id": f"d{i}", "text": row["positive"]} for i, row in enumerate(rows)])
+    write_jsonl(folder / "queries.jsonl", [{"_id": f"q{i}", "text": row["anchor"]} for i, row in enumerate(rows)])
+    lines = "".join(f"q{i}\td{i}\t1\n" for i in range(len(rows)))
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{lines}")
+    return folder
+
+
+def stop_after_three(rank: int) -> None:
+    """Every process gets Ctrl-C in its third step, as torchrun passes it on."""
+    real = FinetuneTrainer.training_step
+
+    def step(self, *arguments):
+        if self.state.global_step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(self, *arguments)
+
+    FinetuneTrainer.training_step = step
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_path, count):
+    """Saving at every step, stopped and gone on with, they end where one process with the joint batch does."""
+    folder, one = tmp_path / "run", tmp_path / "one"
+    options = ["--steps", 4, "--save-every", 1, "--keep-checkpoints", 9, "--sim", "learn", "--dropout", 0]
+    words = finetune_words(tiny_bert, triplets, folder, *options, "--eval", f"beir:{benchmark}", "--eval-every", 2)
+    for prepare, more, code in ((stop_after_three, [], 130), (None, ["--resume"], 0)):
+        ended = retrokit_in(count, tmp_path, [*words, *more], prepare)
+        assert {process.code for process in ended} == {code}, said(ended)
+        assert "Traceback" not in said(ended)
+    config = FinetuneConfig(
+        str(tiny_bert),
+        [str(triplets)],
+        output=str(one),
+        **{"batch_size": 4 * count, "steps": 4, "sim": "learn", "lr": 1e-3, "dropout": 0.0, "max_grad_norm": 1000},
+        **{"eval": f"beir:{benchmark}", "eval_every": 2, "precision": "fp32", "device": "cpu"},
+    )
+    outcome = finetune(config)
+    logs = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (folder, one)]
+    evaluations = [{row["step"]: row["evaluation"]["ndcg@10"] for row in log if "evaluation" in row} for log in logs]
+    assert evaluations[0] == pytest.approx(evaluations[1], abs=1e-3)
+    assert list(evaluations[0]) == [0, 2, 4]
+    assert json.loads((folder / "retrokit.json").read_text())["outcome"]["best_step"] == outcome.best_step
+    texts = sentences(20, seed=5)
+    made = [retrokit.load(str(run)).embed(texts, "query", "fp32") for run in (folder, one)]
+    assert np.abs(made[0] - made[1]).max() < 1e-4
+
+
+def writers(rank: int) -> None:
+    """Note who writes a checkpoint's model."""
+    from retrokit.training import trainer
+
+    real = trainer.export
+
+    def export(model, folder):
+        print(f"process {rank} writes", file=sys.stderr)
+        real(model, folder)
+
+    trainer.export = export
+
+
+def slow_evaluation(rank: int) -> None:
+    """An evaluation that takes longer than the library lets processes wait for each other."""
+    real = FinetuneTrainer._evaluate_here
+
+    def evaluate(self, task):
+        time.sleep(3)
+        return real(self, task)
+
+    FinetuneTrainer._evaluate_here = evaluate
+    from retrokit.training import trainer
+
+    trainer.Options.ddp_timeout = 1
+
+
+def test_only_the_first_writes_and_the_others_wait_for_it(tiny_bert, triplets, benchmark, tmp_path):
+    words = finetune_words(tiny_bert, triplets, tmp_path / "run", "--steps", 2, "--save-every", 1)
+    ended = retrokit_in(2, tmp_path, words, writers)
+    assert [one.code for one in ended] == [0, 0], said(ended)
+    assert [one.err.count("writes") for one in ended] == [1, 0]
+    words = finetune_words(tiny_bert, triplets, tmp_path / "slow", "--steps", 1, "--eval", f"beir:{benchmark}")
+    ended = retrokit_in(2, tmp_path, words, slow_evaluation)
+    assert [one.code for one in ended] == [0, 0], said(ended)
+
+
+def fails_in_a_step(rank: int) -> None:
+    """The second process meets an error while the first one waits for its gradients."""
+    from retrokit.errors import DataError
+
+    real = FinetuneTrainer.training_step
+
+    def step(self, *arguments):
+        if rank == 1 and self.state.global_step == 1:
+            raise DataError("gradients", "went away")
+        return real(self, *arguments)
+
+    FinetuneTrainer.training_step = step
+
+
+def lacks_a_file(rank: int) -> None:
+    """The second process looks elsewhere."""
+    if rank == 1:
+        os.chdir("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("data", "the processes differ: data_digests in the first process"),
+        ("options", "the processes differ: lr in the first process 0.001, in process 1 0.002"),
+        ("steps", "the processes differ: steps in the first process 2, in process 1 3"),
+        ("missing", "process 1: data.jsonl: "),
+        ("failure", "process 1: gradients: went away"),
+        ("both", "a batch of 40 × 2 processes is larger than its 32 records"),
+    ],
+)
+def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_path, case, message):
+    rows = triplets.read_text().splitlines(keepends=True)
+    (tmp_path / "data.jsonl").write_text("".join(rows))
+    (tmp_path / "elsewhere").mkdir()
+    if case == "data":
+        (tmp_path / "elsewhere" / "data.jsonl").write_text("".join(reversed(rows)))
+
+    def words(rank):
+        steps = 3 if case == "steps" and rank else 2
+        more = ["--lr", 2e-3] if case == "options" and rank else ["--batch-size", 40] if case == "both" else []
+        return finetune_words(tiny_bert, "data.jsonl", tmp_path / "run", "--steps", steps, *more)
+
+    prepare = {"data": lacks_a_file, "missing": lacks_a_file, "failure": fails_in_a_step}.get(case)
+    ended = retrokit_in(2, tmp_path, words, prepare, timeout=60)
+    assert [one.code for one in ended] == [2, 2], said(ended)
+    lines = [line for line in said(ended).splitlines() if line.startswith("retrokit: ")]
+    assert len(lines) == 1, said(ended)
+    assert message.replace("_", "-") in lines[0].replace("_", "-")
+    assert "Traceback" not in said(ended)
+
+
+def test_standard_input_is_read_once_for_all(tiny_bert, triplets, tmp_path):
+    for name, data in (("file", triplets), ("pipe", "-")):
+        words = finetune_words(tiny_bert, data, tmp_path / name, "--steps", 2)
+        ended = retrokit_in(2, tmp_path, words, stdin=triplets.read_bytes())
+        assert [one.code for one in ended] == [0, 0], said(ended)
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("file", "pipe")]
+    assert models[0] == models[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "rank", "expected"),
+    [(None, "2", "cuda:2"), ("cuda", "0", "cuda:0"), ("cpu", "2", "cpu"), ("cuda:3", "0", None), ("cuda", "4", None)],
+)
+def test_each_process_has_a_device_of_its_own(monkeypatch, asked, rank, expected):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    if expected is None:
+        with pytest.raises(UsageError, match="3 processes"):
+            own_device(asked)
+    else:
+        assert own_device(asked) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from sentence_transformers import SentenceTransformer
 
 import retrokit
@@ -24,7 +26,7 @@ from retrokit.notices import listening
 from retrokit.training.config import FinetuneConfig, parse_duration
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import FinetuneTrainer, History, threads
+from retrokit.training.trainer import FinetuneTrainer, History, Options, threads
 from tests.models import sentences
 
 SPECS = ["cosine", "dot", "qnorm", "dnorm", "learn", "sfs:4", "sfs:4,base=l2", "l2", "l1"]
@@ -218,6 +220,81 @@ def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, encoder, pair
     monkeypatch.undo()
     finetune(configure(encoder, pairs, tmp_path / "run", **options, resume=True))
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory, tiny_bert) -> Path:
+    """A folder with the data of a run, and the run, stopped after a checkpoint at step 2."""
+    folder = tmp_path_factory.mktemp("stopped")
+    texts = sentences(64)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:32], texts[32:], strict=True)]
+    write_jsonl(folder / "pairs.jsonl", rows)
+    with pytest.MonkeyPatch.context() as patch:
+        real = FinetuneTrainer.training_step
+
+        def interrupted(self, *args, **kwargs):
+            if self.state.global_step == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return real(self, *args, **kwargs)
+
+        patch.setattr(FinetuneTrainer, "training_step", interrupted)
+        with pytest.raises(Interrupted):
+            finetune(configure(tiny_bert, folder / "pairs.jsonl", folder / "run", steps=3))
+    return folder
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "nonsense", "another"])
+@pytest.mark.parametrize(
+    "name", ["trainable.pt", "optimizer.pt", "scheduler.pt", "trainer_state.json", "rng_state.pth"]
+)
+def test_a_damaged_checkpoint_is_one_line(stopped, tiny_bert, tmp_path, name, damage):
+    shutil.copytree(stopped / "run", tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
+    whole = path.read_bytes()
+    other = b'{"global_step": 7}' if name.endswith("json") else b""
+    path.unlink()
+    if damage == "another" and not other:
+        torch.save({"some": torch.zeros(3)}, path)
+    elif damage != "missing":
+        path.write_bytes({"cut": whole[: len(whole) // 2], "nonsense": b"nonsense", "another": other}[damage])
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(DataError) as caught:
+        finetune(configure(tiny_bert, stopped / "pairs.jsonl", tmp_path / "run", steps=3, resume=True))
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+    assert "remove this checkpoint" in str(caught.value)
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+    assert path.exists() == (damage != "missing")
+
+
+@pytest.mark.parametrize("options", [{}, {"lora": 2}], ids=["all", "lora"])
+def test_bf16_weights_are_trained_in_float32(tiny_bert, pairs, tmp_path, options):
+    said = Recorder()
+    encoder = Path(f"model:{tiny_bert},dtype=bf16")
+    before = retrokit.encoder(str(encoder)).model.state_dict()
+    with listening(said):
+        finetune(configure(encoder, pairs, tmp_path / "run", lr=2e-5, steps=3, weight_decay=0.0, **options))
+    assert any("trained, and saved, in float32" in line for line in said.notices)
+    after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
+    assert {value.dtype for value in after.values()} == {torch.float32}
+    name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
+    moved = (after[name] != before[name].float()).float().mean()
+    assert moved > 0.95, "in bf16 a step this small is lost in rounding"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("cuda:3", "cuda:3"), ("cuda", "cuda"), ("cpu", "cpu")], ids=["named", "any", "cpu"]
+)
+def test_training_takes_one_device_and_the_one_named(monkeypatch, asked, expected):
+    current = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: current.append(str(device)))
+    args = Options(computes_on=asked, output_dir="unused", use_cpu=asked == "cpu", report_to="none")
+    assert args.n_gpu <= 1, "more would be DataParallel"
+    assert str(args.device) == str(Accelerator(cpu=asked == "cpu").device) == expected
+    assert args.train_batch_size == args.per_device_train_batch_size
+    assert current[-1:] == ([] if asked == "cpu" else [expected])
 
 
 def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
@@ -521,25 +598,36 @@ def test_durations():
         parse_duration("soon")
 
 
-def test_speed_is_measured_in_the_precision_of_training(tiny_bert, pairs, tmp_path, monkeypatch):
+@pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])
+def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatch, mini_batch):
     from retrokit.encoders.modules import Prepare
     from retrokit.training.trainer import seconds_per_step
 
-    real = Prepare.forward
-    seen: dict[str, list[bool]] = {"measuring": [], "training": []}
+    forward, step = Prepare.forward, torch.optim.AdamW.step
+    seen: dict[str, list[bool | str]] = {"measuring": [], "training": []}
     phase = ["planning"]
 
     def watching(self, features, task=None):
         seen.setdefault(phase[0], []).append(torch.is_autocast_enabled("cpu"))
-        return real(self, features, task)
+        return forward(self, features, task)
+
+    def stepping(self, *args, **kwargs):
+        seen[phase[0]].append("step")
+        return step(self, *args, **kwargs)
 
     def measuring(trainer):
         phase[0] = "measuring"
-        seconds_per_step(trainer)
+        assert seconds_per_step(trainer, steps=2) > 0
         phase[0] = "training"
         return 0.5
 
     monkeypatch.setattr(Prepare, "forward", watching)
+    monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
     monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", measuring)
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=1.0, precision="bf16"))
-    assert set(seen["measuring"]) == set(seen["training"]) == {True}
+    options = {"steps": None, "time_budget": 1.0, "precision": "bf16", "mini_batch": mini_batch}
+    said = Recorder()
+    with listening(said):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
+    assert seen["measuring"] == seen["training"], "what is timed is what a step does, two of them"
+    assert set(seen["measuring"]) == {True, "step"}
+    assert any("2 steps are too few" in line for line in said.notices)

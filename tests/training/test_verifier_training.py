@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
 from retrokit.errors import DataError, Interrupted, UsageError
@@ -239,3 +240,29 @@ def test_the_loss_by_hand():
     assert verifier_loss(scores, own, learns_logits=True).item() == pytest.approx(ranking + binary, abs=1e-6)
     scaled = (np.log(1 + np.exp(-20)) + np.log(2 + np.exp(20))) / 2
     assert verifier_loss(scores, own, learns_logits=False).item() == pytest.approx(scaled, abs=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("name", ["verifier.safetensors", "optimizer.pt", "trainable.pt"])
+def test_a_damaged_checkpoint_is_one_line(tiny_bert, triplets, tmp_path, name, damage, monkeypatch):
+    monkeypatch.setattr(module._Training, "_finish", lambda self, step: None)
+    train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True)
+    path = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError) as caught:
+        train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True, resume=True)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_an_encoder_of_bf16_is_trained_in_float32(tiny_bert, triplets, tmp_path):
+    encoder = Path(f"model:{tiny_bert},dtype=bf16")
+    before = retrokit.encoder(str(encoder)).model.state_dict()
+    train("soft", encoder, triplets, tmp_path / "run", end_to_end=True, encoder_lr=2e-5)
+    after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
+    name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
+    assert after[name].dtype == torch.float32
+    assert (after[name] != before[name].float()).float().mean() > 0.95

@@ -1,0 +1,59 @@
+"""Reading a checkpoint's state: whole, or one line that names the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from retrokit.errors import DataError
+
+_TRAINING = ("trainable.pt", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+
+
+def rng_file(rank: int, world: int) -> str:
+    """Name of the file of a process's random state."""
+    return f"rng_state_{rank}.pth" if world > 1 else "rng_state.pth"
+
+
+def state_files(world: int, scaled: bool) -> list[str]:
+    """Files that a fine-tuning goes on from, with ``world`` processes; ``scaled``: in fp16."""
+    return [*_TRAINING, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))]
+
+
+def check_state(checkpoint: Path, names: Sequence[str], step: int) -> None:
+    """Raise :class:`DataError` unless the files ``names`` are there, and ``trainer_state.json`` is of that step."""
+    for name in names:
+        if not (checkpoint / name).is_file():
+            raise DataError(checkpoint, f"has no {name}: {_ADVICE}")
+    path = checkpoint / "trainer_state.json"
+    if path.name in names:
+        with intact(path):
+            found = json.loads(path.read_text(encoding="utf-8"))["global_step"]
+            if found != step:
+                raise ValueError(f"it is of step {found}")
+
+
+def read_state(path: Path) -> Any:
+    """What ``torch.save`` wrote to ``path``, on the CPU; use within :func:`intact`."""
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def intact(path: Path) -> Iterator[None]:
+    """Turn any error of reading ``path`` and of taking up what it holds into one clear line.
+
+    A damaged file can fail in any way: in its container, in a pickle, in a shape.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise DataError(path, f"cannot be gone on from ({type(error).__name__}: {reason}): {_ADVICE}") from error
+
+
+_ADVICE = "remove this checkpoint to go on from the one before it, or give --overwrite to start anew"

@@ -1,0 +1,80 @@
+"""Several processes, as ``torchrun`` starts them, but forked from one that has imported everything: in no time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["retrokit.training.finetune", "retrokit.evaluation.retrieval", "retrokit.cli.entry"])
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended, and what it wrote."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+def retrokit_in(
+    count: int,
+    folder: Path,
+    words: Sequence[object] | Callable[[int], Sequence[object]],
+    prepare: Callable[[int], None] | None = None,
+    stdin: bytes = b"",
+    timeout: float = 240,
+) -> list[Ended]:
+    """Run ``retrokit WORDS`` in ``count`` processes that know of each other, in ``folder``; by rank how they ended.
+
+    ``words`` may be a function of the rank; ``prepare`` is called in each process before it starts. Both, and what they
+    call, must be importable. ``stdin`` is what the first process reads; the others' is empty.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank in range(count):
+        (folder / f"stdin-{rank}").write_bytes(stdin if rank == 0 else b"")
+        given = [str(word) for word in (words(rank) if callable(words) else words)]
+        process = _CONTEXT.Process(target=_run, args=(rank, count, port, folder, given, prepare))
+        process.start()
+        processes.append(process)
+    ended = []
+    for rank, process in enumerate(processes):
+        process.join(timeout)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        out, err = ((folder / f"{stream}-{rank}").read_text() for stream in ("stdout", "stderr"))
+        ended.append(Ended(process.exitcode, out, err))
+    return ended
+
+
+def _run(
+    rank: int, count: int, port: int, folder: Path, words: list[str], prepare: Callable[[int], None] | None
+) -> None:
+    import torch
+
+    from retrokit.cli import entry
+
+    torch.set_num_threads(1)
+    os.chdir(folder)
+    os.environ |= {
+        **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "RETROKIT_CACHE": "off"},
+    }
+    for number, (name, mode) in enumerate((("stdin", "rb"), ("stdout", "wb"), ("stderr", "wb"))):
+        with open(folder / f"{name}-{rank}", mode) as file:
+            os.dup2(file.fileno(), number)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 # until the process ends
+    sys.argv = ["retrokit", *words]
+    if prepare is not None:
+        prepare(rank)
+    entry.main()
