@@ -114,10 +114,11 @@ def export(
     path = texts_file(source, corpus_file if side == "document" else queries_file)
     try:
         with folder_in_the_making(output, replace=overwrite) as folder:
-            known = None if path == "-" else sum(1 for _ in _read(path, side))  # finds bad lines before the long work
+            again = os.path.isfile(path)  # a pipe is read once
+            known = sum(1 for _ in _read(path, side)) if again else None  # finds bad lines before the long work
             prepared = _prepared(encoders.registry.create(encoder, device=device), sim, side, precision, dims)
             count, width = _write(folder, prepared, _read(path, side), known)
-            made_of = {"spec": source, "digest": None if path == "-" else digest(path)}
+            made_of = {"spec": source, "digest": digest(path) if again else None}
             note = {"count": count, "dimension": width, **prepared.describe(), "source": made_of}
             with disk_errors(folder), open(folder / NOTE, "w", encoding="utf-8") as stream:
                 stream.write(json.dumps(note, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

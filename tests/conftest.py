@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.models import make_bert, make_llama, make_t5
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
+
+# how fast a machine is that has other work to do is no property of the code
+settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no-clock")
 
 
 @pytest.fixture(scope="session")

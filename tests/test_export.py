@@ -25,7 +25,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.retrieval import beir, save_runs
 from retrokit.search import top_k
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import piped, write_folder, write_lines
 from tests.models import sentences
 
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "search_in_duckdb.py"
@@ -213,13 +213,16 @@ def test_chunks_make_no_difference(tiny_bert, folder, tmp_path, monkeypatch):
     assert pyarrow.parquet.ParquetFile(tmp_path / "parts" / "embeddings.parquet").num_row_groups == 3
 
 
-def test_standard_input_and_titles(tiny_bert, encoder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_named", [False, True])
+def test_standard_input_and_pipes(tiny_bert, encoder, tmp_path, monkeypatch, is_named):
     lines = [{"id": "a", "title": "the cat", "text": "runs"}, {"_id": 7, "text": ""}]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-    made = export.export(str(tiny_bert), "-", str(tmp_path / "out"), sim="dot", precision="fp32")
+    with piped() as give:
+        source = give(given) if is_named else "-"
+        made = export.export(str(tiny_bert), source, str(tmp_path / "out"), sim="dot", precision="fp32")
     assert made.ids() == ["a", "7"]
-    assert made.note["source"] == {"spec": "-", "digest": None}
+    assert made.note["source"] == {"spec": source, "digest": None}
     assert np.allclose(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"), atol=1e-6)
 
 

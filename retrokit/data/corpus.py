@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,15 +24,15 @@ class Document(NamedTuple):
         return (self.title + " " + self.text).strip()
 
 
-def read_corpus(path: str | Path) -> Iterator[Document]:
+def read_corpus(path: str | Path, feed: Callable[[bytes], object] | None = None) -> Iterator[Document]:
     """The documents of a JSONL corpus, in file order: ``id`` (or ``_id``), ``text``, and optionally ``title``.
 
-    Only the identifiers are kept in memory.
+    Only the identifiers are kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`.
 
     Raises:
         DataError: a line that is no such object, or an identifier that an earlier line has (both lines are named).
     """
-    for line, identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line'):
+    for line, identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed):
         title = text_of(row, "title", path, line) if row.get("title") is not None else ""
         yield Document(identifier, title, text_of(row, "text", path, line))
 
@@ -47,9 +47,11 @@ def read_queries(path: str | Path) -> Iterator[tuple[str, str]]:
         yield identifier, text_of(row, "text", path, line)
 
 
-def _identified(path: str | Path, expected: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def _identified(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
     line_of: dict[str, int] = {}
-    for line, row in read_jsonl(path, expected):
+    for line, row in read_jsonl(path, expected, feed):
         identifier = str_id(row, path, line)
         first = line_of.setdefault(identifier, line)
         if first != line:

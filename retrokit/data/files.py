@@ -185,10 +185,11 @@ def _write_errors(what: object) -> Iterator[None]:
 def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
     """``sha256:<hex>`` of the bytes of a file; of a folder, over its files' sorted relative names and their bytes.
 
-    ``names`` restricts a folder to those of its files (paths relative to it).
+    ``names`` restricts a folder to those of its files (paths relative to it). What a pipe held is gone once it is read:
+    give ``feed`` of :func:`read_lines` the ``update`` of a hash instead.
 
     Raises:
-        DataError: no such file or folder, or one that cannot be read.
+        DataError: no such file or folder, one that cannot be read, or a pipe or a device.
     """
     path = Path(path)
     if not os.path.isdir(path):
@@ -203,6 +204,8 @@ def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
 
 def _file_hash(path: Path) -> str:
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise DataError(path, "is a pipe or a device, which has no digest; expected a file")
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:

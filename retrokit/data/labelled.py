@@ -5,6 +5,7 @@ CROP (3.3) divides one file 9:1 at random, unstratified, with seed 42; a benchma
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class LabelledTexts:
     """Texts with their labels, in file order; ``ids`` are the numbers of their lines.
 
     ``labels`` holds the labels as text, and ``classes`` each of them once: whole numbers in order of their value, else
-    in alphabetical order, which is the order in which scikit-learn decides ties.
+    in alphabetical order, which is the order in which scikit-learn decides ties. ``digest`` is that of the lines read.
     """
 
     name: str
@@ -33,6 +34,7 @@ class LabelledTexts:
     texts: list[str]
     labels: list[str]
     classes: list[str]
+    digest: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -55,6 +57,7 @@ class LabelledSplit:
     classes: list[str]
     train: list[int]
     test: list[int]
+    digest: str | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -86,8 +89,10 @@ def read_labelled(path: str | Path, sample: int | None = None) -> LabelledTexts:
     Raises:
         DataError: a line without them or of another type, labels of two types, or one label only.
     """
+    seen = hashlib.sha256()
     rows = [
-        (line, text_of(row, "text", path, line), _label(row, path, line)) for line, row in read_jsonl(path, _EXPECTED)
+        (line, text_of(row, "text", path, line), _label(row, path, line))
+        for line, row in read_jsonl(path, _EXPECTED, seen.update)
     ]
     first_line, _, first = rows[0]
     other = next((line for line, _, label in rows if type(label) is not type(first)), None)
@@ -105,6 +110,7 @@ def read_labelled(path: str | Path, sample: int | None = None) -> LabelledTexts:
         texts=[text for _, text, _ in rows],
         labels=[str(label) for _, _, label in rows],
         classes=[str(label) for label in classes],
+        digest=f"sha256:{seen.hexdigest()}",
     )
 
 
@@ -138,7 +144,8 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
     data = read_labelled(path, sample)
     train, held_out = train_test_split(range(len(data.texts)), test_size=TEST_SHARE, random_state=SEED)
     split = LabelledSplit(
-        data.name, data.ids, data.texts, _positions(data.labels, data.classes), data.classes, train, held_out
+        *(data.name, data.ids, data.texts, _positions(data.labels, data.classes), data.classes),
+        *(train, held_out, data.digest),
     )
     if len({split.labels[i] for i in train}) < 2:
         raise DataError(named(path), f"the texts to learn from ({len(train)} of {len(data.texts)}) have one label only")
@@ -156,6 +163,7 @@ def _two_files(train: LabelledTexts, test: LabelledTexts) -> LabelledSplit:
         classes=classes,
         train=list(range(len(train.texts))),
         test=list(range(len(train.texts), len(labels))),
+        digest=f"{train.digest} {test.digest}",
     )
 
 

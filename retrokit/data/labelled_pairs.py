@@ -7,7 +7,7 @@ Near-misses are read as ``retrokit augment negatives`` writes them (``anchor``, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,17 @@ class LabelledPair:
     same: bool
 
 
-def read_labelled_pairs(path: str | Path) -> list[NearMiss] | list[LabelledPair]:
-    """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers.
+def read_labelled_pairs(
+    path: str | Path, feed: Callable[[bytes], object] | None = None
+) -> list[NearMiss] | list[LabelledPair]:
+    """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers. ``feed`` is
+    that of :func:`retrokit.data.files.read_lines`.
 
     Raises:
         DataError: another layout, a line of another layout than the first, a near-miss that is its own text, or
             labelled pairs of one label only.
     """
-    rows = list(read_jsonl(path, f"pairs, one object a line with {_LAYOUTS}"))
+    rows = list(read_jsonl(path, f"pairs, one object a line with {_LAYOUTS}", feed))
     first_line, first = rows[0]
     if "label" in first and "sentence1" in first:
         pairs = [_labelled(row, path, line) for line, row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from retrokit.data.files import named, read_lines, writing
@@ -75,7 +75,9 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
-def read_run_lines(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
+def read_run_lines(
+    path: str | Path, feed: Callable[[bytes], object] | None = None
+) -> Iterator[tuple[int, str, str, float]]:
     """``(line, query id, document id, score)`` of each line of a TREC run, in file order; higher scores are better.
     Ranks and tags are not used, as in trec_eval.
 
@@ -84,7 +86,7 @@ def read_run_lines(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
             has on an earlier line.
     """
     seen: set[tuple[str, str]] = set()
-    for line, text in read_lines(path, "a TREC run, 'query-id Q0 document-id rank score tag' a line"):
+    for line, text in read_lines(path, "a TREC run, 'query-id Q0 document-id rank score tag' a line", feed):
         cells = _WORD.findall(text)
         if len(cells) != 6:
             raise DataError(named(path), f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}", line)
@@ -101,14 +103,15 @@ def read_run_lines(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
         yield line, query_id, document_id, score
 
 
-def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """Query id → document id → score (higher is better) from a TREC run.
+def read_run(path: str | Path, feed: Callable[[bytes], object] | None = None) -> dict[str, dict[str, float]]:
+    """Query id → document id → score (higher is better) from a TREC run; ``feed`` is that of
+    :func:`retrokit.data.files.read_lines`.
 
     Raises:
         DataError: as for :func:`read_run_lines`.
     """
     run: dict[str, dict[str, float]] = {}
-    for _, query_id, document_id, score in read_run_lines(path):
+    for _, query_id, document_id, score in read_run_lines(path, feed):
         run.setdefault(query_id, {})[document_id] = score
     return run
 

@@ -90,5 +90,5 @@ def classify(path: str, test: str | None, k: int, sample: int | None) -> Classif
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
     task = Classification(data, k)
-    task.files = (path, *([test] if test is not None else []))
+    task.data_digest = data.digest
     return task

@@ -77,5 +77,5 @@ def cluster(path: str, seeds: int, sample: int | None) -> Clustering:
         DataError: a wrong line, or one label only.
     """
     task = Clustering(read_labelled(path, sample), seeds)
-    task.files = (path,)
+    task.data_digest = task.data.digest
     return task

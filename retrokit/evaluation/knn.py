@@ -156,5 +156,5 @@ def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
     task = NearestNeighbours(data, k, metric, transform)
-    task.files = (path, *([test] if test is not None else []))
+    task.data_digest = data.digest
     return task

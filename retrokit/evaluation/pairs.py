@@ -6,6 +6,7 @@ paraphrases) and 0.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -85,12 +86,13 @@ def pairs(path: str) -> NearMisses | DuplicatePairs:
     Raises:
         DataError: as for :func:`retrokit.data.labelled_pairs.read_labelled_pairs`.
     """
-    examples = read_labelled_pairs(path)
+    seen = hashlib.sha256()
+    examples = read_labelled_pairs(path, seen.update)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]
     task: NearMisses | DuplicatePairs
     if labelled:
         task = DuplicatePairs(short_name(path), labelled)
     else:
         task = NearMisses(short_name(path), [example for example in examples if isinstance(example, NearMiss)])
-    task.files = (path,)
+    task.data_digest = f"sha256:{seen.hexdigest()}"
     return task

@@ -6,6 +6,7 @@ reports (SFS, Table 2; MAG, Table 5).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import cast
 
@@ -89,11 +90,12 @@ def sts(path: str) -> SentenceSimilarity:
     Raises:
         DataError: a wrong line, fewer than two pairs, or one score for all of them.
     """
-    rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line')
+    seen = hashlib.sha256()
+    rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line', seen.update)
     pairs = cast(list[ScoredPair], read_records(rows, "scored", path))
     if len({pair.score for pair in pairs}) < 2:
         problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"
         raise DataError(named(path), f"{problem}; expected scores that differ")
     task = SentenceSimilarity(short_name(path), pairs)
-    task.files = (path,)
+    task.data_digest = f"sha256:{seen.hexdigest()}"
     return task

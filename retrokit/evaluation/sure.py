@@ -12,6 +12,7 @@ counted, never imputed.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,6 @@ import numpy as np
 
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
-from retrokit.data.files import digest
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
@@ -552,7 +552,8 @@ def sure(
     data = read_sure(path, testbed)
     passages, digests = None, [digest_sure(path, testbed)]
     if corpus is not None:
-        file = corpus_file(corpus) if Path(corpus).is_dir() else Path(corpus)
-        passages = [(document.id, document.full_text) for document in read_corpus(file)]
-        digests.append(digest(file))
+        seen = hashlib.sha256()
+        file = corpus_file(corpus) if Path(corpus).is_dir() else corpus
+        passages = [(document.id, document.full_text) for document in read_corpus(file, seen.update)]
+        digests.append(f"sha256:{seen.hexdigest()}")
     return Sure(data, make_reference(reference, device), passages, depth, " ".join(digests), counting)

@@ -12,6 +12,7 @@ places of another one.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from typing import Protocol
 import numpy as np
 
 from retrokit import encoders, reranking, retrievers
-from retrokit.data.files import digest
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
@@ -139,8 +139,9 @@ class RunReference:
 
     def __init__(self, path: str) -> None:
         self.spec = f"{RUN}:{path}"
-        self._path = path
-        self._run = read_run(path)
+        seen = hashlib.sha256()
+        self._run = read_run(path, seen.update)
+        self._digest = f"sha256:{seen.hexdigest()}"
 
     def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
         """For each query, float64 ``[n]``; NaN where the run lacks the query or the entry."""
@@ -151,8 +152,8 @@ class RunReference:
         return found
 
     def fingerprint(self) -> str:
-        """The digest of the file."""
-        return digest(self._path)
+        """The digest of what was read."""
+        return self._digest
 
 
 class RetrieverReference:

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Resampled, Result, check_known
@@ -43,8 +42,8 @@ class SymmetricTask(ABC):
     """What counts as the query under an asymmetric similarity; ``None``: nothing does, all texts are documents."""
 
     spec = ""
-    files: tuple[str, ...] = ()
-    """Where all its data are from; none: there is no telling if they changed."""
+    data_digest: str | None = None
+    """Of all its data as they were read; none: there is no telling if they changed."""
     main_metric: str
     known_metrics: tuple[str, ...]
     shown_metrics: tuple[str, ...]
@@ -73,10 +72,8 @@ class SymmetricTask(ABC):
         return list(similarities)
 
     def digest(self) -> str | None:
-        """The digest of the files read; ``None`` for a pipe, which cannot be read again."""
-        if not self.files or "-" in self.files:
-            return None
-        return " ".join(digest(path) for path in self.files)
+        """The digest of what was read, be it from a file or a pipe."""
+        return self.data_digest
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that this task does not measure."""

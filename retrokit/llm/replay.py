@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from retrokit.data.files import digest
 from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.errors import DataError
 from retrokit.llm.base import Completion, Sampling, encodable, estimated_tokens, without_thinking
@@ -24,16 +23,17 @@ class ReplayLLM:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.identity = f"replay {digest(path)}"
         self._answers: dict[bytes, str] = {}
         lines: dict[bytes, int] = {}
-        for number, row in read_jsonl(path, _EXPECTED):
+        seen = hashlib.sha256()
+        for number, row in read_jsonl(path, _EXPECTED, seen.update):
             system = text_of(row, "system", path, number) if row.get("system") is not None else None
             key = _key(text_of(row, "prompt", path, number), system)
             answer = text_of(row, "answer", path, number)
             if self._answers.setdefault(key, answer) != answer:
                 raise DataError(path, f"another answer to the prompt of line {lines[key]}", number)
             lines.setdefault(key, number)
+        self.identity = f"replay sha256:{seen.hexdigest()}"
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """The recorded answer.

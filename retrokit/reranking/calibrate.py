@@ -6,6 +6,7 @@ them. It is stored in the verifier's folder, where ``retrokit rerank verify`` fi
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.data.files import digest
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
 from retrokit.errors import DataError, UsageError
 from retrokit.metrics.bootstrap import draw
@@ -110,7 +110,8 @@ def calibrate(
     """
     if not 0 < false_accept_rate < 1:
         raise UsageError(f"--false-accept-rate {false_accept_rate} must be above 0 and below 1")
-    examples = read_labelled_pairs(pairs)
+    seen = hashlib.sha256()
+    examples = read_labelled_pairs(pairs, seen.update)
     accept, reject, families = sides(examples)
     if len(reject) * false_accept_rate < 1:
         needed = math.ceil(1 / false_accept_rate)
@@ -130,7 +131,7 @@ def calibrate(
         share_of(accepted >= threshold),
         {name: share_of(let_in[families == name]) for name in sorted(set(families.tolist())) if name},
         sum(first == second for first, second in accept),
-        {"path": pairs, **({} if pairs == "-" else {"digest": digest(pairs)})},
+        {"path": pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
     write_description(folder, {**read_description(folder), "calibration": found.to_json()})
     return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,25 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     """A JSONL file."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+@contextmanager
+def piped(number: int = 87) -> Iterator[Callable[[str], str]]:
+    """A function that puts a text into a pipe, always of the same name, which it returns."""
+
+    def give(text: str) -> str:
+        reader, writer = os.pipe()
+        os.dup2(reader, number)
+        os.close(reader)
+        with os.fdopen(writer, "w") as stream:
+            stream.write(text)
+        return f"/dev/fd/{number}"
+
+    try:
+        os.dup2(0, number)  # so that there is something to close
+        yield give
+    finally:
+        os.close(number)
 
 
 class Notices:

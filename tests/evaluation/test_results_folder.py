@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ import torch
 
 import retrokit
 from retrokit import encoders
+from retrokit.data.files import digest
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation import results_folder
 from retrokit.evaluation.comparison import Evaluation, evaluate, evaluated_before
+from retrokit.evaluation.sure_reference import make_reference
+from retrokit.llm.replay import ReplayLLM
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening
 from retrokit.registry import Entry, Param
-from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_folder, write_lines
+from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
 Run = Callable[..., Evaluation]
@@ -378,11 +382,54 @@ def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -
         assert result.metrics == kept.read()[0].result.metrics
 
 
-def test_files_of_a_pipe_have_no_digest(pairs: Path) -> None:
-    task = tasks.create(f"sts:{pairs}")
-    assert task.digest().startswith("sha256:")
-    task.files = ("-",)
-    assert task.digest() is None
+LABELLED = [[{"text": t, "label": i // each % 2} for i, t in enumerate(TEXTS)] for each in (1, 3)]
+TWINS = list(zip(TEXTS[:25], TEXTS[25:], strict=True))
+SCORED = [[{"sentence1": a, "sentence2": b, "score": sign * i} for i, (a, b) in enumerate(TWINS)] for sign in (1, -1)]
+NEAR = [[{"text": a, "near_miss": b} for a, b in zip(TEXTS[:n], TEXTS[25:], strict=False)] for n in (20, 10)]
+
+
+@pytest.mark.parametrize(
+    ("task", "contents"),
+    [
+        *(("knn:{}", LABELLED), ("classify:{}", LABELLED), ("cluster:{},seeds=1", LABELLED)),
+        *(("sts:{}", SCORED), ("pairs:{}", NEAR)),
+    ],
+)
+def test_what_a_pipe_held_is_what_counts(
+    task: str, contents: list[list[dict]], counted: Counted, tmp_path: Path
+) -> None:
+    """Two pipes may have one name, as with ``<(…)`` of a shell; what was in them tells their results apart."""
+    results = []
+    with piped() as give:
+        for rows in (contents[0], contents[1], contents[0]):
+            spec = task.format(give("".join(json.dumps(row) + "\n" for row in rows)))
+            found = evaluate(["counted:1"], [spec], results_folder=str(tmp_path / "results"))
+            direct = evaluate(["counted:1"], [task.format(write_lines(tmp_path / "file.jsonl", rows))])
+            assert found.results[0].metrics == direct.results[0].metrics
+            assert found.results[0].counts == direct.results[0].counts
+            results.append(evaluated_before(str(tmp_path / "results")).results[0])
+        spent = counted.texts
+        assert give(json.dumps(contents[0][0]) + "\n") in spec  # the name again
+        spec = task.format(give("".join(json.dumps(row) + "\n" for row in contents[0])))
+        evaluate(["counted:1"], [spec], results_folder=str(tmp_path / "results"))
+        assert counted.texts == spent  # the same content is the same task
+    assert results[0].per_query == results[2].per_query
+    assert results[0].metrics != results[1].metrics
+
+
+def test_other_inputs_that_may_be_pipes_have_the_digest_of_what_was_read(tmp_path: Path) -> None:
+    run, answers = "q Q0 d 1 0.5 x\n", '{"prompt": "p", "answer": "a"}\n'
+    for name, text in (("run", run), ("answers", answers)):
+        (tmp_path / name).write_text(text)
+    with piped() as give:
+        assert make_reference(f"run:{give(run)}").fingerprint() == digest(tmp_path / "run")
+        assert ReplayLLM(give(answers)).identity == ReplayLLM(tmp_path / "answers").identity
+
+
+def test_a_pipe_has_no_digest_of_its_own(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="is a pipe or a device, which has no digest"):
+        digest(tmp_path / "pipe")
 
 
 def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path) -> None:
