@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import os
+import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -77,7 +78,9 @@ class OpenAILLM:
         self._key_name = key_name
         self._seconds = timeout
         self._timeout = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))
-        self._tls = httpx2.create_ssl_context()
+        # to load the certificates takes its time, which http:// does not need
+        is_safe = self._endpoint.scheme == "https"
+        self._tls = httpx2.create_ssl_context() if is_safe else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._idle: list[httpx2.AsyncClient] = []
         self._length = "max_tokens"
         self._refused: set[str] = set()

@@ -96,7 +96,6 @@ class Session:
             ("calls", "from_store", "retries", "rate_limited", "prompt_tokens", "completion_tokens"), 0
         )
         self._retries, self._backoff, self._patience = retries, backoff, patience
-        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._budget = _Budget(max_tokens, store is not None)
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
@@ -228,8 +227,8 @@ class Session:
         """Seconds before the next try; ``failures`` are those before it."""
         doublings = failures - 1
         if trouble.rate_limited:
-            # all calls together were put off so often in vain; where nobody says for how long, as after a few failures
-            doublings = self._limited // self._concurrency + (3 if trouble.wait is None else 0)
+            # so often each call was put off in vain; where nobody says for how long, as after a few failures
+            doublings = self._limited // max(1, len(self._calling)) + (3 if trouble.wait is None else 0)
         own = min(LONGEST_WAIT, self._backoff * 2.0 ** min(doublings, 32)) * random.uniform(0.5, 1)
         return own if trouble.wait is None else max(own, trouble.wait + random.uniform(0, self._backoff))
 

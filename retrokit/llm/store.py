@@ -154,6 +154,7 @@ class ResponseStore:
     # --- writing: one thread, one connection
 
     def _write_all(self) -> None:
+        jobs: list[_Job] = []
         try:
             with closing(self._opened()) as connection:
                 more = True
@@ -162,7 +163,14 @@ class ResponseStore:
                     if jobs:
                         self._write(connection, jobs)
         except BaseException as error:  # whatever it is: nobody may wait for a thread that has ended
-            self._refuse_all(error)
+            self._fail(jobs, error)
+            while (job := self._jobs.get()) is not None:
+                self._fail([job], error)
+
+    def _fail(self, jobs: list[_Job], error: BaseException) -> None:
+        for _, _, future in jobs:
+            if not future.done():
+                future.set_exception(self._damage(error))
 
     def _waiting(self) -> tuple[list[_Job], bool]:
         """All answers that wait to be written, at least one; and whether there may be more."""
@@ -182,8 +190,7 @@ class ResponseStore:
             stored = [self._written(connection, request, completion) for request, completion, _ in jobs]
             connection.execute("COMMIT")
         except BaseException as error:  # whatever it is belongs to those who wait
-            for _, _, future in jobs:
-                future.set_exception(self._damage(error))
+            self._fail(jobs, error)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             return
@@ -203,11 +210,6 @@ class ResponseStore:
         if done.rowcount:
             return completion
         return _completion(connection.execute(_ANSWER, (request.key,)).fetchone()) or completion
-
-    def _refuse_all(self, error: BaseException) -> None:
-        """The writer cannot go on: every answer that waits, and all that come, fail with ``error``."""
-        while (job := self._jobs.get()) is not None:
-            job[2].set_exception(self._damage(error))
 
 
 def default_store(output: str | Path) -> Path:

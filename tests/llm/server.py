@@ -43,6 +43,7 @@ class Plan:
             that the body decides, one fault a call, and then are answered.
         each: how many faults each body meets before its answer.
         delay: seconds before each answer.
+        pace: seconds before each byte; 0: all at once.
         key: what a caller must send; ``None``: nothing.
         models: which there are; ``None``: any.
         log: whether what is asked is remembered.
@@ -53,6 +54,7 @@ class Plan:
     faults: Sequence[str] = ()
     each: int = 1
     delay: float = 0.0
+    pace: float = 0.0
     key: str | None = None
     models: Sequence[str] | None = None
     log: bool = True
@@ -180,8 +182,10 @@ class ChatServer:
                 await asyncio.sleep(SLOW)
             elif self.plan.delay:
                 await asyncio.sleep(self.plan.delay)
-            writer.write(reply)
-            await writer.drain()
+            for start in range(0, len(reply), 1 if self.plan.pace else len(reply)):
+                await asyncio.sleep(self.plan.pace)
+                writer.write(reply[start : start + 1] if self.plan.pace else reply)
+                await writer.drain()
             return fault not in CLOSING
         finally:
             self.log.at_once -= 1
