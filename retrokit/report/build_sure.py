@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import median
+
 from rich.console import Group
 from rich.table import Table
 
-from retrokit.sure.agreement import Agreement
+from retrokit.sure.agreement import ALL_GROUPS_UP_TO, Agreement
 from retrokit.sure.build import Built, Estimate
 
 
@@ -46,18 +49,40 @@ def agreement_tables(found: Agreement) -> list[Table | Group]:
     """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
     joint = _table(f"{found.common:,} variants that all have judged", "annotators", "qualified", "unqualified")
     for one in found.joint:
-        joint.add_row(" & ".join(one.annotators), f"{one.qualified:,}", f"{one.unqualified:,}")
+        joint.add_row(_group(one.annotators), f"{one.qualified:,}", f"{one.unqualified:,}")
     kinds = _table("all annotators together, by kind", "kind", "qualified", "unqualified")
     for kind, one in found.kinds.items():
         kinds.add_row(kind, f"{one.qualified:,}", f"{one.unqualified:,}")
     notes = [f"all say the same of {found.same:.1%}"]
-    notes += [f"Cohen's kappa of {one} and {other}: {_kappa(value)}" for (one, other), value in found.cohen.items()]
+    notes += _cohen_notes(found)
     if len(found.judged) > 1:
         notes.append(f"Fleiss' kappa of all: {_kappa(found.fleiss)}")
     more = [f"{name} {count:,}" for name, count in found.judged.items() if count > found.common]
     if more:
         notes.append(f"judged in all, others' gaps left out: {', '.join(more)}")
     return [joint, Group(kinds, *notes)]
+
+
+def _group(annotators: Sequence[str]) -> str:
+    return " & ".join(annotators) if len(annotators) <= ALL_GROUPS_UP_TO else f"all {len(annotators):,}"
+
+
+def _cohen_notes(found: Agreement) -> list[str]:
+    """A line for each two annotators; of many annotators the least and the most alike, and what is left out."""
+    if len(found.judged) <= ALL_GROUPS_UP_TO:
+        return [f"Cohen's kappa of {one} and {other}: {_kappa(value)}" for (one, other), value in found.cohen.items()]
+    known = {pair: value for pair, value in found.cohen.items() if value is not None}
+    ends = [
+        (what, choose(known, key=known.__getitem__)) for what, choose in (("lowest", min), ("highest", max)) if known
+    ]
+    notes = [f"Cohen's kappa, {what}: {one} and {other}: {known[one, other]:.3f}" for what, (one, other) in ends]
+    if known:
+        notes.append(f"Cohen's kappa, median of {len(known):,} pairs: {median(known.values()):.3f}; each: --json")
+    notes.append(
+        f"of {len(found.judged):,} annotators each and all together are counted, not the groups between; of up to "
+        f"{ALL_GROUPS_UP_TO}, every group"
+    )
+    return notes
 
 
 def _kappa(value: float | None) -> str:

@@ -12,6 +12,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from retrokit.data.files import named
 from retrokit.data.jsonl import kind_of, read_jsonl, text_of
 from retrokit.data.sure import VARIANT_FILES
@@ -19,6 +21,10 @@ from retrokit.errors import DataError, UsageError
 
 Variant = tuple[str, str]
 """A query's id and a kind."""
+
+ALL_GROUPS_UP_TO = 4
+"""Annotators of whom every group is counted; groups double with each one more, so of more than these the groups between
+one and all are left out."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,8 @@ class Agreement:
     Attributes:
         judged: annotator → how many variants they judged.
         common: how many all judged; everything below is of those.
-        joint: of each annotator, then of each two, and so on up to all.
+        joint: of each annotator, then of each two, and so on up to all; of more than :data:`ALL_GROUPS_UP_TO`
+            annotators, of each and of all.
         kinds: kind → of all annotators together.
         cohen: two annotators → Cohen's κ, from −1 to 1; ``None`` where both say the same of all variants throughout, so
             that chance explains it.
@@ -113,9 +120,10 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         agreed = [all(verdicts[name][variant] for name in names) for variant in variants]
         return Joint(names, sum(agreed), len(agreed) - sum(agreed))
 
-    groups = [names for size in range(1, len(annotators) + 1) for names in combinations(annotators, size)]
+    count = len(annotators)
+    sizes = range(1, count + 1) if count <= ALL_GROUPS_UP_TO else (1, count)
+    groups = [names for size in sizes for names in combinations(annotators, size)]
     said = [[verdicts[name][variant] for name in annotators] for variant in shared]
-    columns = {name: [verdicts[name][variant] for variant in shared] for name in annotators}
     return Agreement(
         judged={name: len(verdicts[name]) for name in annotators},
         common=len(shared),
@@ -125,18 +133,31 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
             for kind in VARIANT_FILES
             if any(variant[1] == kind for variant in shared)
         },
-        cohen={(one, other): _cohen(columns[one], columns[other]) for one, other in combinations(annotators, 2)},
+        cohen=dict(zip(combinations(annotators, 2), cohen_kappas(said), strict=True)),
         fleiss=fleiss_kappa([[sum(row), len(row) - sum(row)] for row in said]) if len(annotators) > 1 else None,
         same=sum(len(set(row)) == 1 for row in said) / len(said),
     )
 
 
-def _cohen(one: Sequence[bool], other: Sequence[bool]) -> float | None:
-    if len({*one, *other}) == 1:
-        return None
-    from sklearn.metrics import cohen_kappa_score
+def cohen_kappas(said: Sequence[Sequence[bool]]) -> list[float | None]:
+    """Cohen's κ of each two raters, in the order of :func:`itertools.combinations`; ``said[i][j]`` is what rater j says
+    of subject i. ``None`` where both say the same of all subjects.
 
-    return float(cohen_kappa_score(one, other))
+    Cohen, "A coefficient of agreement for nominal scales", 1960.
+
+    >>> cohen_kappas([[True, True, False], [False, False, False]])
+    [1.0, 0.0, 0.0]
+    """
+    yes = np.array(said, dtype=np.float64)
+    subjects, raters = yes.shape
+    shares = yes.mean(axis=0)
+    observed = (yes.T @ yes + (1 - yes).T @ (1 - yes)) / subjects
+    expected = np.outer(shares, shares) + np.outer(1 - shares, 1 - shares)
+    pairs = np.triu_indices(raters, k=1)
+    return [
+        None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
+        for agreed, by_chance in zip(observed[pairs].tolist(), expected[pairs].tolist(), strict=True)
+    ]
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from sklearn.metrics import cohen_kappa_score
 
 from retrokit.errors import DataError, UsageError
+from retrokit.report.build_sure import agreement_tables
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
 
 # the example of Wikipedia's article on Fleiss' kappa: 14 raters, 10 subjects, 5 categories, κ = 0.210
@@ -75,6 +78,25 @@ def test_only_what_all_have_judged_counts():
     assert found.cohen == {("a", "b"): 0.0}
     with pytest.raises(UsageError, match="judged by all annotators: a, b"):
         agreement({"a": {("1", "summary"): True}, "b": {("2", "summary"): True}})
+
+
+@pytest.mark.parametrize(("count", "groups"), [(1, 1), (2, 3), (4, 15), (5, 6), (16, 17), (300, 301)])
+def test_many_annotators_print_little(count, groups):
+    """With all groups, 16 annotators would print 65,535 rows and 300 would not come to an end."""
+    bad = {f"a{i}": {i % 40, (i * 7) % 40, (i * i) % 40} for i in range(count)}
+    found = agreement({name: {(str(n), "summary"): n not in rows for n in range(40)} for name, rows in bad.items()})
+    assert len(found.joint) == groups
+    assert found.joint[-1].unqualified == len(set().union(*bad.values()))
+    assert len(found.cohen) == count * (count - 1) // 2
+    for one, other in list(found.cohen)[:: max(1, len(found.cohen) // 5)]:
+        columns = [[n not in bad[name] for n in range(40)] for name in (one, other)]
+        assert found.cohen[one, other] == pytest.approx(cohen_kappa_score(*columns))
+    printed = io.StringIO()
+    console = Console(file=printed, width=100)
+    for table in agreement_tables(found):
+        console.print(table)
+    assert printed.getvalue().count("\n") < 40 + count
+    assert ("not the groups between" in " ".join(printed.getvalue().split())) == (count > 4)
 
 
 def test_one_annotator_and_unanimous_ones():
