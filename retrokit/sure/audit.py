@@ -13,7 +13,9 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,9 +24,13 @@ from retrokit.augmentation.draws import bits
 from retrokit.data.files import writing
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, read_sure
 from retrokit.errors import UsageError
+from retrokit.notices import progress
 from retrokit.sure.prompts import Prompt
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
+
+COMPARED = 40_000
+"""Tokens of one text times those of the other up to which a stretch is compared token by token."""
 
 Marked = list[tuple[bool, str]]
 """A text in pieces: whether the piece differs from the other text, and the piece."""
@@ -93,17 +99,86 @@ def _judgeable(data: SureData, query: str, kind: str) -> Judgeable:
 def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
     """The passage and the variant in pieces, each with whether the other lacks it there.
 
+    Long texts are compared between the words that both have once (patience diff); a stretch without such a word that is
+    too long to compare differs as a whole.
+
     >>> differences("A cat sat.", "A dog sat.")[1]
     [(False, 'A '), (True, 'dog'), (False, ' sat.')]
     """
     before, after = _TOKEN.findall(passage), _TOKEN.findall(variant)
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     old: Marked = []
     new: Marked = []
-    for operation, start, end, other_start, other_end in matcher.get_opcodes():
-        _extend(old, operation != "equal", before[start:end])
-        _extend(new, operation != "equal", after[other_start:other_end])
+    start = other = 0
+    for here, there, size in [*_matches(before, after), (len(before), len(after), 0)]:
+        _extend(old, True, before[start:here])
+        _extend(new, True, after[other:there])
+        start, other = here + size, there + size
+        _extend(old, False, before[here:start])
+        _extend(new, False, after[there:other])
     return old, new
+
+
+def _matches(before: Sequence[str], after: Sequence[str], depth: int = 3) -> Iterator[tuple[int, int, int]]:
+    """Where stretches of ``before`` stand in ``after``, in order: both places, and how many tokens."""
+    anchors = _anchors(before, after) if depth else []
+    if not anchors:
+        yield from _compared(before, after)
+        return
+    start = other = 0  # of what no stretch has yet
+    for here, there in [*anchors, (len(before), len(after))]:
+        if here < start:  # the stretch around an anchor before it holds it
+            continue
+        size = _alike(before, after, range(here - 1, start - 1, -1), range(there - 1, other - 1, -1))
+        for a, b, length in _matches(before[start : here - size], after[other : there - size], depth - 1):
+            yield start + a, other + b, length
+        more = _alike(before, after, range(here, len(before)), range(there, len(after)))
+        yield here - size, there - size, size + more
+        start, other = here + more, there + more
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """The same of texts that have no anchor: how they begin, how they end, and, if it is not too long, between."""
+    head = _alike(before, after, range(len(before)), range(len(after)))
+    tail = _alike(before, after, range(len(before) - 1, head - 1, -1), range(len(after) - 1, head - 1, -1))
+    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+    yield 0, 0, head
+    if len(left) * len(right) <= COMPARED:
+        for a, b, size in difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+            yield head + a, head + b, size
+    yield len(before) - tail, len(after) - tail, tail
+
+
+def _alike(one: Sequence[str], other: Sequence[str], here: range, there: range) -> int:
+    """How many tokens are the same from the start of both ranges on."""
+    differing = (count for count, (i, j) in enumerate(zip(here, there, strict=False)) if one[i] != other[j])
+    return next(differing, min(len(here), len(there)))
+
+
+def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the tokens stand that both texts have once: the longest series that is in order in both."""
+    once = [_once(side) for side in (before, after)]
+    pairs = [(place, once[1][token]) for token, place in once[0].items() if token in once[1]]
+    # the last pairs of series of each length, and the pair before each (Fredman, "On computing the length of longest
+    # increasing subsequences", 1975)
+    ends: list[int] = []
+    lasts: list[int] = []
+    previous: list[int] = []
+    for number, (_, there) in enumerate(pairs):
+        length = bisect_left(ends, there)
+        ends[length : length + 1], lasts[length : length + 1] = [there], [number]
+        previous.append(lasts[length - 1] if length else -1)
+    series = []
+    number = lasts[-1] if lasts else -1
+    while number >= 0:
+        series.append(pairs[number])
+        number = previous[number]
+    return series[::-1]
+
+
+def _once(tokens: Sequence[str]) -> dict[str, int]:
+    """Where each token stands that comes once, in their order."""
+    counts = Counter(tokens)
+    return {token: place for place, token in enumerate(tokens) if counts[token] == 1}
 
 
 def _extend(pieces: Marked, differs: bool, tokens: Sequence[str]) -> None:
@@ -117,18 +192,20 @@ def _extend(pieces: Marked, differs: bool, tokens: Sequence[str]) -> None:
 def audit_page(sample: Sample, judge: Prompt) -> str:
     """The page as HTML; ``judge`` is the prompt that holds what a variant of each kind has to be."""
     items = []
-    for item in sample.items:
-        old, new = differences(item.passage, item.variant)
-        items.append(
-            {
-                "query_id": item.query_id,
-                "kind": item.kind,
-                "requirement": judge.words[item.kind],
-                "query": item.query,
-                "passage": old,
-                "variant": new,
-            }
-        )
+    with progress("comparing", len(sample.items), "variants") as advance:
+        for item in sample.items:
+            old, new = differences(item.passage, item.variant)
+            items.append(
+                {
+                    "query_id": item.query_id,
+                    "kind": item.kind,
+                    "requirement": judge.words[item.kind],
+                    "query": item.query,
+                    "passage": old,
+                    "variant": new,
+                }
+            )
+            advance(1)
     data = {"name": sample.name, "sample": sample.digest, "items": items}
     parts = resources.files("retrokit.sure") / "page"
     style, script = ((parts / name).read_text("utf-8") for name in ("audit.css", "audit.js"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrokit.errors import UsageError
 from retrokit.sure.agreement import read_verdicts
@@ -129,6 +133,49 @@ def test_queries_of_all_testbeds_come_first(tmp_path):
 def test_differences(passage, variant, old, new):
     assert differences(passage, variant) == (old, new)
     assert "".join(text for _, text in old) == passage
+
+
+SENTENCES = st.lists(st.sampled_from(["a cat", "sat", " ", "\n\n", "on.", "the mat", "of", "a", "b"]), max_size=60)
+
+
+@given(SENTENCES, SENTENCES)
+def test_pieces_are_the_texts_and_what_is_not_marked_is_in_both(passage, variant):
+    old, new = differences(" ".join(passage), " ".join(variant))
+    for pieces, text in ((old, passage), (new, variant)):
+        assert "".join(piece for _, piece in pieces) == " ".join(text)
+        assert all(a[0] != b[0] and a[1] for a, b in pairwise(pieces))
+    common = ["".join(piece for differs, piece in pieces if not differs) for pieces in (old, new)]
+    assert common[0] == common[1]
+
+
+WORDS = [f"w{i * i % 7919}" for i in range(20_000)]  # most of them several times
+
+
+@pytest.mark.parametrize(
+    ("passage", "variant", "both"),
+    [
+        (WORDS, WORDS[5:9_000] + WORDS[9_500:], True),  # cut twice
+        (WORDS, [f"v{word}" if i % 50 == 0 else word for i, word in enumerate(WORDS)], True),
+        (WORDS, WORDS[::-1], False),
+        (["a", "b"] * 10_000, ["b", "b", "a"] * 6_000, False),
+        (["a"] * 20_000, ["b"] * 20_000, False),
+    ],
+)
+def test_long_texts_are_compared_in_parts(passage, variant, both, monkeypatch):
+    """With every token against every other one, texts of this length do not come to an end."""
+    compared = []
+    matcher = difflib.SequenceMatcher
+
+    def counted(junk: None, before: list[str], after: list[str], autojunk: bool) -> difflib.SequenceMatcher:
+        compared.append(len(before) * len(after))
+        assert compared[-1] <= 40_000
+        return matcher(junk, before, after, autojunk=autojunk)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", counted)
+    old, new = differences(" ".join(passage), " ".join(variant))
+    assert sum(compared) < 4_000_000
+    assert "".join(piece for _, piece in new) == " ".join(variant)
+    assert any(len(piece) > 3 for differs, piece in old if not differs) == both
 
 
 # --- the page without a browser
@@ -254,6 +301,8 @@ def test_a_sample_is_judged_with_keys_and_exported(browser, small):
     assert page.marked("variant") == ["key-sentences"]
     assert page.marked("passage") == ["passage"]
 
+    assert "only in the variant" in page.text("legend")
+
     page.press("y")
     assert (page.text("place"), page.text("kind")) == ("2 of 10", "key-sentences-with-noise")
     page.press("n", "Y")
@@ -281,6 +330,25 @@ def test_a_sample_is_judged_with_keys_and_exported(browser, small):
     expected = {(item.query_id, item.kind): i % 2 == 0 for i, item in enumerate(sample.items)}
     assert found == {"Anna Ö.": expected}
     assert page.complaints() == []
+
+
+def test_the_matching_sentence_is_in_view(browser, tmp_path):
+    filler = " ".join(f"Filler {i} stands here." for i in range(900))
+    key = "Only this sentence answers what was asked, and it is far below."
+    items = [
+        Judgeable("q0", "key-sentences", "q", f"{filler} {key} {filler}", key),
+        Judgeable("q1", "expansion", "q", filler, f"{filler} {key}"),
+    ]
+    write_audit_page(tmp_path / "page.html", Sample("long", items, 2), JUDGE)
+    page = Page(browser, tmp_path / "page.html")
+    script = """
+        const box = document.getElementById("passage"), found = [...box.querySelectorAll("span")];
+        const node = found.find((span) => span.textContent.includes(arguments[0]));
+        const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
+        return [box.scrollTop > 0, inner.top >= outer.top - 1, inner.top < outer.bottom]"""
+    assert browser.execute_script(script, key) == [True, True, True]
+    page.press("y")
+    assert browser.execute_script(script, "Filler 0") == [False, True, True]
 
 
 def test_buttons_do_what_keys_do(browser, small):

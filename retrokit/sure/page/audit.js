@@ -37,15 +37,23 @@ function say(text) {
   element("message").textContent = text;
 }
 
+// In a long text the longest stretch that both have is in view, such as the key sentence that was taken from a passage.
 function showPieces(target, pieces) {
-  target.replaceChildren(
-    ...pieces.map(([differs, text]) => {
-      const node = document.createElement(differs ? "mark" : "span");
-      node.textContent = text;
-      return node;
-    }),
-  );
+  let longest = null;
+  const nodes = pieces.map(([differs, text]) => {
+    const node = document.createElement(differs ? "mark" : "span");
+    node.textContent = text;
+    if (!differs && (longest === null || text.length > longest.textContent.length)) {
+      longest = node;
+    }
+    return node;
+  });
+  target.replaceChildren(...nodes);
   target.scrollTop = 0;
+  if (longest !== null) {
+    const lineAbove = 24;
+    target.scrollTop = longest.getBoundingClientRect().top - target.getBoundingClientRect().top - lineAbove;
+  }
 }
 
 function show() {
