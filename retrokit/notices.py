@@ -9,11 +9,17 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
-Advance = Callable[[int], None]
+
+class Advance(Protocol):
+    """Moves a display of progress on."""
+
+    def __call__(self, count: int, /, said: str = "") -> None:
+        """By ``count`` units; ``said`` is shown beside them from then on, until there is something newer."""
+
 
 # Control characters of both sets, line and paragraph separators, overrides of the writing direction, lone surrogates.
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,6 +38,10 @@ def harmless(text: str, lines: bool = False) -> str:
     return shown if lines else shown.replace("\n", "\\n")
 
 
+def unseen(count: int, /, said: str = "") -> None:
+    """The :class:`Advance` of a display that is not there."""
+
+
 class Listener(Protocol):
     """What a front end provides."""
 
@@ -47,7 +57,7 @@ class _LoggingListener:
         logging.getLogger("retrokit").info(message)
 
     def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        return nullcontext(lambda count: None)
+        return nullcontext(unseen)
 
 
 _listener: Listener = _LoggingListener()

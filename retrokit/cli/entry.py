@@ -33,7 +33,9 @@ class _Nobody:
         """Show nothing."""
         from contextlib import nullcontext
 
-        return nullcontext(lambda count: None)
+        from retrokit.notices import unseen
+
+        return nullcontext(unseen)
 
 
 def _listener() -> Any:

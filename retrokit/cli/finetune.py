@@ -73,7 +73,9 @@ def finetune(
         str | None,
         _batch_option(help="Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit."),
     ] = None,
-    lr: Annotated[float, _optimizer_option(help="Highest learning rate.")] = 2e-5,
+    lr: Annotated[
+        float | None, _optimizer_option(help="Highest learning rate. Default: 2e-5, of a static encoder 0.05.")
+    ] = None,
     sim_lr: Annotated[float | None, _optimizer_option(help="Learning rate of what the similarity learns (γ).")] = None,
     weight_decay: Annotated[float, _optimizer_option(help="AdamW's; never on γ, biases and norms.")] = 0.01,
     warmup: Annotated[float, _optimizer_option(help="Steps of linear warm-up; below 1: a share of all steps.")] = 0.1,

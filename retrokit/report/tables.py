@@ -72,12 +72,21 @@ def outcome_table(outcome: Outcome) -> Table:
     table.add_column(overflow="fold")
     table.add_row("run", outcome.folder)
     table.add_row("steps", f"{outcome.steps:,}" + (f" ({outcome.stopped_because})" if outcome.stopped_because else ""))
+    if outcome.losses:
+        begins, ends = outcome.losses[0], outcome.losses[-1]
+        table.add_row("loss", f"{begins['loss']:.4g} → {ends['loss']:.4g} (step {begins['step']} → {ends['step']})")
     if outcome.evaluations:
         first, last = outcome.evaluations[0], outcome.evaluations[-1]
         best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
         for metric in first["evaluation"]:
             change = f"{first['evaluation'][metric]:.4f} → {best['evaluation'][metric]:.4f}"
             table.add_row(metric, f"{change} (step {first['step']} → {best['step']})")
+        if outcome.baseline is not None:
+            own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
+            table.add_row(f"as it came, under its own {outcome.baseline['similarity']}", own)
+        if outcome.gain is not None:
+            verdict = "better" if outcome.gain > 0 else "no better"
+            table.add_row("gain over the encoder as it came", f"{outcome.gain:+.4f}: {verdict}")
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         table.add_row("converged (MAG, C.1)", converged)
     return table

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from retrokit.notices import Advance, harmless
+from retrokit.notices import Advance, harmless, unseen
 
 LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
 PLAIN_WIDTH = 160  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
@@ -49,7 +49,7 @@ class TerminalListener:
     def progress(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
         """A bar, or lines; progress inside progress is not shown."""
         if self._open or total == 0:
-            yield lambda count: None
+            yield unseen
             return
         self._open += 1
         label, unit = harmless(label), harmless(unit)
@@ -65,13 +65,16 @@ class TerminalListener:
         began = time.monotonic()
         columns = (
             *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
-            *(TextColumn("{task.fields[rate]}", markup=False), TimeRemainingColumn()),
+            *(TextColumn("{task.fields[rate]}", markup=False), TextColumn("{task.fields[said]}", markup=False)),
+            TimeRemainingColumn(),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
-            task = bar.add_task(label, total=total, rate="")
+            task = bar.add_task(label, total=total, rate="", said="")
 
-            def advance(count: int) -> None:
+            def advance(count: int, /, said: str = "") -> None:
                 bar.advance(task, count)
+                if said:
+                    bar.update(task, said=harmless(said))
                 rate = bar.tasks[0].completed / max(1e-9, time.monotonic() - began)
                 bar.update(task, rate=f"{rate:,.1f} {unit}/s")
 
@@ -79,18 +82,19 @@ class TerminalListener:
 
     @contextmanager
     def _lines(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
-        began = said = time.monotonic()
-        done = 0
+        began = spoken = time.monotonic()
+        done, last = 0, ""
 
-        def advance(count: int) -> None:
-            nonlocal done, said
+        def advance(count: int, /, said: str = "") -> None:
+            nonlocal done, spoken, last
             done += count
+            last = f", {said}" if said else last
             now = time.monotonic()
-            if now - said < LINE_EVERY:
+            if now - spoken < LINE_EVERY:
                 return
-            said = now
+            spoken = now
             rate = done / (now - began)
             left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
-            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {rate:,.1f}/s{left}")
+            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {rate:,.1f}/s{last}{left}")
 
         yield advance

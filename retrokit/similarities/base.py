@@ -45,6 +45,10 @@ class Similarity(nn.Module):
     export: Literal["normalize", "raw", "prepared"] = "raw"
     """How a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module."""
 
+    multiple_of: str = ""
+    """The spec of another similarity whose scores these are, but for a factor: at scales that make up for the factor,
+    ``--scale auto`` among them, both train the same."""
+
     library_name: Literal["cosine", "dot", "euclidean", "manhattan"] = "dot"
     """The sentence-transformers similarity for the exported embeddings."""
 

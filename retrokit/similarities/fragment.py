@@ -68,6 +68,10 @@ class FragmentCosine(FragmentSimilarity):
 class FragmentDot(FragmentSimilarity):
     """Mean over fragments of the inner product: the inner product ÷ N_f."""
 
+    def __init__(self, size: int, dims: int | None) -> None:
+        super().__init__(size, dims)
+        self.multiple_of = "dot" if dims is None else ""
+
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         fragments = self.fragments(embeddings)
         return fragments.flatten(1) / fragments.shape[1] ** 0.5
@@ -93,6 +97,7 @@ class FragmentDistance(FragmentSimilarity):
         self.p = p
         self.library_name = "euclidean" if p == 2 else "manhattan"
         self.library_exact = p == 1
+        self.multiple_of = "l1" if dims is None and 1 in (p, size) else ""
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         return self.fragments(embeddings).flatten(1)

@@ -43,7 +43,7 @@ class FinetuneConfig:
     epochs: float | None = None
     steps: int | None = None
     time_budget: float | None = None
-    lr: float = 2e-5
+    lr: float | None = None
     sim_lr: float | None = None
     weight_decay: float = 0.01
     warmup: float = 0.1

@@ -32,6 +32,7 @@ from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
 from retrokit.training.model import (
     build,
     check_weights,
+    default_rate,
     describe_parameters,
     export,
     freeze_unused,
@@ -96,6 +97,9 @@ class Outcome:
         best_step: the step whose weights were kept (with ``--eval``).
         converged_at: first step that meets MAG's criterion (C.1), if any.
         evaluations: the history's evaluations.
+        losses: step and mean loss of the first and of the last steps that were logged.
+        baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
+        gain: of the metric that decides, over the encoder as it came under its own similarity (with ``--eval``).
     """
 
     folder: str
@@ -104,6 +108,28 @@ class Outcome:
     best_step: int | None
     converged_at: int | None
     evaluations: list[dict[str, Any]]
+    losses: list[dict[str, float]]
+    baseline: dict[str, Any] | None = None
+    gain: float | None = None
+
+    @classmethod
+    def of(
+        cls, folder: RunFolder, steps: int, stopped_because: str | None, converged_at: int | None, history: History
+    ) -> Outcome:
+        """What ``history`` says of a run."""
+        best = history.best
+        logged = [{"step": row["step"], "loss": row["loss"]} for row in history.rows if "loss" in row]
+        return cls(
+            str(folder.path),
+            steps,
+            stopped_because,
+            best[0] if best else None,
+            converged_at,
+            [row for row in history.rows if "evaluation" in row],
+            logged[:1] + logged[1:][-1:],
+            history.baseline,
+            history.gain,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
@@ -140,6 +166,8 @@ def _plan(config: FinetuneConfig) -> Plan:
         raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
     check_weights(encoder.model, encoder.spec)
     fingerprint = encoder.fingerprint()
+    if config.lr is None:
+        config = replace(config, lr=default_rate(encoder.model))
     config, chosen_by = _resolved(config, encoder, data)
     model, similarity = build(
         encoder,
@@ -233,14 +261,7 @@ def run(plan: Plan) -> Outcome:
     best = history.best[0] if history.best else None
     if first and best is not None and best != trainer.state.global_step:
         trainer.load_weights(folder.checkpoints / f"checkpoint-{best}")
-    outcome = Outcome(
-        str(folder.path),
-        trainer.state.global_step,
-        conduct.stopped_because,
-        best,
-        history.converged_at(),
-        [row for row in history.rows if "evaluation" in row],
-    )
+    outcome = Outcome.of(folder, trainer.state.global_step, conduct.stopped_because, history.converged_at(), history)
     if first:
         _finish(plan, trainer, folder, history, description, outcome)
     leave()
@@ -303,6 +324,9 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
 
 def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]) -> None:
     """Say what is allowed and will surprise."""
+    if config.scale == "auto" and similarity.multiple_of:
+        other = similarity.multiple_of
+        notice(f"{similarity.spec} is {other} divided by a number: with --scale auto it trains exactly as {other} does")
     if config.loss == "mse" and not similarity.symmetric:
         notice(
             f"{similarity.spec} is not symmetric, and scored pairs are: it will do badly, "
@@ -374,6 +398,7 @@ def _description(plan: Plan) -> dict[str, Any]:
 
 def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[str, Any]) -> FinetuneTrainer:
     config = plan.config
+    assert config.lr is not None  # a plan has one
     precision = _training_precision(config, plan.encoder.device)
     learned = {r"\.similarity\.": config.sim_lr} if config.sim_lr is not None else {}
     args = Options(
@@ -473,7 +498,10 @@ def _train(plan: Plan, trainer: FinetuneTrainer, steps: int, checkpoint: Path | 
         )
         trainer.add_callback(conduct)
         if checkpoint is None and plan.task is not None:
+            own = plan.encoder.similarity
+            trainer.start_similarity = own if own.spec != plan.similarity.spec else None
             trainer.evaluate()
+            trainer.start_similarity = None
         if checkpoint is not None:
             advance(step_of(checkpoint))
             notice(f"resuming at step {step_of(checkpoint)} of {steps}")

@@ -22,6 +22,9 @@ from retrokit.errors import DataError, MissingExtra, UsageError
 from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
 
+RATE = 2e-5
+STATIC_RATE = 0.05
+
 
 def build(
     encoder: Encoder,
@@ -65,6 +68,12 @@ def build(
         raise UsageError(f"--freeze {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=encoder.model.prompts)
     return model, prepare.similarity
+
+
+def default_rate(model: SentenceTransformer) -> float:
+    """The learning rate of a run that is given none: a table of embeddings starts from noise, and each of its rows is in
+    few batches."""
+    return STATIC_RATE if isinstance(model[0], StaticEmbedding) else RATE
 
 
 def check_weights(model: nn.Module, source: str | Path) -> None:

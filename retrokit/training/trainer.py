@@ -26,6 +26,7 @@ from transformers.trainer_callback import PrinterCallback
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Result, Task
 from retrokit.notices import Advance
+from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Ahead, Batches, Collator, Loader, TrainingSet
 from retrokit.training.checkpoints import intact, read_state, rng_file
 from retrokit.training.loss import PreparedLoss
@@ -60,6 +61,20 @@ class History:
     def evaluations(self) -> list[tuple[int, float]]:
         """(step, value of the metric that decides) of each evaluation, step 0 being the encoder as it came."""
         return [(row["step"], row["evaluation"][self.metric]) for row in self.rows if "evaluation" in row]
+
+    @property
+    def baseline(self) -> dict[str, Any] | None:
+        """Similarity and metrics of the encoder as it came, under its own similarity, if that is another one."""
+        return next((row["baseline"] for row in self.rows if "baseline" in row), None)
+
+    @property
+    def gain(self) -> float | None:
+        """By how much the best evaluation after step 0 is better than the encoder as it came, under its own similarity;
+        ``None`` where nothing was evaluated."""
+        if self.best is None or self.evaluations[0][0] > 0:
+            return None
+        start = self.evaluations[0][1] if self.baseline is None else self.baseline["evaluation"][self.metric]
+        return self.best[1] - start
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -127,6 +142,8 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         self.keep_checkpoints = keep_checkpoints
         self.description = description
         self.last_result: Result | None = None
+        self.start_similarity: Similarity | None = None
+        self.baseline: dict[str, Any] | None = None
         self.step_began = 0.0
         self._ahead: Ahead | None = None
         self._threads = torch.get_num_threads()
@@ -239,8 +256,10 @@ class FinetuneTrainer(SentenceTransformerTrainer):
             self._ahead.wait()  # a tokenizer has one master at a time
         encoder = as_encoder(self.model, self.name)
         metrics = list(dict.fromkeys([self.history.metric, *task.shown_metrics]))
+        own = [self.start_similarity] if self.start_similarity is not None else []
         with threads(self._threads):
-            self.last_result = task.evaluate(encoder, [encoder.similarity], metrics)[0]
+            self.last_result, *start = task.evaluate(encoder, [encoder.similarity, *own], metrics)
+        self.baseline = {"similarity": start[0].similarity, "evaluation": start[0].metrics} if start else None
         return self.last_result.metrics
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -389,6 +408,7 @@ class Conduct(TrainerCallback):
         """Write a line for the steps since the last one."""
         if logs is None or "loss" not in logs:
             return
+        self.advance(0, f"loss {logs['loss']:.4g}")
         self.trainer.history.add(
             {
                 "step": state.global_step,
@@ -411,6 +431,7 @@ class Conduct(TrainerCallback):
             {
                 "step": state.global_step,
                 "evaluation": dict(metrics),
+                **({"baseline": self.trainer.baseline} if self.trainer.baseline else {}),
                 "norms": result.norms if result else {},
                 **self._learned(),
                 "seconds": round(time.perf_counter() - self._started, 3),

@@ -29,7 +29,7 @@ from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.notices import notice, progress
+from retrokit.notices import Advance, notice, progress
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.reranking.tokens import TokenCache
 from retrokit.reranking.verifier import WEIGHTS_FILE, load_weights, save_weights, start_from
@@ -248,11 +248,11 @@ class _Training:
                 advance(1)
                 last = step == self.steps
                 if step % self.config.log_every == 0 or last or stop.is_set():
-                    self._log(step, float(np.mean(window)), norm)
+                    self._log(step, float(np.mean(window)), norm, advance)
                     window = []
                 if step % eval_every == 0 or last:
                     if window:  # a checkpoint ends a logging window, so that a resumed run logs the same windows
-                        self._log(step, float(np.mean(window)), norm)
+                        self._log(step, float(np.mean(window)), norm, advance)
                         window = []
                     self._evaluate(step)
                     self._save(step)
@@ -366,7 +366,8 @@ class _Training:
 
     # --- what is written down
 
-    def _log(self, step: int, loss: float, norm: float) -> None:
+    def _log(self, step: int, loss: float, norm: float, advance: Advance) -> None:
+        advance(0, f"loss {loss:.4g}")
         rate = self.config.lr * self._share_of_rate(step)
         seconds = round(time.perf_counter() - self.began, 3)
         row = {"step": step, "epoch": round(step / self.per_epoch, 6), "loss": loss, "grad_norm": norm, "lr": rate}
@@ -457,8 +458,7 @@ class _Training:
         assert best is not None
         if best[0] != step:
             self._load(self.folder.checkpoints / f"checkpoint-{best[0]}")
-        evaluations = [row for row in self.history.rows if "evaluation" in row]
-        outcome = Outcome(str(self.folder.path), step, self.stopped_because, best[0], None, evaluations)
+        outcome = Outcome.of(self.folder, step, self.stopped_because, None, self.history)
         staged = self.folder.path / ".staged"
         with saving(self.folder.path):
             shutil.rmtree(staged, ignore_errors=True)

@@ -48,6 +48,15 @@ def test_lines_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) ->
     assert shown.out == ""
 
 
+def test_what_is_said_beside_the_count(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()), progress("training", 4, "steps") as advance:
+        advance(1, "loss 2")
+        advance(0, "loss \x1b[2J1")
+        clock.now += 10
+        advance(1)
+    assert capsys.readouterr().err == "training: 2 of 4 steps, 0.2/s, loss \\x1b[2J1, 10 s left\n"
+
+
 def test_short_work_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with listening(TerminalListener()), progress("encoding", 10, "texts") as advance:
         clock.now += 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from rich.console import Console
 from sentence_transformers import SentenceTransformer
 
 import retrokit
@@ -22,7 +24,8 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.comparison import evaluate
 from retrokit.evaluation.retrieval import Retrieval
-from retrokit.notices import listening
+from retrokit.notices import listening, unseen
+from retrokit.report.tables import outcome_table
 from retrokit.training.config import FinetuneConfig, parse_duration
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.run_folder import RunFolder
@@ -297,6 +300,63 @@ def test_training_takes_one_device_and_the_one_named(monkeypatch, asked, expecte
     assert current[-1:] == ([] if asked == "cpu" else [expected])
 
 
+@pytest.mark.parametrize(
+    ("spec", "other"), [("sfs:4,base=dot", "dot"), ("sfs:4,base=l1", "l1"), ("sfs:1,base=l2", "l1")]
+)
+def test_scale_auto_says_what_trains_the_same(tiny_bert, pairs, spec, other):
+    said = Recorder()
+    with listening(said):
+        made, same = (plan(configure(tiny_bert, pairs, None, sim=name, scale="auto")) for name in (spec, other))
+    assert [line for line in said.notices if "trains exactly as" in line] == [
+        f"{made.similarity.spec} is {other} divided by a number: with --scale auto it trains exactly as {other} does"
+    ]
+    texts = torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
+    scores = [one.preflight.scale["scale"] * one.similarity.score(texts, texts.flip(1)) for one in (made, same)]
+    torch.testing.assert_close(*scores)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, "sfs:4,base=dot,dims=8"])
+def test_only_a_multiple_is_called_one(spec):
+    one = retrokit.similarity(spec)
+    assert not one.multiple_of
+    texts = torch.randn(9, 16, generator=torch.Generator().manual_seed(0))
+    for other in map(retrokit.similarity, ("dot", "l1")):
+        if other.spec != spec:
+            ratio = one.score(texts, texts.flip(1)) / other.score(texts, texts.flip(1))
+            assert ratio.std() > 1e-3
+
+
+def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, benchmark, tmp_path):
+    task = f"beir:{benchmark}"
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", sim="qnorm", eval=task, steps=4))
+    own, trained = evaluate([str(tiny_bert)], [task], ["cosine", "qnorm"]).results
+    assert outcome.baseline["similarity"] == "cosine"
+    assert outcome.baseline["evaluation"]["ndcg@10"] == pytest.approx(own.metrics["ndcg@10"], abs=1e-6)
+    assert outcome.evaluations[0]["evaluation"]["ndcg@10"] == pytest.approx(trained.metrics["ndcg@10"], abs=1e-6)
+    reached = outcome.evaluations[-1]["evaluation"]["ndcg@10"]
+    assert outcome.gain == reached - outcome.baseline["evaluation"]["ndcg@10"]
+    assert [row["step"] for row in outcome.losses] == [2, 4]
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "baseline" in line] == [0]
+    shown = Console(file=io.StringIO(), width=120)
+    shown.print(outcome_table(outcome))
+    text = " ".join(shown.file.getvalue().split())
+    assert f"as it came, under its own cosine │ ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
+    assert f"{outcome.gain:+.4f}: {'better' if outcome.gain > 0 else 'no better'}" in text
+    assert f"{outcome.losses[-1]['loss']:.4g} (step 2 → 4)" in text
+    plain = finetune(configure(tiny_bert, pairs, tmp_path / "cosine", eval=task, steps=4))
+    values = [row["evaluation"]["ndcg@10"] for row in plain.evaluations]
+    assert (plain.baseline, plain.gain) == (None, values[-1] - values[0])
+
+
+def test_the_default_learning_rate_is_that_of_the_kind_of_encoder(tiny_bert, pairs):
+    rates = [
+        plan(configure(encoder, pairs, None, lr=lr)).preflight.configuration["lr"]
+        for encoder, lr in ((tiny_bert, None), (Path("static:8"), None), (Path("static:8"), 2e-5))
+    ]
+    assert rates == [2e-5, 0.05, 2e-5]
+
+
 def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
     config = configure(tiny_bert, pairs, tmp_path / "run")
     made = plan(config)
@@ -470,7 +530,7 @@ class Recorder:
     def progress(self, label: str, total: int | None, unit: str):
         from contextlib import nullcontext
 
-        return nullcontext(lambda count: None)
+        return nullcontext(unseen)
 
 
 def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmark, tmp_path, monkeypatch):
