@@ -71,8 +71,8 @@ def build(
 
 
 def default_rate(model: SentenceTransformer) -> float:
-    """The learning rate of a run that is given none: a table of embeddings starts from noise, and each of its rows is in
-    few batches."""
+    """The learning rate of a run that is given none: a table of embeddings starts from noise, and each of its rows
+    is in few batches."""
     return STATIC_RATE if isinstance(model[0], StaticEmbedding) else RATE
 
 
