@@ -18,7 +18,7 @@ from tests.models import sentences
 
 TEXTS = ["cat", *sentences(5, seed=3)]
 BF16 = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this processor has no instructions to pack bf16 layers with"
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="this processor packs no bf16 layers"
 )
 DTYPES = [torch.float32, pytest.param(torch.bfloat16, marks=BF16)]
 BF16_UNIT = 2**16  # a unit in the last place of bf16, in those of float32
