@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from retrokit.data.beir import RetrievalData
 from retrokit.data.files import digest
 from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, str_id, text_of
+from retrokit.data.trec import LARGEST_GRADE
 from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean
 
 HUB_ID = "xlangai/BRIGHT"
@@ -263,6 +264,9 @@ def _grades(value: Any, key: str, path: Path, line: int) -> dict[str, int]:
         wrong = next((grade for grade in value.values() if type(grade) is not int), None)
         if wrong is not None:
             raise DataError(path, f"a grade in {key!r} should be a whole number, found {wrong!r}", line)
+        beyond = next((grade for grade in value.values() if abs(grade) > LARGEST_GRADE), None)
+        if beyond is not None:
+            raise DataError(path, f"the grade {beyond} in {key!r} is beyond {LARGEST_GRADE:,}", line)
         return {identifier: grade for identifier, grade in value.items() if identifier != NO_ID}
     return dict.fromkeys(_ids(value or [], key, path, line), 1)
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from retrokit.data.files import named
 from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of
-from retrokit.errors import DataError
+from retrokit.errors import DataError, UsageError
 
+FAMILY = "family"
 _LAYOUTS = "anchor, positive and negatives; or text and near_miss; or sentence1, sentence2 and label"
 
 
@@ -44,27 +45,32 @@ class LabelledPair:
 
 
 def read_labelled_pairs(
-    path: str | Path, feed: Callable[[bytes], object] | None = None
+    path: str | Path, feed: Callable[[bytes], object] | None = None, family: str = FAMILY
 ) -> list[NearMiss] | list[LabelledPair]:
     """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers. ``feed`` is
-    that of :func:`retrokit.data.files.read_lines`.
+    that of :func:`retrokit.data.files.read_lines`, ``family`` the field that names a near-miss's family.
 
     Raises:
-        DataError: another layout, a line of another layout than the first, a near-miss that is its own text, or
-            labelled pairs of one label only.
+        UsageError: a ``family`` of labelled pairs.
+        DataError: no line has the field ``family`` that was asked for, another layout, a line of another layout than
+            the first, a near-miss that is its own text, or labelled pairs of one label only.
     """
     rows = list(read_jsonl(path, f"pairs, one object a line with {_LAYOUTS}", feed))
     first_line, first = rows[0]
     if "label" in first and "sentence1" in first:
+        if family != FAMILY:
+            raise UsageError(f"{named(path)} holds labelled pairs, which have no families: leave out family={family}")
         pairs = [_labelled(row, path, line) for line, row in rows]
         if len({pair.same for pair in pairs}) < 2:
             label = int(pairs[0].same)
             raise DataError(named(path), f"every pair has the label {label}; expected both 0 and 1")
         return pairs
+    if family != FAMILY and not any(family in row for _, row in rows):
+        raise DataError(named(path), f"no line has a field {family!r}; the fields are {fields_of(first)}", first_line)
     if "near_miss" in first:
-        return [_simple(row, path, line) for line, row in rows]
+        return [_simple(row, path, line, family) for line, row in rows]
     if "anchor" in first and "negatives" in first:
-        return [example for line, row in rows for example in _augmented(row, path, line)]
+        return [example for line, row in rows for example in _augmented(row, path, line, family)]
     raise DataError(named(path), f"expected {_LAYOUTS}; the fields are {fields_of(first)}", first_line)
 
 
@@ -77,28 +83,31 @@ def _labelled(row: Mapping[str, Any], path: str | Path, line: int) -> LabelledPa
     return LabelledPair(str(line), first, second, bool(label))
 
 
-def _simple(row: Mapping[str, Any], path: str | Path, line: int) -> NearMiss:
+def _simple(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> NearMiss:
     text = text_of(row, "text", path, line)
     positive = text_of(row, "positive", path, line) if row.get("positive") is not None else text
-    return _near_miss(str(line), text, positive, text_of(row, "near_miss", path, line), row, path, line)
+    near_miss = text_of(row, "near_miss", path, line)
+    return _checked(NearMiss(str(line), text, positive, near_miss, _family(row, path, line, family)), path, line)
 
 
-def _augmented(row: Mapping[str, Any], path: str | Path, line: int) -> list[NearMiss]:
+def _augmented(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> list[NearMiss]:
     anchor, positive = text_of(row, "anchor", path, line), text_of(row, "positive", path, line)
     negatives = row.get("negatives")
     if not isinstance(negatives, list) or not negatives or not all(isinstance(text, str) for text in negatives):
         raise DataError(named(path), "field 'negatives' should be a list of near-misses, one or more strings", line)
     ids = [str(line)] if len(negatives) == 1 else [f"{line}.{i}" for i in range(1, len(negatives) + 1)]
+    edit = _family(row, path, line, family)
     return [
-        _near_miss(identifier, anchor, positive, text, row, path, line)
+        _checked(NearMiss(identifier, anchor, positive, text, edit), path, line)
         for identifier, text in zip(ids, negatives, strict=True)
     ]
 
 
-def _near_miss(
-    identifier: str, anchor: str, positive: str, text: str, row: Mapping[str, Any], path: str | Path, line: int
-) -> NearMiss:
-    if text == anchor:
+def _family(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> str:
+    return text_of(row, family, path, line) if row.get(family) is not None else ""
+
+
+def _checked(example: NearMiss, path: str | Path, line: int) -> NearMiss:
+    if example.near_miss == example.anchor:
         raise DataError(named(path), "the near-miss is the text itself", line)
-    family = text_of(row, "family", path, line) if row.get("family") is not None else ""
-    return NearMiss(identifier, anchor, positive, text, family)
+    return example

@@ -14,7 +14,9 @@ from pathlib import Path
 from retrokit.data.files import named, read_lines, writing
 from retrokit.errors import DataError
 
-_GRADE = re.compile(r"[+-]?[0-9]{1,9}")
+LARGEST_GRADE = 1_000_000
+"""Measuring takes memory for every grade up to the largest."""
+_GRADE = re.compile(r"[+-]?[0-9]{1,99}")
 _HEADER = re.compile(r"(query|topic|q)([-_ ]?id)?", re.IGNORECASE)
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eval; an id may hold any other character
 _QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
@@ -27,8 +29,8 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     whole numbers; zero and below mean not relevant.
 
     Raises:
-        DataError: a line (named) with another number of columns or a grade that is no whole number, a document judged
-            twice for a query with different grades, or no judgement at all.
+        DataError: a line (named) with another number of columns or a grade that is no whole number or beyond
+            1,000,000, a document judged twice for a query with different grades, or no judgement at all.
     """
     grades: dict[tuple[str, str], int] = {}
     columns = 0
@@ -47,6 +49,9 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             raise DataError(named(path), "an id is empty", line)
         if not _GRADE.fullmatch(grade):
             raise DataError(named(path), f"the grade {grade[:40]!r} is no whole number", line)
+        if abs(int(grade)) > LARGEST_GRADE:
+            problem = f"the grade {grade!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
+            raise DataError(named(path), problem, line)
         pair = query_id, document_id
         if pair not in grades:
             grades[pair] = int(grade)

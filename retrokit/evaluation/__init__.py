@@ -119,7 +119,10 @@ registry = SpecRegistry(
             "pairs",
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
             "retrokit.evaluation.pairs:pairs",
-            (Param("path", str, required=True, summary="what augment negatives writes, or labelled pairs"),),
+            (
+                Param("path", str, required=True, summary="what augment negatives writes, or labelled pairs"),
+                Param("family", str, "family", summary="field that names the family of a near-miss"),
+            ),
             positional="path",
         ),
         Entry(
@@ -133,7 +136,7 @@ registry = SpecRegistry(
             "cluster",
             "clusters against labels: JSONL of text and label",
             "retrokit.evaluation.clustering:cluster",
-            (_LABELLED, Param("seeds", int, 10, minimum=1, summary="runs of k-means, averaged"), _SAMPLE),
+            (_LABELLED, Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"), _SAMPLE),
             positional="path",
         ),
     ],

@@ -18,7 +18,7 @@ from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import settled
 from retrokit.evaluation.results_folder import ResultsFolder
-from retrokit.evaluation.systems import System, systems_of
+from retrokit.evaluation.systems import System, comparable, systems_of
 from retrokit.evaluation.trained import Training, training_of
 from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
@@ -336,7 +336,8 @@ def _learns(similarity: Similarity) -> bool:
 def compare(results: Sequence[Result], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
     """Compare each task's results with its first one in the task's ``metrics``, and always in its main one.
 
-    A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out.
+    A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out; so
+    is one on the scale of the scores.
     """
     return _compared(systems_of(results, {}), metrics)
 
@@ -354,6 +355,8 @@ def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -
 
 
 def _tested(first: System, other: System, metric: str) -> Comparison | None:
+    if not comparable(first, other, metric):
+        return None
     named = (first.task, metric, first.name, other.name)
     a, b = first.per_item(metric), other.per_item(metric)
     if a is not None and b is not None:

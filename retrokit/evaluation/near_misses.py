@@ -1,13 +1,16 @@
 """Does the score fall when the meaning changes and the words hardly do? Near-misses (COMP, 3.2, Figures 1 and 3).
 
 Reported are the mean score and deviation of (anchor, near-miss), of all and per family (negation, binding, spatial…),
-and their mean cosine, which is COMP's figure: lower is better. The main metric is ``margin``, higher is better: the
-mean of score(anchor, positive) − score(anchor, near-miss).
+their mean cosine, which is COMP's figure (lower is better), and ``margin``, the mean of score(anchor, positive) −
+score(anchor, near-miss). Scores of two similarities, or of two encoders under one without bounds, are on scales of
+their own: such means are shown and not compared.
 
-Where every positive is the anchor itself, as in COMP's triplets (s, s, s̃), its score is trivially the highest and no
-threshold is sought; positives that are other texts give ROC-AUC, accuracy and threshold. In any case near-misses are
-set against pairs of anchors drawn at random, as in Figure 1: ``over_random`` is the share of (near-miss, random pair)
-couples in which the near-miss scores higher.
+The main metric is comparable. Positives that are other texts than their anchors give ROC-AUC, accuracy and threshold,
+and the area decides. Where every positive is the anchor itself, as in COMP's triplets (s, s, s̃), its score is trivially
+the highest and no threshold is sought; ``cosine_margin`` decides. In any case near-misses are set against pairs of
+anchors drawn at random, as in Figure 1: ``over_random`` is the share of (near-miss, random pair) couples in which the
+near-miss scores higher. Areas of a family are of its near-misses against all positives, or all random pairs: one
+threshold stands before all families.
 
 :class:`Verification` is the same test of a gate (COMP, Evaluation 2), for anything that scores pairs.
 """
@@ -37,7 +40,6 @@ FALSE_ACCEPTS = "false_accept@95"
 class NearMisses(SymmetricTask):
     """Scores of near-misses and random pairs, and of positives where they are other texts than their anchors."""
 
-    main_metric = "margin"
     query_side = "the anchor"
 
     def __init__(self, name: str, examples: Sequence[NearMiss]) -> None:
@@ -66,15 +68,20 @@ class NearMisses(SymmetricTask):
         return pairs[:, pairs[0] != pairs[1]]
 
     def _name_metrics(self, families: Sequence[str]) -> None:
-        per_family = [f"/{family}" for family in families]
-        shown = ["margin", "near_miss", *(f"near_miss{family}" for family in per_family)]
+        self.families = list(families)
+        named = ["", *(f"/{family}" for family in families)]
+        self.main_metric = "roc_auc" if self.counts["paraphrases"] else "cosine_margin"
+        shown = [self.main_metric, "margin", *(f"near_miss{family}" for family in named)]
+        areas = []
         if self.counts["random_pairs"]:
             shown += ["random", "over_random"]
+            areas.append("over_random")
         if self.counts["paraphrases"]:
-            shown += ["positive", "roc_auc", "accuracy", "threshold"]
+            shown += ["positive", "accuracy", "threshold"]
+            areas.append("roc_auc")
         deviations = [f"{group}_std" for group in ("random", "positive") if group in shown]
-        means = ("margin", "near_miss", "near_miss_std", "cosine_near_miss")
-        every = [f"{mean}{family}" for mean in means for family in ("", *per_family)]
+        means = ("margin", "near_miss", "near_miss_std", "cosine_margin", "cosine_near_miss", *areas)
+        every = [f"{mean}{family}" for mean in means for family in named]
         self.shown_metrics = tuple(shown)
         self.known_metrics = self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
 
@@ -99,10 +106,12 @@ class NearMisses(SymmetricTask):
         near = scores(self._anchor, self._near_miss)
         random, paraphrases = scores(*self._random), scores(*self._paraphrases)
         cosine = similarity_functions.registry.create("cosine")
+        near_cosine = scores(self._anchor, self._near_miss, cosine)
         per_pair = {
             **self._by_family("margin", scores(self._anchor, self._positive) - near),
             **self._by_family("near_miss", near),
-            **self._by_family("cosine_near_miss", scores(self._anchor, self._near_miss, cosine)),
+            **self._by_family("cosine_margin", scores(self._anchor, self._positive, cosine) - near_cosine),
+            **self._by_family("cosine_near_miss", near_cosine),
             "random": {f"random {i}": value for i, value in enumerate(random.tolist(), 1)},
             "positive": {f"positive {i}": value for i, value in enumerate(paraphrases.tolist(), 1)},
         }
@@ -110,17 +119,27 @@ class NearMisses(SymmetricTask):
         for group in [name for name in metrics if name.startswith(("near_miss", "random", "positive"))]:
             name, slash, family = group.partition("/")
             metrics[f"{name}_std{slash}{family}"] = float(np.std(list(per_pair[group].values())))
+        own_scale = [name for name in metrics if not name.startswith("cosine_")]
         again: dict[str, Resampled] = {}
-        if len(random):
-            metrics["over_random"], again["over_random"] = roc_auc(near, random), resampled_area(near, random)
+        for slash_family, own in self._near_by_family(near).items():
+            if len(random):
+                metrics[f"over_random{slash_family}"] = roc_auc(own, random)
+                again[f"over_random{slash_family}"] = resampled_area(own, random)
+            if len(paraphrases):
+                metrics[f"roc_auc{slash_family}"] = roc_auc(paraphrases, own)
+                again[f"roc_auc{slash_family}"] = resampled_area(paraphrases, own)
         if len(paraphrases):
-            metrics["roc_auc"], again["roc_auc"] = roc_auc(paraphrases, near), resampled_area(paraphrases, near)
             metrics["threshold"], metrics["accuracy"] = best_threshold(paraphrases, near)
         return Measured(
             {name: metrics[name] for name in names},
             {name: per_pair[name] for name in names if name in per_pair},
             {name: again[name] for name in names if name in again},
+            own_scale=(*own_scale, "threshold"),
         )
+
+    def _near_by_family(self, near: np.ndarray) -> dict[str, np.ndarray]:
+        """Scores of all near-misses ``[n]`` under "", and those of each family under "/family"."""
+        return {"": near, **{f"/{family}": near[self._families == family] for family in self.families}}
 
     def _by_family(self, name: str, values: np.ndarray) -> dict[str, dict[str, float]]:
         """``values`` ``[n]`` of all near-misses by id, and of each family as ``name/family``."""
@@ -144,8 +163,6 @@ class Verification(NearMisses):
     near-misses, which cosine does by being 1.
     """
 
-    main_metric = "roc_auc"
-
     def __init__(self, name: str, examples: Sequence[NearMiss], reference: Sequence[tuple[str, str]] = ()) -> None:
         self._reference = reference
         super().__init__(name, examples)
@@ -160,6 +177,7 @@ class Verification(NearMisses):
         return np.stack([anchors, anchors]) if self._identical else found
 
     def _name_metrics(self, families: Sequence[str]) -> None:
+        self.main_metric = "roc_auc"
         self.families = list(families)
         named = ["", *(f"/{family}" for family in families)]
         every = [f"{name}{family}" for family in named for name in ("roc_auc", FALSE_ACCEPTS, "near_miss")]
@@ -197,6 +215,7 @@ class Verification(NearMisses):
             norms={},
             configuration=configuration,
             resampled=found.resampled,
+            own_scale=found.own_scale,
         )
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
@@ -212,13 +231,13 @@ class Verification(NearMisses):
         per_pair["positive"] = {f"positive {i}": value for i, value in enumerate(positive.tolist(), 1)}
         metrics = {name: float(np.mean(list(values.values()))) for name, values in per_pair.items()}
         again: dict[str, Resampled] = {}
-        for family in ("", *self.families):
-            slash = f"/{family}" if family else ""
-            own_near = near[self._families == family] if family else near
+        own_scale = tuple(metrics)
+        for slash_family, own_near in self._near_by_family(near).items():
             for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate)):
-                metrics[f"{name}{slash}"] = statistic(positive, own_near)
-                again[f"{name}{slash}"] = _resampled_groups(statistic, positive, own_near)
-        return Measured({name: metrics[name] for name in self.known_metrics}, per_pair, again)
+                metrics[f"{name}{slash_family}"] = statistic(positive, own_near)
+                again[f"{name}{slash_family}"] = _resampled_groups(statistic, positive, own_near)
+        wanted = {name: metrics[name] for name in self.known_metrics}
+        return Measured(wanted, per_pair, again, own_scale=own_scale)
 
 
 def read_reference(spec: str, count: int) -> list[Pair]:

@@ -77,17 +77,18 @@ class DuplicatePairs(SymmetricTask):
             {name: metrics[name] for name in names},
             {name: per_pair[name] for name in names if name in per_pair},
             {name: again[name] for name in names if name in again},
+            own_scale=("threshold", *groups, *(f"{group}_std" for group in groups)),
         )
 
 
-def pairs(path: str) -> NearMisses | DuplicatePairs:
+def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:
     """The task of a file of near-misses or of labelled pairs.
 
     Raises:
-        DataError: as for :func:`retrokit.data.labelled_pairs.read_labelled_pairs`.
+        UsageError, DataError: as for :func:`retrokit.data.labelled_pairs.read_labelled_pairs`.
     """
     seen = hashlib.sha256()
-    examples = read_labelled_pairs(path, seen.update)
+    examples = read_labelled_pairs(path, seen.update, family)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]
     task: NearMisses | DuplicatePairs
     if labelled:

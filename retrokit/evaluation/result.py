@@ -42,6 +42,7 @@ class Result:
         norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
         configuration: what made the result: precision, dimensions, fingerprint, versions.
         run: the ranking, ``{query: {document: score}}``; empty for tasks that do not rank documents.
+        own_scale: metrics on the scale of the scores, which no two systems need to share: they are not compared.
         resampled: of the metrics that are no means, how to compute them on items drawn anew; or, of a result that was
             read from a file, what they were on those.
     """
@@ -57,6 +58,7 @@ class Result:
     configuration: dict[str, Any]
     run: dict[str, dict[str, float]] = field(repr=False, default_factory=dict)
     resampled: Mapping[str, Resampled | Draws] = field(repr=False, default_factory=dict)
+    own_scale: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -295,7 +295,8 @@ def _result(plain: dict[str, Any]) -> Result:
         for name, one in plain["resampled"].items()
     }
     metrics = {name: math.nan if value is None else value for name, value in plain["metrics"].items()}
-    return Result(**{**plain, "metrics": metrics, "resampled": resampled})
+    own_scale = tuple(plain.get("own_scale", ()))
+    return Result(**{**plain, "metrics": metrics, "resampled": resampled, "own_scale": own_scale})
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Measured:
     per_query: dict[str, dict[str, float]] = field(default_factory=dict)
     resampled: dict[str, Resampled] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
+    own_scale: tuple[str, ...] = ()
 
 
 class SymmetricTask(ABC):
@@ -111,6 +112,7 @@ class SymmetricTask(ABC):
                     norms=norm_statistics(embeddings, "text"),
                     configuration={**configuration, **similarity.statistics(), **found.configuration},
                     resampled=found.resampled,
+                    own_scale=found.own_scale,
                 )
             )
         return results

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.evaluation.trained import Training
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
 
@@ -92,6 +92,12 @@ class System:
     @cached_property
     def _drawn(self) -> dict[str, Draws | None]:
         return {}
+
+
+def comparable(first: System, other: System, metric: str) -> bool:
+    """Whether both have a value of ``metric``, and on one scale."""
+    defined = all(known(system.metrics.get(metric)) is not None for system in (first, other))
+    return defined and not any(metric in result.own_scale for result in (*first.results, *other.results))
 
 
 def _in_common(specs: Sequence[str]) -> str:

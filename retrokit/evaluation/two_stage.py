@@ -33,7 +33,7 @@ from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.retrieval import Retrieval, save_runs
-from retrokit.metrics.ranking import trec_order
+from retrokit.metrics.ranking import DEEPEST, trec_order
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Scorer, is_listwise
@@ -82,8 +82,8 @@ class TwoStageOptions:
     reference_pairs: int = 10_000
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise UsageError(f"depth must be at least 1, not {self.depth}")
+        if not 1 <= self.depth <= DEEPEST:
+            raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {self.depth}")
         if self.blend is not None and not 0 <= self.blend <= 1:
             raise UsageError(f"blend must be from 0 (the first stage alone) to 1, not {self.blend:g}")
         if self.fusion is not None and self.fusion not in FUSIONS:

@@ -17,6 +17,7 @@ Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]
 
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100, 1000)
+DEEPEST = 1_000_000_000
 _TREC = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P", "accuracy": "success"}
 METRICS = (*_TREC, "mrr")
 DEFAULT_METRICS = tuple(f"{metric}@{cutoff}" for metric in METRICS for cutoff in CUTOFFS)
@@ -26,10 +27,12 @@ def check_metric(name: str) -> str:
     """Return ``name`` if it is ``metric@cutoff`` of a known metric.
 
     Raises:
-        UsageError: it is not; the message has the nearest name.
+        UsageError: it is not (the message has the nearest name), or the cutoff is beyond :data:`DEEPEST`.
     """
-    match = re.fullmatch(r"([a-z]+)@([1-9]\d*)", name)
+    match = re.fullmatch(r"([a-z]+)@([1-9][0-9]*)", name)
     if match and match.group(1) in METRICS:
+        if len(match.group(2)) > len(str(DEEPEST)) or int(match.group(2)) > DEEPEST:
+            raise UsageError(f"the cutoff of {name!r} is beyond {DEEPEST:,}")
         return name
     hint = did_you_mean(name, DEFAULT_METRICS)
     raise UsageError(f"unknown metric {name!r}{hint}; it is one of {', '.join(METRICS)}, then @ and a cutoff")

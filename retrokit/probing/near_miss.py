@@ -16,7 +16,7 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.data.labelled import short_name
-from retrokit.data.labelled_pairs import NearMiss, read_labelled_pairs
+from retrokit.data.labelled_pairs import FAMILY, NearMiss, read_labelled_pairs
 from retrokit.data.pairs import Pair
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
@@ -190,7 +190,8 @@ def probe_near_misses(
 
 def _read(source: Spec) -> list[NearMiss]:
     path = str(source.params.get("path", ""))
-    read = read_labelled_pairs(path) if source.name == "pairs" else []
+    family = evaluation.registry.options(source).get("family", FAMILY)
+    read = read_labelled_pairs(path, family=family) if source.name == "pairs" else []
     examples = [example for example in read if isinstance(example, NearMiss)]
     if not examples:
         raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")

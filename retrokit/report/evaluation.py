@@ -11,7 +11,7 @@ from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
 from retrokit.evaluation.result import known
-from retrokit.evaluation.systems import System
+from retrokit.evaluation.systems import System, comparable
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.tables import to_json
@@ -145,7 +145,7 @@ def _compared(system: System, first: System, metric: str, comparison: Comparison
     value = _value(system, metric)
     if comparison is not None:
         return value, _difference(comparison), f"p={comparison.corrected_p:.2g}"
-    if known(system.metrics.get(metric)) is not None and known(first.metrics.get(metric)) is not None:
+    if comparable(first, system, metric):
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
 

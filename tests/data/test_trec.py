@@ -45,6 +45,16 @@ def test_columns_between_spaces(tmp_path: Path) -> None:
         ("query-id\tcorpus-id\tscore\nq1\t0\td1\t1\n", 2, "expected 3 columns as on the lines before, found 4"),
         ("query-id\tcorpus-id\tscore\nq1\td1\t1.5\n", 2, "the grade '1.5' is no whole number"),
         ("q1\td1\tyes\n", 1, "the grade 'yes' is no whole number"),
+        (
+            "q1\td1\t1\nq1\td2\t999999999\n",
+            2,
+            "the grade '999999999' is beyond 1,000,000, up to which there is memory to measure",
+        ),
+        (
+            "q1 0 d1 -99999999999999999999\n",
+            1,
+            "the grade '-99999999999999999999' is beyond 1,000,000, up to which there is memory to measure",
+        ),
         ("q1\td1\t1\n\tquery\t1\n", 2, "an id is empty"),
         (
             "q1\td1\t1\nq1\td2\t1\nq1\td1\t0\n",

@@ -146,6 +146,11 @@ def test_texts_are_documents_and_are_encoded_once(file: Path) -> None:
 
 def test_majority_prefers_the_lowest_of_equals() -> None:
     assert majority(np.array([[3, 1, 1, 3], [0, 2, 2, 1], [2, 1, 0, 3]])).tolist() == [1, 2, 0]
+    assert majority(np.empty((0, 3), dtype=np.int64)).tolist() == []
+
+
+def test_majority_takes_no_memory_for_labels_that_none_has() -> None:
+    assert majority(np.array([[10**12, 5, 10**12], [7, 7, 0]])).tolist() == [10**12, 7]
 
 
 def test_whitening_leaves_out_directions_without_variance() -> None:

@@ -11,9 +11,14 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import retrokit
+from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import T_TEST, compare
+from retrokit.evaluation.comparison import T_TEST, compare, evaluation_of
+from retrokit.evaluation.gates import check_gates
+from retrokit.evaluation.results_folder import _plain, _result
+from retrokit.metrics import bootstrap
 from retrokit.notices import listening
+from retrokit.report.evaluation import evaluation_sheets
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
 VECTORS = {
@@ -47,14 +52,18 @@ def test_near_misses_by_hand(tmp_path: Path) -> None:
             # score(a, a) = 4, score(b, b) = 1
             **{"margin": (0.8 - 3 + 1) / 3, "margin/negation": 0.8, "margin/spatial": -1},
             **{"cosine_near_miss": 1.6 / 3, "cosine_near_miss/negation": 0.8, "cosine_near_miss/spatial": 0.4},
+            **{"cosine_margin": 1.4 / 3, "cosine_margin/negation": 0.2, "cosine_margin/spatial": 0.6},
             # a with b and b with a: 0 both times; two of the three near-misses are above, one is equal
             **{"random": 0, "random_std": 0, "over_random": 2.5 / 3},
+            **{"over_random/negation": 1, "over_random/spatial": 0.75},
         },
         abs=1e-6,
     )
     assert cosine.metrics["margin"] == pytest.approx(1 - 1.6 / 3)
     assert cosine.metrics["near_miss"] == pytest.approx(dot.metrics["cosine_near_miss"])
+    assert (task.main_metric, dot.main_metric) == ("cosine_margin", "cosine_margin")
     assert task.shown_metrics == (
+        "cosine_margin",
         "margin",
         "near_miss",
         "near_miss/negation",
@@ -79,13 +88,17 @@ def test_positives_that_are_other_texts(tmp_path: Path) -> None:
     (cosine,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
     assert cosine.metrics["threshold"] == pytest.approx(0.9)
     assert task.describe().endswith("3 near-misses (1 negation, 2 spatial), against 1 positives")
-    assert task.shown_metrics[-4:] == ("positive", "roc_auc", "accuracy", "threshold")
+    assert task.shown_metrics[-3:] == ("positive", "accuracy", "threshold")
+    assert task.main_metric == task.shown_metrics[0] == "roc_auc"
+    assert (dot.metrics["roc_auc/negation"], dot.metrics["roc_auc/spatial"]) == (1, 1)
+    by_family = dot.resampled["roc_auc/spatial"]
+    assert (by_family.items, by_family.value(np.arange(3))) == (3, 1)  # a positive, and the family's two near-misses
 
 
 def test_a_file_without_families_and_with_one_text(tmp_path: Path) -> None:
     task = tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'not a'}])}")
     (result,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
-    assert set(result.metrics) == {"margin", "near_miss", "near_miss_std", "cosine_near_miss"}
+    assert set(result.metrics) == {"cosine_margin", "margin", "near_miss", "near_miss_std", "cosine_near_miss"}
     assert task.describe().endswith(
         "1 near-misses; every positive is its anchor: no threshold, but 0 random pairs (COMP, Figure 1)"
     )
@@ -107,13 +120,73 @@ def test_a_difference_of_near_misses_is_paired(tmp_path: Path) -> None:
     other = GivenEncoder({**VECTORS, "b was": [0.0, 1.0]}, spec="other")
     cosine = retrokit.similarity("cosine")
     results = [task.evaluate(encoder, [cosine])[0] for encoder in (GivenEncoder(VECTORS), other)]
-    by_metric = {c.metric: c for c in compare(results, {task.spec: ["near_miss", "near_miss/negation", "over_random"]})}
-    assert by_metric["near_miss"].test.difference == pytest.approx(1 / 3)
-    assert by_metric["near_miss"].method == T_TEST
-    assert by_metric["near_miss"].test.queries == 3
-    assert by_metric["near_miss/negation"].test.difference == 0
-    assert by_metric["margin"].test.difference == pytest.approx(-1 / 3)
+    asked = ["cosine_near_miss", "cosine_near_miss/negation", "over_random"]
+    by_metric = {c.metric: c for c in compare(results, {task.spec: asked})}
+    assert by_metric["cosine_near_miss"].test.difference == pytest.approx(1 / 3)
+    assert by_metric["cosine_near_miss"].method == T_TEST
+    assert by_metric["cosine_near_miss"].test.queries == 3
+    assert by_metric["cosine_near_miss/negation"].test.difference == 0
+    assert by_metric["cosine_margin"].test.difference == pytest.approx(-1 / 3)
     assert by_metric["over_random"].method == "paired bootstrap"
+
+
+MANY = 60
+KINDS = ("negation", "swap")
+NEAR_ROWS = [{"text": f"t{i}", "positive": f"p{i}", "near_miss": f"n{i}", "kind": KINDS[i % 2]} for i in range(MANY)]
+LABELLED_ROWS = [{"sentence1": f"t{i}", "sentence2": f"{'pn'[i % 2]}{i}", "label": i % 2} for i in range(MANY)]
+
+
+def stretched(factor: float) -> GivenEncoder:
+    """The same directions, and so the same areas; all scores under dot ``factor`` ** 2 times as large."""
+    noise = np.random.default_rng(11)
+    texts = [f"{kind}{i}" for kind in "tpn" for i in range(MANY)]
+    vectors = {
+        text: (factor * row).tolist() for text, row in zip(texts, noise.normal(1, 1, (len(texts), 8)), strict=True)
+    }
+    return GivenEncoder(vectors, spec=f"times {factor}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "own_scale", "comparable"),
+    [
+        (
+            NEAR_ROWS,
+            *(["margin", "near_miss", "near_miss/swap", "positive", "random", "threshold", "near_miss_std"],),
+            *(["roc_auc", "roc_auc/swap", "over_random", "over_random/negation", "cosine_margin/swap"],),
+        ),
+        (LABELLED_ROWS, ["positive", "negative", "threshold", "positive_std"], ["roc_auc", "cosine_roc_auc"]),
+    ],
+)
+def test_what_is_on_the_scale_of_the_scores_is_not_compared(
+    rows: list[dict], own_scale: list[str], comparable: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
+    task = tasks.create(f"pairs:{file(tmp_path, rows)}" + (",family=kind" if "kind" in rows[0] else ""))
+    dot = retrokit.similarity("dot")
+    results = [task.evaluate(stretched(factor), [dot])[0] for factor in (1.0, 4.0)]
+    asked = {task.spec: [*own_scale, *comparable]}
+    assert set(own_scale) <= set(task.known_metrics)
+    found = evaluation_of(results, asked, {})
+    assert {c.metric: c.test.difference for c in found.comparisons} == dict.fromkeys(comparable, 0.0)
+    assert task.main_metric in comparable
+    check_gates(found, [], fail_if_worse=True)
+    (sheet, *_) = evaluation_sheets(found)
+    second = dict(zip(sheet.columns, sheet.rows[1], strict=True))
+    assert {name for name in (*own_scale, *comparable) if len(second[name]) == 1} == set(own_scale)  # the value alone
+    kept = json.loads(json.dumps(_plain(results[0])))
+    assert set(_result(kept).own_scale) == set(results[0].own_scale)
+
+
+def test_the_field_of_the_family(tmp_path: Path) -> None:
+    path = file(tmp_path, NEAR_ROWS)
+    assert "roc_auc/swap" in tasks.create(f"pairs:{path},family=kind").known_metrics
+    assert "roc_auc/swap" not in tasks.create(f"pairs:{path}").known_metrics
+    with pytest.raises(DataError, match=r"pairs.jsonl:1: no line has a field 'sort'; the fields are 'text'"):
+        tasks.create(f"pairs:{path},family=sort")
+    with pytest.raises(DataError, match=r"pairs.jsonl:1: field 'kind' should be a string, found a number"):
+        tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'b', 'kind': 7}])},family=kind")
+    with pytest.raises(UsageError, match="holds labelled pairs, which have no families: leave out family=kind"):
+        tasks.create(f"pairs:{file(tmp_path, LABELLED_ROWS)},family=kind")
 
 
 RNG = np.random.default_rng(6)

@@ -96,6 +96,10 @@ def test_no_metrics_give_nothing() -> None:
         ("ndcg@1.5", r"unknown metric 'ndcg@1.5'"),
         ("NDCG@10", r"unknown metric 'NDCG@10'"),
         ("zzz", r"unknown metric 'zzz'; it is one of"),
+        ("ndcg@\N{ARABIC-INDIC DIGIT FIVE}", "unknown metric"),
+        ("mrr@1000000001", "the cutoff of 'mrr@1000000001' is beyond 1,000,000,000"),
+        ("ndcg@99999999999999999999", "the cutoff of 'ndcg@99999999999999999999' is beyond 1,000,000,000"),
+        ("ndcg@" + "9" * 5000, "is beyond 1,000,000,000"),
     ],
 )
 def test_unknown_metrics(name: str, problem: str) -> None:
@@ -103,6 +107,12 @@ def test_unknown_metrics(name: str, problem: str) -> None:
         check_metric(name)
     with pytest.raises(UsageError, match=problem):
         evaluate_run(QRELS, RUN, ["ndcg@10", name])
+
+
+def test_the_largest_cutoff() -> None:
+    names = [f"{metric}@{10**9}" for metric in (*TREC, "mrr")]
+    scores = evaluate_run({"q": {"a": 1}}, {"q": {"a": 0.5}}, names)
+    assert {name: values["q"] for name, values in scores.items() if values["q"] != 1} == {"precision@1000000000": 1e-9}
 
 
 def test_an_unusual_cutoff() -> None:

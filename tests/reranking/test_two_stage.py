@@ -396,7 +396,8 @@ def test_the_pooled_score_stands_beside(tmp_path: Path, tiny_bert: Path, monkeyp
     assert (fake.metrics["roc_auc"], fake.metrics["false_accept@95"], fake.metrics["near_miss"]) == (1, 0, 0)
     assert pooled.metrics["positive"] == pytest.approx(1)
     assert any("the anchors themselves" in message for message in notices.messages)
-    assert {c.metric for c in found.whole.comparisons} >= {"roc_auc", "near_miss/binding", "false_accept@95"}
+    assert {c.metric for c in found.whole.comparisons} >= {"roc_auc", "roc_auc/binding", "false_accept@95"}
+    assert not {c.metric for c in found.whole.comparisons} & {"near_miss", "near_miss/binding", "positive"}
 
 
 def test_references_are_the_positives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
