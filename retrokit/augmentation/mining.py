@@ -45,6 +45,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all
@@ -392,7 +393,7 @@ def _mine(
 
 def _embed(texts: Sequence[str], encoder: Encoder, role: Role, precision: str, store: Shards) -> np.ndarray:
     """Embeddings float32 ``[n, d]``, made and kept shard by shard."""
-    about = (encoder.fingerprint(), encoder.computes_in(precision), role)
+    about = (encoder.key(precision), role)
     embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
         for start in range(0, len(texts), SHARD):
@@ -447,7 +448,7 @@ def _own_scores(
 
 def _judged(found: Iterator[_Found], work: _Work, judge: Scorer, store: Shards) -> Iterator[_Found]:
     """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
-    fingerprint = judge.fingerprint()
+    key = f"{judge.fingerprint()} {environment(judge)}"
     anchor = 0
     while batch := list(islice(found, JUDGED)):
         queries = work.anchors.texts[anchor : anchor + len(batch)]
@@ -457,7 +458,7 @@ def _judged(found: Iterator[_Found], work: _Work, judge: Scorer, store: Shards) 
             for item, order in zip(batch, orders, strict=True)
         ]
         texts = (text for query, documents in zip(queries, lists, strict=True) for text in (query, *documents))
-        scores = store.array((fingerprint, *texts), (sum(map(len, lists)),), partial(_flat, judge, queries, lists))
+        scores = store.array((key, *texts), (sum(map(len, lists)),), partial(_flat, judge, queries, lists))
         for item, order in zip(batch, orders, strict=True):
             judged, scores = np.split(scores, [len(order)])
             pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])

@@ -8,7 +8,9 @@ An encoder's rows lie in shards, each of two files that only grow: ``N.rows``, f
 record a row: the digest of role and text (16 bytes), and a checksum of that digest and the row (8 bytes). A row is
 written before its record, and every row that is read is checked, so that one which a kill, a full disk or a bit error
 damaged is not there: it is encoded, and written, again. Writers take turns by a lock on the whole cache, readers need
-none. Shards that nobody used for longest go first where the cache is to become smaller.
+none. Shards that nobody used for longest go first where the cache is to become smaller. What a process has used or made
+is not removed to make room for more of its own: of a corpus above the limit the part that fits is kept, and found the
+next time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -38,6 +40,7 @@ PLACE, LIMIT = "RETROKIT_CACHE", "RETROKIT_CACHE_LIMIT"
 DEFAULT_LIMIT = "20GB"
 SHARD_BYTES = 64_000_000
 SECONDS_AT_RISK = 1.0  # of encoding, which a kill may lose; a chunk may take longer
+SPREAD = 512  # rows copied at a time
 SHARDS_IN_LIMIT = 8  # at least so many, so that a small cache forgets in small steps
 
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -101,14 +104,20 @@ class Held:
 
 
 class EmbeddingCache:
-    """Embeddings of any encoders in ``folder``, ``limit`` bytes at most (one shard may stand above it)."""
+    """Embeddings of any encoders in ``folder``, ``limit`` bytes at most.
+
+    Attributes:
+        in_use: indexes of the shards that this process has read or written.
+    """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
         self.shard_bytes = min(SHARD_BYTES, limit // SHARDS_IN_LIMIT)
         self._stores: dict[str, Store] = {}
+        self.in_use: set[Path] = set()
         self._is_writable = True
+        self._is_full = False
 
     def store(self, decided_by: Mapping[str, Any], dimension: int, spec: str) -> Store:
         """The embeddings that ``decided_by`` decides; ``spec`` is what the user calls their encoder."""
@@ -158,11 +167,14 @@ class EmbeddingCache:
         if not self.folder.is_dir():
             return 0
         with disk_errors(self.folder), self.locked():
-            removed = self.evict(limit)
+            removed = self._size() - self.evict(limit)
             for folder in self._folders():
                 _tidy(folder)
             self._forget()
         return removed
+
+    def _size(self) -> int:
+        return sum(_Files(index).size for folder in self._folders() for index in _indexes(folder))
 
     def _forget(self) -> None:
         """Remove what is known of encoders without embeddings here."""
@@ -176,21 +188,34 @@ class EmbeddingCache:
         with suppress(OSError):
             self._records.rmdir()
 
-    def evict(self, limit: int, but: Path | None = None) -> int:
-        """As :meth:`shrink`, by who has the lock; the shard with index ``but`` stays."""
+    def make_room(self, size: int) -> bool:
+        """Whether there is room for ``size`` bytes, by who has the lock: shards that this process does not use go for
+        it. Said once if there is none."""
+        if size <= self.limit and self.evict(self.limit - size, self.in_use) <= self.limit - size:
+            return True
+        if not self._is_full:
+            self._is_full = True
+            notice(f"{self.folder}: the embeddings take more than its limit; the rest is not kept ({LIMIT} sets it)")
+        return False
+
+    def evict(self, limit: int, but: Collection[Path] = ()) -> int:
+        """Remove shards as :meth:`shrink` does, by who has the lock; those with an index among ``but`` stay.
+
+        Returns:
+            Bytes left.
+        """
         shards = sorted(
             (_Files(index) for folder in self._folders() for index in _indexes(folder)), key=_Files.last_use
         )
-        excess = sum(shard.size for shard in shards) - limit
-        removed = 0
+        left = sum(shard.size for shard in shards)
         for shard in shards:
-            if removed >= max(0, excess):
+            if left <= limit:
                 break
-            if shard.index != but:
-                removed += shard.size
+            if shard.index not in but:
+                left -= shard.size
                 shard.remove()
                 _tidy(shard.index.parent)
-        return removed
+        return left
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -242,11 +267,19 @@ class Store:
         missing = np.flatnonzero(~is_there)
         if len(missing):
             keeping = _Keeping(self, keys[missing], chunk)
-            rows[missing] = encode([distinct[number] for number in missing], keeping)
+            if not is_there.any():
+                rows = rows[:0].copy()  # memory for all rows is what ``encode`` takes
+            made = encode([distinct[number] for number in missing], keeping)
             keeping.flush()
+            if is_there.any():
+                rows[missing] = made
+            else:
+                rows = made
         if is_there.any() and self._is_news():
             self._cache.write(self._write_about)
-        return rows if len(distinct) == len(texts) else rows[[places[text] for text in texts]]
+        if len(distinct) == len(texts):
+            return rows
+        return _spread(rows, np.fromiter((places[text] for text in texts), dtype=np.int64, count=len(texts)))
 
     def read(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows float32 ``[n, d]``, and which of them are there, bool ``[n]``; the others hold anything."""
@@ -259,6 +292,8 @@ class Store:
                 found, read = shard.read(keys[wanted])
                 rows[wanted[found]] = read
                 is_there[wanted[found]] = True
+                if len(found):
+                    self._cache.in_use.add(shard.index)
         return rows, is_there
 
     def add(self, keys: np.ndarray, rows: np.ndarray) -> None:
@@ -272,11 +307,22 @@ class Store:
         self._folder.mkdir(exist_ok=True)
         if self._is_news():
             self._write_about()
+        keys, rows = keys[~is_there], rows[~is_there]
         index = max(self._shards, default=self._folder / "000001.index")
-        if _Files(index).size >= self._cache.shard_bytes and index.exists():
-            index = self._folder / f"{int(index.stem) + 1:06d}.index"
-        _Shard(index, self._dimension).append(keys[~is_there], rows[~is_there])
-        self._cache.evict(self._cache.limit, but=index)
+        start = 0
+        while start < len(keys):
+            size = _Files(index).size
+            if size and size >= self._cache.shard_bytes:
+                index = self._folder / f"{int(index.stem) + 1:06d}.index"
+                size = 0
+            row = _RECORD.itemsize + 4 * self._dimension
+            part = slice(start, start + max(1, (self._cache.shard_bytes - size) // row))
+            self._cache.in_use.add(index)
+            if not self._cache.make_room(row * len(keys[part])):
+                break
+            _Shard(index, self._dimension).append(keys[part], rows[part])
+            start = part.stop
+        _tidy(self._folder)
 
     def _refresh(self) -> None:
         """Take notice of what other processes have added or removed."""
@@ -351,6 +397,7 @@ class _Shard:
     """A shard as it was when it was last looked at."""
 
     def __init__(self, index: Path, dimension: int) -> None:
+        self.index = index
         self._files = _Files(index)
         self._dimension = dimension
         self._seen: tuple[Any, ...] = ()
@@ -423,6 +470,17 @@ def replace_file(path: Path, text: str) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
+
+
+def _spread(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """``rows[places]``, in the memory of ``rows``, which is spent. ``places[i]`` is at most i."""
+    if not rows.flags.owndata:
+        rows = rows.copy()
+    rows.resize((len(places), rows.shape[1]), refcheck=False)
+    for stop in range(len(places), 0, -SPREAD):  # from the end, so that no row is overwritten before it is read
+        part = slice(max(0, stop - SPREAD), stop)
+        rows[part] = rows[places[part]]
+    return rows
 
 
 def _append(path: Path, size: int, content: bytes) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -103,6 +106,7 @@ class Encoder:
         return made
 
     def _encode(self, texts: Sequence[str], role: Role, dtype: torch.dtype, keep: Keep | None = None) -> np.ndarray:
+        """The embeddings; ``keep`` is given the same rows, which go to the embedding cache."""
         if processes.can_help(self, len(texts)):
             return processes.encode(self, texts, role, dtype, keep)
         return engine.encode(self.to_compute(), texts, role, self.prompts[role], dtype, self.spec, keep=keep)
@@ -163,16 +167,33 @@ class Encoder:
         prompts and maximum lengths. Where the model lies and on which device it runs do not count."""
         return self.traits.fingerprint()
 
+    def key(self, precision: str = "auto") -> str:
+        """What embeddings are kept under, wherever they are: a digest of all that decides their bits here. Beside the
+        fingerprint these are the precision as it comes out, the kind of device, the libraries, and the code. Where the
+        code cannot be told, nothing that was kept is found again.
+
+        Raises:
+            UsageError: no precision of that name.
+        """
+        decided_by = self._decided_by(self.computes_in(precision)) or {"unknown": uuid4().hex}
+        return hashlib.sha256(json.dumps(decided_by, sort_keys=True).encode()).hexdigest()
+
     def _store(self, dtype: torch.dtype) -> Store | None:
         """Where embeddings computed in ``dtype`` are kept; ``None``: nowhere."""
-        computed_by = None if self._cache is None else self.traits.code(type(self))
-        if self._cache is None or computed_by is None:
+        decided_by = None if self._cache is None else self._decided_by(str(dtype).removeprefix("torch."))
+        if self._cache is None or decided_by is None:
             return None
-        decided_by = {
+        return self._cache.store(decided_by, self.dimension, self.spec)
+
+    def _decided_by(self, precision: str) -> dict[str, Any] | None:
+        """All that decides the bits of an embedding but the text; ``None`` if the code cannot be told."""
+        computed_by = self.traits.code(type(self))
+        if computed_by is None:
+            return None
+        return {
             "fingerprint": self.fingerprint(),
-            "precision": str(dtype).removeprefix("torch."),
+            "precision": precision,
             "device": self.device.type,
             "dimension": self.dimension,
             "code": computed_by,
         }
-        return self._cache.store(decided_by, self.dimension, self.spec)

@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import torch
 from torch import Tensor
@@ -127,6 +129,19 @@ def code(kinds: Iterable[type], files: Iterable[str]) -> Mapping[str, str] | Non
     if not all(map(os.path.isfile, sources)):
         return None
     return {**{name: version(name) for name in _LIBRARIES}, "source": " ".join(sorted(map(_digest, sources)))}
+
+
+_SCORING = ("encoders", "reranking", "similarities")  # parts of the package
+
+
+def environment(*scorers: object) -> str:
+    """What decides the bits of a score beside the scorers' own fingerprints: libraries, code, and the kind of device.
+    Where the code cannot be told, no two calls agree."""
+    package = Path(__file__).parents[1]
+    files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
+    devices = [str(getattr(scorer, "device", None)).partition(":")[0] for scorer in scorers]
+    found = code(map(type, scorers), files)
+    return json.dumps([uuid4().hex if found is None else dict(found), devices], sort_keys=True)
 
 
 @cache

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from retrokit.data.shards import Shards
+from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
 from retrokit.notices import Advance, notice, progress
 from retrokit.reranking.base import Scorer, is_listwise, score_lists
@@ -43,6 +44,7 @@ class KeptScorer:
         self._store = Shards(None) if self._keeps_itself else store
         self._at_once = sys.maxsize if self._keeps_itself else PAIRS_AT_ONCE
         self._fingerprint = scorer.fingerprint()
+        self._key = f"{self._fingerprint} {environment(scorer)}"
         self._counted = self._counts_now()
 
     def fingerprint(self) -> str:
@@ -126,7 +128,7 @@ class KeptScorer:
         self.pairs += len(queries)
         if not queries:
             return np.empty(0, dtype=np.float32)
-        return self._store.array((self._fingerprint, *about, *queries, *documents), (len(queries),), make)
+        return self._store.array((self._key, *about, *queries, *documents), (len(queries),), make)
 
 
 def _blocks(lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:

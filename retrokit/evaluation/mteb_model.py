@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -219,11 +220,10 @@ def _meta(embeddings: Embeddings, similarity: Similarity, identity: Mapping[str,
     """MTEB names its result files by a model's name and revision: all that decides a result is in the two."""
     encoder = embeddings.encoder
     decides = {
-        "fingerprint": encoder.fingerprint(),
+        "encoder": encoder.key(embeddings.precision),
+        "mteb": version("mteb"),
         "similarity": similarity.spec,
         "learned": {name: value.tolist() for name, value in sorted(similarity.state_dict().items())},
-        "precision": encoder.computes_in(embeddings.precision),
-        "device": encoder.device.type,
         "dims": embeddings.dims,
         **identity,
     }

@@ -213,7 +213,7 @@ class EncoderScorer:
 
     def fingerprint(self) -> str:
         """A digest of all that decides a score."""
-        return f"{self.encoder.fingerprint()} {self.similarity.spec} {self.precision}"
+        return f"{self.encoder.fingerprint()} {self.similarity.spec} {self.encoder.computes_in(self.precision)}"
 
 
 def scores_of_pairs(

@@ -60,6 +60,12 @@ class MultiVectorReranker(Reranker):
         check_finite(scores, self.spec)
         return scores
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        device: torch.device = self.model.device
+        return device
+
     def fingerprint(self) -> str:
         """A digest of all that decides a score: weights, modules, tokenizer, prompts, similarity."""
         digest = digest_of_weights(self.model.state_dict())

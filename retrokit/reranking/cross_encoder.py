@@ -57,6 +57,12 @@ class CrossEncoderReranker(Reranker):
         check_finite(scores, self.spec)
         return scores.astype(np.float32, copy=False)
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        device: torch.device = self.model.device
+        return device
+
     def fingerprint(self) -> str:
         """A digest of all that decides a score: weights, their dtype, configuration, tokenizer, length, activation."""
         digest = digest_of_weights(self.model.state_dict())

@@ -159,9 +159,16 @@ class MapReranker(Reranker):
             return pad_tokens(self.cache.tokens(texts, role), self.encoder.device)
         return pad_tokens(unit_tokens(self.encoder, texts, role, self.precision), self.encoder.device)
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.encoder.device
+
     def fingerprint(self) -> str:
         """A digest of all that decides a score: the encoder's, the precision, the scorer with its weights."""
-        digest = hashlib.sha256(f"{self.encoder.fingerprint()} {self.precision} {self.scorer!r}".encode())
+        digest = hashlib.sha256(
+            f"{self.encoder.fingerprint()} {self.encoder.computes_in(self.precision)} {self.scorer!r}".encode()
+        )
         digest.update(b"half" if self.cache is not None else b"")
         for name, tensor in sorted(self.scorer.state_dict().items()):
             digest.update(f"{name}:{list(tensor.shape)}".encode())

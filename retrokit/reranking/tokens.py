@@ -1,6 +1,7 @@
 """Token embeddings of unit length, and a cache of them on disk, in half precision and memory-mapped.
 
-The cache is keyed by the encoder's fingerprint, the role, the precision and the text's digest, never by a name. Every
+The cache is keyed by all that decides an encoder's embeddings (:meth:`~retrokit.encoders.encoder.Encoder.key`), the
+role and the text's digest, never by a name. Every
 process that adds to it writes two files of its own: the embeddings one after another, and an index of fixed-size
 records. A record is written after what it points to and carries its checksum, so what a killed process left half
 written is never read.
@@ -48,7 +49,7 @@ class TokenCache:
     def __init__(self, folder: str | Path, encoder: Encoder, precision: str) -> None:
         self.encoder = encoder
         self.precision = precision
-        self._key = f"{encoder.fingerprint()} {encoder.computes_in(precision)}"
+        self._key = encoder.key(precision)
         # a text is then the same in both roles, and kept once
         self._alike = (
             isinstance(encoder.to_compute()[0], (Transformer, StaticEmbedding))

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -309,6 +311,71 @@ def test_writing_keeps_to_the_limit(tmp_path, monkeypatch):
     rows, encoded = embed(tmp_path, texts(0, 500), name="large")
     assert np.array_equal(rows, vectors(texts(0, 500)))
     assert len(encoded) == 500 - held.rows
+
+
+@pytest.mark.parametrize("at_risk", [0.0, 1e9])
+@pytest.mark.parametrize("others", [0, 40])
+def test_what_a_command_has_made_is_there_the_second_time(tmp_path, monkeypatch, at_risk, others):
+    """A corpus far above the limit, kept bit by bit or in one go, where another's embeddings fill the cache or not."""
+    monkeypatch.setattr(cache, "SECONDS_AT_RISK", at_risk)
+    notices: list[str] = []
+    monkeypatch.setattr(cache, "notice", notices.append)
+    limit = 80 * (ROW_BYTES + RECORD_BYTES)
+    asked = texts(0, 500)
+    if others:
+        store(tmp_path, limit, "another").embed(texts(0, others), "document", Counting(), CHUNK)
+    for number, expected in enumerate([500, 420, 420]):  # as three commands
+        encoded = Counting()
+        made = store(tmp_path, limit, "large").embed(asked, "document", encoded, CHUNK)
+        assert np.array_equal(made, vectors(asked))
+        assert len(encoded.encoded) == expected
+        (held,) = EmbeddingCache(tmp_path, limit).held()
+        assert (held.rows, held.size) == (80, limit)
+        assert len(notices) == number + 1
+        assert "RETROKIT_CACHE_LIMIT" in notices[-1]
+    within = store(tmp_path, limit, "large")  # as one command that reads and makes
+    encoded = Counting()
+    for _ in range(3):
+        within.embed(asked, "document", encoded, CHUNK)
+    assert len(encoded.encoded) == 3 * 420
+    # another command with another encoder gets the room
+    store(tmp_path, limit, "new").embed(texts(0, 80), "document", Counting(), CHUNK)
+    assert specs(tmp_path) == ["new"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, ROW_BYTES + RECORD_BYTES - 1])
+def test_a_limit_below_one_row_keeps_nothing(tmp_path, limit):
+    made = store(tmp_path, limit).embed(texts(0, 5), "document", Counting(), CHUNK)
+    assert np.array_equal(made, vectors(texts(0, 5)))
+    assert EmbeddingCache(tmp_path, limit).held() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize("cached", [0, 30, 100])
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_repeated_texts_take_no_second_array(tmp_path, monkeypatch, cached, repeats):
+    monkeypatch.setattr(cache, "SPREAD", 7)
+    known = texts(0, 100)
+    asked = [text for text in known for _ in range(repeats)] + known[:1]
+    store(tmp_path).embed(known[:cached], "document", Counting(), CHUNK)
+    assert np.array_equal(store(tmp_path).embed(asked, "document", Counting(), CHUNK), vectors(asked))
+
+
+def test_memory_of_repeated_texts(tmp_path):
+    count, width = 4000, 1024
+    asked = [str(number) for number in range(count)] + ["0"]
+    opened = EmbeddingCache(tmp_path, 10**9).store({"fingerprint": "wide"}, width, "wide")
+    size = 4 * width * len(asked)
+
+    def encode(given: Any, keep: Any) -> np.ndarray:
+        return np.ones((len(given), width), dtype=np.float32)
+
+    tracemalloc.start()
+    made = opened.embed(asked, "document", encode, CHUNK)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert made.nbytes == size
+    assert peak < 1.5 * size
 
 
 def test_a_strangers_files_stay(tmp_path):

@@ -47,6 +47,9 @@ class GivenEncoder:
     def fingerprint(self) -> str:
         return "print"
 
+    def key(self, precision: str = "auto") -> str:
+        return f"{self.fingerprint()} {self.computes_in(precision)}"
+
 
 class _Hashed(dict[str, list[float]]):
     def __init__(self, seed: int) -> None:

@@ -1,0 +1,135 @@
+"""What was computed is found again only where it would be computed to the same bits, whatever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit.augmentation.mining import _embed
+from retrokit.data.shards import Shards
+from retrokit.encoders import fingerprint
+from retrokit.encoders.encoder import Encoder
+from retrokit.evaluation.kept_scores import KeptScorer
+from retrokit.evaluation.mteb_model import Embeddings, _meta
+from retrokit.reranking.base import Reranker
+from retrokit.reranking.tokens import TokenCache
+
+TEXTS = ["a cat", "the dog runs"]
+
+
+class Counting(Encoder):
+    """Counts how often it is asked to compute, and gives ones."""
+
+    asked = 0
+    place = "cpu"
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.place)
+
+    def token_embeddings(self, texts, role, precision="auto"):
+        self.asked += 1
+        return [np.ones((2, self.dimension), dtype=np.float32) for _ in texts]
+
+    def _encode(self, texts, role, dtype, keep=None):
+        self.asked += 1
+        made = np.ones((len(texts), self.dimension), dtype=np.float32)
+        if keep is not None:
+            keep(np.arange(len(texts)), made)
+        return made
+
+
+class Judge(Reranker):
+    """Counts as well."""
+
+    spec = "judge"
+    asked = 0
+
+    def __init__(self, encoder: Counting) -> None:
+        self.encoder = encoder
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    def score_pairs(self, queries, documents):
+        self.asked += 1
+        return np.ones(len(queries), dtype=np.float32)
+
+    def fingerprint(self) -> str:
+        return "judge"
+
+
+def in_the_cache(encoder, folder) -> Callable[[], int]:
+    def ask() -> int:
+        encoder.embed(TEXTS, "query", "fp32")
+        return encoder.asked
+
+    return ask
+
+
+def tokens(encoder, folder) -> Callable[[], int]:
+    def ask() -> int:
+        TokenCache(folder, encoder, "fp32").tokens(TEXTS, "query")
+        return encoder.asked
+
+    return ask
+
+
+def mined(encoder, folder) -> Callable[[], int]:
+    encoder._cache = None
+
+    def ask() -> int:
+        _embed(TEXTS, encoder, "query", "fp32", Shards(folder))
+        return encoder.asked
+
+    return ask
+
+
+def reranked(encoder, folder) -> Callable[[], int]:
+    judge = Judge(encoder)
+
+    def ask() -> int:
+        KeptScorer(judge, Shards(folder)).score_pairs(TEXTS, TEXTS)
+        return judge.asked
+
+    return ask
+
+
+def mteb_results(encoder, folder) -> Callable[[], int]:
+    names = set()
+
+    def ask() -> int:
+        names.add(_meta(Embeddings(encoder, "fp32", None), retrokit.similarity("cosine"), {}).revision)
+        return len(names)
+
+    return ask
+
+
+CHANGES = ["libraries", "code", "device", "code that cannot be told"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("keeps", [in_the_cache, tokens, mined, reranked, mteb_results])
+def test_another_way_of_computing_computes_anew(keeps, change, tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    made = retrokit.encoder(str(tiny_bert), device="cpu")
+    encoder = Counting(made.spec, made.model, made.similarity, made.had_normalize)
+    ask = keeps(encoder, tmp_path / "kept")
+    assert [ask(), ask()] == [1, 1]
+    match change:
+        case "libraries":
+            before = fingerprint.version
+            monkeypatch.setattr(fingerprint, "version", lambda name: "99" if name == "tokenizers" else before(name))
+        case "code":
+            monkeypatch.setattr(fingerprint, "_digest", lambda file: "other")
+        case "device":
+            encoder.place = "cuda"
+        case _:
+            monkeypatch.setattr(fingerprint.inspect, "getfile", lambda kind: "<stdin>")
+    assert ask() == 2
+    assert ask() == (3 if change == CHANGES[-1] else 2)
