@@ -27,8 +27,9 @@ import retrokit
 from retrokit import encoders, similarities
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import digest, folder_in_the_making
+from retrokit.data.files import digest
 from retrokit.data.jsonl import json_line
+from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import Interrupted, UsageError, disk_errors
@@ -100,7 +101,7 @@ def export(
 
     Raises:
         UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
-            embeddings or does not fit the encoder, or an output that exists.
+            embeddings or does not fit the encoder, an output that exists, or that another command writes.
         DataError: a source that cannot be read, or an output that cannot be written.
         Interrupted: by the user; the same call goes on from what the embedding cache holds.
     """
@@ -109,11 +110,16 @@ def export(
     parse_all([*requests, *([(similarities.registry, sim)] if sim else [])])
     if sim is not None:
         _check_factorable(similarities.registry.create(sim))
-    if overwrite and os.path.lexists(output):
-        open_export(output)  # nothing else is replaced
     path = texts_file(source, corpus_file if side == "document" else queries_file)
+    inputs = [path, *paths_in([encoders.registry.parse(encoder)])]
+
+    def check() -> None:
+        open_export(output)  # nothing else is replaced
+        check_replaceable(output, (EMBEDDINGS, TABLE, IDS, NOTE), inputs)
+
+    check_folder(output)
     try:
-        with folder_in_the_making(output, replace=overwrite) as folder:
+        with folder_in_the_making(output, check if overwrite else None) as folder:
             again = os.path.isfile(path)  # a pipe is read once
             known = sum(1 for _ in _read(path, side)) if again else None  # finds bad lines before the long work
             prepared = _prepared(encoders.registry.create(encoder, device=device), sim, side, precision, dims)

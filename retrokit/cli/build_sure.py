@@ -128,6 +128,7 @@ def build(
         concurrency=concurrency,
         max_tokens=max_tokens,
         overwrite=overwrite,
+        inputs=[path for path in (data, queries, passages, qrels, prompts) if path is not None],
     )
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.files import digest, folder_in_the_making, writing
+from retrokit.data.files import digest, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, str_id, write_jsonl
+from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.trec import read_judgements
 from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors
 from retrokit.notices import notice

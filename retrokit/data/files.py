@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import io
 import os
-import shutil
+import secrets
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.errors import DataError, disk_errors
+
+_UNPAIRED = "backslashreplace"
 
 # What a write to a file that is already open can fail with. Anything else that is raised while a file is being
 # written (a connection that breaks, a pipe that its reader closed) is not about that file.
@@ -106,16 +108,19 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     """Write ``path`` as UTF-8 text, whole or not at all.
 
     The text goes to a hidden file beside ``path`` that takes its place when the block ends well and is removed when
-    it does not. ``-`` is standard output; a pipe or a device is written to directly. ``.gz`` files carry no time, so
-    the same text gives the same bytes.
+    it does not. Missing parent folders are made. ``-`` is standard output; a pipe or a device is written to directly.
+    ``.gz`` files carry no time, so the same text gives the same bytes. A byte of a path that is not UTF-8, which Python
+    holds as half of a surrogate pair, becomes its JSON escape.
 
     Raises:
-        DataError: the file cannot be written (no such folder, no permission, disk full). A ``BrokenPipeError`` of
-            standard output is let through: the reader has seen enough, which is no fault of anyone.
+        DataError: the file cannot be written (no permission, disk full). A ``BrokenPipeError`` of standard output is
+            let through: the reader has seen enough, which is no fault of anyone.
     """
     if str(path) == "-":
+        if sys.stdout is None:
+            raise DataError("standard output", "could not be written: it is closed")
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
+            sys.stdout.reconfigure(encoding="utf-8", errors=_UNPAIRED)
         with _write_errors("standard output"):
             yield sys.stdout
             sys.stdout.flush()
@@ -124,51 +129,40 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     if os.path.isdir(target) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
-    temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with _write_errors(path), ExitStack() as stack:
-            with disk_errors(path):
-                binary: BinaryIO = stack.enter_context(open(temporary, "wb"))
-            if _is_packed(path):
-                packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
-                binary = cast(BinaryIO, packer)
-            yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", newline="\n"))
-        if not special:
-            with disk_errors(path):
-                with open(temporary, "rb") as written:
-                    os.fsync(written.fileno())
-                os.replace(temporary, target)
-    finally:
-        if not special:
-            with suppress(OSError):
-                temporary.unlink()
+    # no process id: in containers many have the same
+    temporary = target if special else target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
+    with parents_of(target, path):
+        try:
+            with _write_errors(path), ExitStack() as stack:
+                with disk_errors(path):
+                    binary: BinaryIO = stack.enter_context(open(temporary, "wb"))
+                if _is_packed(path):
+                    packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
+                    binary = cast(BinaryIO, packer)
+                yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", errors=_UNPAIRED, newline="\n"))
+            if not special:
+                with disk_errors(path):
+                    with open(temporary, "rb") as written:
+                        os.fsync(written.fileno())
+                    os.replace(temporary, target)
+        finally:
+            if not special:
+                with suppress(OSError):
+                    temporary.unlink()
 
 
 @contextmanager
-def folder_in_the_making(folder: str | Path, replace: bool = False) -> Iterator[Path]:
-    """A hidden folder beside ``folder`` to write into; it takes its place when the block ends well, and is removed when
-    it does not.
-
-    Raises:
-        UsageError: ``folder`` exists already, unless ``replace``.
-        DataError: it cannot be written.
-    """
-    folder = Path(os.path.realpath(folder))
-    if os.path.lexists(folder) and not replace:
-        raise UsageError(f"{folder}: exists already; name a new folder")
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    before = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    with disk_errors(folder):
-        unfinished.mkdir()
+def parents_of(target: Path, what: object) -> Iterator[None]:
+    """Make the folders that ``target`` lies in; those that were made go at the end if they are empty."""
+    missing = [folder for folder in target.parents if not os.path.lexists(folder)]
+    with disk_errors(what):
+        target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        yield unfinished
-        with disk_errors(folder):
-            if os.path.lexists(folder):
-                os.rename(folder, before)
-            os.rename(unfinished, folder)
+        yield
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.rmtree(before, ignore_errors=True)
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 @contextmanager

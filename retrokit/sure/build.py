@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from retrokit.data.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
 from retrokit.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
@@ -76,6 +78,7 @@ def build(
     concurrency: int = 16,
     max_tokens: int | None = None,
     overwrite: bool = False,
+    inputs: Sequence[str | Path] = (),
 ) -> Built:
     """Build a benchmark of ``items`` into the folder ``output``.
 
@@ -84,16 +87,20 @@ def build(
         concurrency: calls at once.
         max_tokens: budget of prompts and answers together.
         overwrite: replace a benchmark that was built there before.
+        inputs: what ``items`` and ``prompts`` were read from; a benchmark that one lies in is not replaced.
 
     Raises:
-        UsageError: ``output`` exists.
+        UsageError: ``output`` exists, or another build writes it.
         ServiceError, BudgetSpent: the model fails for good, makes no variant that passes of any query (or of the first
             50), or the budget is used up; answers are kept in the store.
         Interrupted: by Ctrl-C; answers are kept.
         DataError: a file cannot be written.
     """
-    check_output(output, overwrite)
     output = Path(output)
+    path = default_store(output) if store is None else Path(store)
+    check = partial(check_output, output, overwrite, [*inputs, path])
+    check()
+    check_apart(output, [path])
     used = [*_steps(settings.testbeds), *(["retry"] if settings.retries else [])]
     described = {
         "model": llm.identity,
@@ -105,8 +112,7 @@ def build(
         "wordings": {name: prompts[name].wording for name in used},
     }
     rows = Rows(items, described, settings.testbeds, settings.language)
-    path = default_store(output) if store is None else Path(store)
-    with ResponseStore(path) as responses:
+    with folder_in_the_making(output, check) as unfinished, ResponseStore(path) as responses:
 
         async def work() -> dict[str, int]:
             session = Session(
@@ -133,7 +139,7 @@ def build(
         except KeyboardInterrupt:
             kept = f"stopped; {len(responses):,} answers are kept in {path}"
             raise Interrupted(kept, *(["--overwrite"] if overwrite else [])) from None
-    return Built(output, write_folder(output, rows, overwrite), counts)
+        return Built(output, write_folder(unfinished, rows), counts)
 
 
 def _steps(testbeds: Sequence[str]) -> list[str]:

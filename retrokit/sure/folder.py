@@ -8,6 +8,7 @@ built.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from retrokit.data.files import folder_in_the_making, writing
+from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
+from retrokit.data.outputs import check_folder, check_replaceable, is_empty
 from retrokit.data.sure import ORIGINAL, PASSAGES, TESTBEDS, VARIANT_FILES
 from retrokit.errors import UsageError, disk_errors
 from retrokit.sure.checks import CAUSES
@@ -27,6 +29,7 @@ from retrokit.sure.variants import POSITIONS, Variants
 
 MANIFEST = "manifest.jsonl"
 RECORD = "build-sure.json"
+_FILES = (MANIFEST, RECORD, "README.md", PASSAGES, *VARIANT_FILES.values(), "query-*.tsv", "qrels-*.tsv")
 
 _KIND_OF_STEP = {
     "key-sentences": "key-sentences",
@@ -41,20 +44,26 @@ _KIND_OF_STEP = {
 }
 
 
-def check_output(folder: str | Path, overwrite: bool) -> None:
-    """See before the work that its result can be written.
+def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """See before the work that its result can be written, and that nothing else is lost by it.
+
+    Args:
+        inputs: what is read.
 
     Raises:
-        UsageError: the folder exists, and is not to be overwritten or is no benchmark that was built here.
-        DataError: there is no folder to put it into, nor can it be made.
+        UsageError: the folder exists, and is not to be overwritten, or holds an input or what was not built here.
+        DataError: it cannot be written.
     """
-    folder = Path(folder)
-    if folder.exists() and not overwrite:
+    check_folder(folder)
+    if not os.path.lexists(folder):
+        return
+    if not overwrite:
         raise UsageError(f"{folder} exists; give --overwrite to replace it, or another -o")
-    if folder.exists() and not (folder / MANIFEST).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and was not written by build-sure: --overwrite replaces such folders only")
-    with disk_errors(folder):
-        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    if not is_empty(folder):
+        if not (Path(folder) / MANIFEST).is_file():
+            problem = "exists and was not written by build-sure: --overwrite replaces such folders only"
+            raise UsageError(f"{folder} {problem}")
+        check_replaceable(folder, _FILES, inputs)
 
 
 class Rows:
@@ -154,30 +163,30 @@ class Rows:
         return (json.loads(line) for line in self._file)
 
 
-def write_folder(folder: str | Path, rows: Rows, overwrite: bool) -> dict[str, Any]:
-    """Write the folder, whole or not at all; returns the record. A testbed that no query is left in gets no file.
+def write_folder(folder: Path, rows: Rows) -> dict[str, Any]:
+    """Write the benchmark of all rows that were added into an empty folder; returns its record.
+
+    A testbed that no query is left in gets no file.
 
     Raises:
-        UsageError: it exists and is not to be overwritten.
         DataError: it cannot be written.
     """
     record = rows.record
     kept = [testbed for testbed, counts in record["testbeds"].items() if counts["kept"]]
-    with folder_in_the_making(folder, overwrite) as unfinished:
-        with ExitStack() as stack:
+    with ExitStack() as stack:
 
-            def opened(name: str) -> IO[str]:
-                return stack.enter_context(writing(unfinished / name))
+        def opened(name: str) -> IO[str]:
+            return stack.enter_context(writing(folder / name))
 
-            manifest = opened(MANIFEST)
-            layout = _Layout(opened, kept, rows)
-            for row in rows:
-                manifest.write(json_line(row["manifest"]))
-                layout.write(row)
-        with writing(unfinished / RECORD) as stream:
-            stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
-        with writing(unfinished / "README.md") as stream:
-            stream.write(data_card(record))
+        manifest = opened(MANIFEST)
+        layout = _Layout(opened, kept, rows)
+        for row in rows:
+            manifest.write(json_line(row["manifest"]))
+            layout.write(row)
+    with writing(folder / RECORD) as stream:
+        stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+    with writing(folder / "README.md") as stream:
+        stream.write(data_card(record))
     return record
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from retrokit import augmentation, encoders, evaluation, similarities
+from retrokit.data.outputs import paths_in
 from retrokit.data.pairs import registry as sources
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
@@ -131,6 +132,12 @@ class FinetuneConfig:
         if isinstance(self.scale, float):
             return self.scale
         return 1 / self.temperature if self.temperature is not None else DEFAULT_SCALE[self.loss]
+
+    def inputs(self) -> list[str]:
+        """The paths that are read."""
+        read = [(encoders.registry, self.encoder), *((sources, spec) for spec in self.data)]
+        read += [(evaluation.registry, self.eval)] if self.eval else []
+        return paths_in(registry.parse(spec) for registry, spec in read)
 
     def identity(self) -> dict[str, Any]:
         """The options that decide the result: a resumed run must have the same."""

@@ -17,7 +17,6 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.data.pairs import registry as training_data
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.result import Task
@@ -120,7 +119,7 @@ class Outcome:
         best = history.best
         logged = [{"step": row["step"], "loss": row["loss"]} for row in history.rows if "loss" in row]
         return cls(
-            str(folder.path),
+            str(folder.target),
             steps,
             stopped_because,
             best[0] if best else None,
@@ -151,7 +150,7 @@ def _plan(config: FinetuneConfig) -> Plan:
     rank, world = place()
     device = own_device(config.device)
     if config.output is not None and rank == 0:  # the others would see what the first one has begun to write
-        RunFolder(config.output).check(config.overwrite, config.resume)
+        _folder(config).check(config.inputs())
     task = evaluation.registry.create_on(config.eval, device) if config.eval else None
     metric = config.best_metric or (task.main_metric if task else "")
     if task:
@@ -220,8 +219,8 @@ def _resolved(
     """
     if config.sim != AUTO:
         return config, None
-    folder = RunFolder(config.output) if config.output is not None else None
-    if config.resume and folder is not None and (folder.path / RUN_FILE).is_file():
+    folder = _folder(config) if config.output is not None else None
+    if folder is not None and folder.goes_on:
         described = folder.read_description()
         return replace(config, sim=described["identity"]["sim"]), described.get("similarity_chosen_by")
     chosen, findings = first_says(lambda: choose_similarity(encoder, data, config.seed))
@@ -234,13 +233,21 @@ def run(plan: Plan) -> Outcome:
 
     Raises:
         Interrupted: stopped by the user; the state is kept for ``--resume``.
-        UsageError: no output folder, or another run stands in it.
+        UsageError: no output folder, or one that another run stands in or another command writes.
     """
-    config = plan.config
+    folder = first_says(lambda: _folder(plan.config))
+    first = is_first()
+    with folder.locked(plan.config.inputs()) if first else nullcontext():  # by the first process for all
+        return _run(plan, folder, first)
+
+
+def _folder(config: FinetuneConfig) -> RunFolder:
     if config.output is None:
         raise UsageError("give an output folder: -o runs/NAME")
-    folder = RunFolder(config.output)
-    first = is_first()
+    return RunFolder(config.output, config.overwrite, config.resume)
+
+
+def _run(plan: Plan, folder: RunFolder, first: bool) -> Outcome:
     description = _description(plan)
     history = History(folder.metrics, [], plan.metric, writes=first)
     trainer = _trainer(plan, folder, history, description)
@@ -280,7 +287,7 @@ class _Start:
 
 def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
     """Make the folder new, or find where to go on in it."""
-    if not (plan.config.resume and (folder.path / RUN_FILE).is_file()):
+    if not folder.goes_on:
         folder.begin(description)
         return _Start(resumed=False)
     described = folder.check_same(plan.identity)
@@ -517,13 +524,13 @@ def _finish(
     description: dict[str, Any],
     outcome: Outcome,
 ) -> None:
-    check_weights(trainer.model, folder.path)
+    check_weights(trainer.model, folder.target)
     staged = folder.path / ".staged"
-    with saving(folder.path):
+    with saving(folder.target):
         staged.mkdir(exist_ok=True)
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
         shown = {key: value for key, value in facts.items() if value is not None}
-        card = model_card(folder.path.name, plan.similarity, plan.preflight, history.rows, shown)
+        card = model_card(folder.target.name, plan.similarity, plan.preflight, history.rows, shown)
         (staged / "README.md").write_text(card, encoding="utf-8")
         folder.finish(staged, {**description, "status": "finished", "outcome": outcome.to_json()})

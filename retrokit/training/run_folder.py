@@ -1,7 +1,8 @@
 """A run's folder: the model at its top, ``retrokit.json``, ``metrics.jsonl``, ``checkpoints/`` and ``plots/``.
 
 What is being written never stands under its final name: files are staged and moved into place, a checkpoint counts
-once its marker stands, and ``retrokit.json`` says ``finished`` once the model is in place.
+once its marker stands, and ``retrokit.json`` says ``finished`` once the model is in place. A run that replaces another
+is made beside it, and takes its place at the end.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,17 @@ from safetensors import SafetensorError
 
 from retrokit.data.files import writing
 from retrokit.data.jsonl import read_jsonl
+from retrokit.data.outputs import (
+    beside,
+    check_apart,
+    check_folder,
+    check_free,
+    check_replaceable,
+    is_empty,
+    locked,
+    put_back,
+    take_place,
+)
 from retrokit.encoders.opening import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.training.config import differences
@@ -27,13 +39,23 @@ STATE_FILES = (
     *("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "trainable.pt", "training_args.bin"),
     *("rng_state.pth", COMPLETE),
 )
+_OWN = (RUN_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
 
 
 class RunFolder:
-    """Where a run writes."""
+    """Where a run writes.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    A run that takes the place of another is made beside it (``path`` is not ``target`` then), so that the one before is
+    there until the new one is finished; ``resume`` goes on with it there.
+    """
+
+    def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False) -> None:
+        self.target = Path(path)
+        self.overwrite, self.resume = overwrite, resume
+        self._real = Path(os.path.realpath(path))
+        self._new = beside(self._real, "retrokit-new")
+        is_beside = (overwrite and not self._is_free()) or (resume and (self._new / RUN_FILE).is_file())
+        self.path = self._new if is_beside else self.target
 
     @property
     def checkpoints(self) -> Path:
@@ -45,27 +67,82 @@ class RunFolder:
         """A line per logged step and per evaluation."""
         return self.path / "metrics.jsonl"
 
-    def check(self, overwrite: bool, resume: bool) -> None:
-        """Raise :class:`UsageError` if the folder exists and neither option allows it."""
-        if resume and not (self.path / RUN_FILE).is_file():
-            if self.path.exists() and any(self.path.iterdir()):
-                raise UsageError(f"{self.path} is no run that could be resumed: it has no {RUN_FILE}")
-            return
-        if not self.path.exists() or overwrite or resume:
-            if overwrite and self.path.exists() and not self._is_run_or_empty():
-                raise UsageError(f"{self.path} exists and is no run: --overwrite replaces runs only")
-            return
-        raise UsageError(f"{self.path} exists; give --overwrite to replace it, --resume to go on, or another -o")
+    @property
+    def goes_on(self) -> bool:
+        """Whether a run is to be resumed, and there is one."""
+        return self.resume and (self.path / RUN_FILE).is_file()
 
-    def _is_run_or_empty(self) -> bool:
-        return self.path.is_dir() and ((self.path / RUN_FILE).is_file() or not any(self.path.iterdir()))
+    def check(self, inputs: Iterable[str] = ()) -> None:
+        """See before the work that the run can be written here, and that nothing of value is lost by it.
+
+        Args:
+            inputs: paths that are read, which must not lie in a run that is replaced.
+
+        Raises:
+            UsageError: the folder holds something that the options do not allow to be replaced, is finished and to be
+                resumed, or is being written by another command.
+            DataError: it cannot be written.
+        """
+        check_folder(self.target)
+        check_free(self.target)
+        self._check_content(inputs)
+
+    @contextmanager
+    def locked(self, inputs: Iterable[str] = ()) -> Iterator[None]:
+        """Within the block no other command writes here.
+
+        Raises:
+            UsageError: another command does; or as for :meth:`check`, which looks once more.
+        """
+        with locked(self.target):
+            put_back(self._real)
+            self._check_content(inputs)
+            yield
+
+    def _check_content(self, inputs: Iterable[str]) -> None:
+        if self.goes_on:
+            self._check_unfinished(self.read_description())
+        elif self.overwrite:
+            self._check_replaceable(inputs)
+        elif self.resume and not self._is_free():
+            raise UsageError(f"{self.target} is no run that could be resumed: it has no {RUN_FILE}")
+        elif not self._is_free():
+            raise UsageError(f"{self.target} exists; give --overwrite to replace it, --resume to go on, or another -o")
+        elif (self._new / RUN_FILE).is_file():
+            is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
+            raise UsageError(f"{is_there}; give --resume to go on with it, --overwrite to start anew, or another -o")
+
+    def _check_replaceable(self, inputs: Iterable[str]) -> None:
+        check_apart(self._new, inputs)
+        if self._is_free():
+            return
+        before = RunFolder(self._there())
+        if not (before.path / RUN_FILE).is_file():
+            raise UsageError(f"{self.target} exists and is no run: --overwrite replaces runs only")
+        check_replaceable(before.path, (*_OWN, *before.read_description().get("files", ())), inputs)
+
+    def _check_unfinished(self, described: dict[str, Any]) -> None:
+        if described["status"] == "finished":
+            raise UsageError(f"{self.target} is finished; nothing to resume")
+
+    def _is_free(self) -> bool:
+        there = self._there()
+        return not os.path.lexists(there) or (there.is_dir() and is_empty(there))
+
+    def _there(self) -> Path:
+        """The run that stands here, or stood here when a kill came between two renames."""
+        before = beside(self._real, "retrokit-old")
+        return self.target if os.path.lexists(self.target) or not before.exists() else before
 
     def begin(self, description: dict[str, Any]) -> None:
-        """Make the folder new, replacing what was there."""
-        if self.path.exists():
-            shutil.rmtree(self.path)
-        self.checkpoints.mkdir(parents=True)
+        """Start a new run in an empty folder."""
+        with disk_errors(self.target):
+            if self._new.exists():  # of a run before that was to replace the same one
+                shutil.rmtree(self._new)
+            self.path.mkdir(parents=True, exist_ok=True)
         self.describe(description)
+        with disk_errors(self.target):
+            self.checkpoints.mkdir(exist_ok=True)
 
     def describe(self, description: dict[str, Any]) -> None:
         """Write ``retrokit.json``."""
@@ -81,7 +158,7 @@ class RunFolder:
             if not isinstance(described["identity"], dict) or not isinstance(described["status"], str):
                 raise KeyError("identity")
             return described
-        except (ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
 
     def check_same(self, identity: dict[str, Any]) -> dict[str, Any]:
@@ -91,11 +168,10 @@ class RunFolder:
             UsageError: it differs, naming each option; or the run is finished.
         """
         described = self.read_description()
-        if described["status"] == "finished":
-            raise UsageError(f"{self.path} is finished; nothing to resume")
+        self._check_unfinished(described)
         different = differences(described["identity"], identity)
         if different:
-            raise UsageError(f"--resume: {self.path} is another run: {'; '.join(different)}")
+            raise UsageError(f"--resume: {self.target} is another run: {'; '.join(different)}")
         return described
 
     def last_checkpoint(self) -> Path | None:
@@ -138,14 +214,21 @@ class RunFolder:
         return rows
 
     def finish(self, staged: Path, description: dict[str, Any]) -> None:
-        """Move the staged model to the top, say ``finished``, and drop what only training needed."""
-        for item in sorted(staged.iterdir()):
+        """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,
+        and drop what only training needed. A kill before ``finished`` leaves a run to resume."""
+        items = sorted(staged.iterdir())
+        description = {**description, "files": [item.name for item in items]}
+        self.describe({**description, "status": "training"})
+        for item in items:
             target = self.path / item.name
             if target.is_dir():
                 shutil.rmtree(target)
             os.replace(item, target)
         staged.rmdir()
-        self.describe(description)
+        if self.path != self.target:
+            take_place(self.path, self._real)
+            self.path = self.target
+        self.describe({**description, "status": "finished"})
         for checkpoint in self.checkpoints.glob("checkpoint-*"):
             for name in STATE_FILES:
                 (checkpoint / name).unlink(missing_ok=True)

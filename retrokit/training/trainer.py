@@ -269,7 +269,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         for key, name in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
             if not math.isfinite(logs.get(key) or 0.0):
                 raise DataError(
-                    self.folder.path, f"the {name} is {logs[key]} at step {self.state.global_step}; lower --lr"
+                    self.folder.target, f"the {name} is {logs[key]} at step {self.state.global_step}; lower --lr"
                 )
         super().log(logs, start_time)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from retrokit import encoders, reranking
+from retrokit.data.outputs import paths_in
 from retrokit.data.pairs import registry as sources
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
@@ -95,6 +96,12 @@ class VerifierConfig:
         if self.batch_size is not None:
             return self.batch_size
         return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
+
+    def inputs(self) -> list[str]:
+        """The paths that are read, and the folder of embeddings that are kept."""
+        read = [(encoders.registry, self.encoder), *((sources, spec) for spec in (*self.data, *self.dev))]
+        kept = [path for path in (self.start, self.cache) if path is not None]
+        return [*paths_in(registry.parse(spec) for registry, spec in read), *kept]
 
     def identity(self) -> dict[str, Any]:
         """The options that decide the result: a resumed run must have the same."""

@@ -101,7 +101,7 @@ def plan_verifier(config: VerifierConfig) -> VerifierPlan:
         UsageError, DataError: whatever is wrong, before a step is made.
     """
     if config.output is not None:
-        RunFolder(config.output).check(config.overwrite, config.resume)
+        _folder(config).check(config.inputs())
     sources, dev, held_out = _read_data(config)
     data = TrainingSet(sources)
     batches = Batches(data, config.examples, config.seed)
@@ -138,12 +138,18 @@ def train_verifier(plan: VerifierPlan) -> Outcome:
 
     Raises:
         Interrupted: stopped by the user; the state is kept for ``--resume``.
-        UsageError: no output folder, or another run stands in it.
+        UsageError: no output folder, or one that another run stands in or another command writes.
         DataError: a loss that is not finite.
     """
-    if plan.config.output is None:
+    folder = _folder(plan.config)
+    with folder.locked(plan.config.inputs()):
+        return _Training(plan, folder).run()
+
+
+def _folder(config: VerifierConfig) -> RunFolder:
+    if config.output is None:
         raise UsageError("give an output folder: -o runs/NAME")
-    return _Training(plan, RunFolder(plan.config.output)).run()
+    return RunFolder(config.output, config.overwrite, config.resume)
 
 
 def _read_data(config: VerifierConfig) -> tuple[list[Source], list[Source], list[Pair]]:
@@ -304,7 +310,7 @@ class _Training:
         norm = float(nn.utils.clip_grad_norm_(parameters, config.max_grad_norm))
         value = loss.item()
         if not math.isfinite(value) or not math.isfinite(norm):
-            raise DataError(self.folder.path, f"the loss is {value} at step {step}; lower --lr")
+            raise DataError(self.folder.target, f"the loss is {value} at step {step}; lower --lr")
         for group in self.optimizer.param_groups:
             group["lr"] = group["highest"] * self._share_of_rate(step)
         self.optimizer.step()
@@ -415,7 +421,7 @@ class _Training:
 
     def _open(self) -> int:
         """Make the folder new, or find the step to go on from in it, and put back what was trained until then."""
-        if not (self.config.resume and (self.folder.path / "retrokit.json").is_file()):
+        if not self.folder.goes_on:
             self.folder.begin(self.description)
             return 0
         self.folder.check_same(self.plan.identity)
@@ -460,7 +466,7 @@ class _Training:
             self._load(self.folder.checkpoints / f"checkpoint-{best[0]}")
         outcome = Outcome.of(self.folder, step, self.stopped_because, None, self.history)
         staged = self.folder.path / ".staged"
-        with saving(self.folder.path):
+        with saving(self.folder.target):
             shutil.rmtree(staged, ignore_errors=True)
             staged.mkdir()
             self._mode(training=False)

@@ -164,5 +164,6 @@ def test_wrong_judgements_leave_no_folder(
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"could not be written: No such file or directory$"):
-        write_beir(tmp_path / "none" / "new", [], [], {})
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"could not be written: File exists$"):
+        write_beir(tmp_path / "file" / "new", [], [], {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -155,15 +156,44 @@ except DataError as error:
     assert (done.returncode, done.stderr) == (2, "standard output: could not be written: No space left on device\n")
 
 
+def test_missing_folders_are_made_and_go_again_if_nothing_is_written(tmp_path: Path) -> None:
+    with writing(tmp_path / "some" / "where" / "a.txt") as stream:
+        stream.write("new")
+    assert (tmp_path / "some" / "where" / "a.txt").read_text() == "new"
+    with pytest.raises(RuntimeError), writing(tmp_path / "else" / "where" / "a.txt"):
+        raise RuntimeError
+    assert os.listdir(tmp_path) == ["some"]
+
+
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    message = r"could not be written: No such file or directory$"
-    with pytest.raises(DataError, match=message), writing(tmp_path / "none" / "a.txt"):
+    (tmp_path / "file").touch()
+    message = r"could not be written: Not a directory$"
+    with pytest.raises(DataError, match=message), writing(tmp_path / "file" / "none" / "a.txt"):
         pass
     with pytest.raises(DataError, match=r"could not be written: it is a folder$"), writing(tmp_path):
         pass
     with pytest.raises(DataError, match=r"could not be written: File name too long$"), writing(tmp_path / ("x" * 300)):
         pass
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_two_processes_of_one_number_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in containers
+    path = tmp_path / "a.txt"
+    with writing(path) as first, writing(path) as second:
+        first.write("first")
+        second.write("second")
+    assert path.read_text() == "first"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_path_that_is_not_utf_8_is_written_as_its_json_escape(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.jsonl")
+    with writing(tmp_path / name) as stream:
+        json.dump({"path": name}, stream, ensure_ascii=False)
+    found = (tmp_path / name).read_bytes()
+    assert found == b'{"path": "caf\\udce9.jsonl"}'
+    assert json.loads(found)["path"] == name
 
 
 def test_digest_of_a_file_is_sha256_of_its_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,268 @@
+"""What a command writes: found out to be writable before the work, locked while it is written, put in place whole.
+
+Missing parent folders are made. A folder that takes the place of another is made beside it, under a hidden name, and
+what was there goes only once the new one stands. Nothing is replaced that an input lies in, nor what no command made.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from retrokit.data.files import parents_of
+from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.registry import Spec
+
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes
+_OURS = ".*.retrokit-*"
+
+
+def check_file(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
+    """See before the work that the file ``path`` can be written (``-``: standard output) and is none of the ``inputs``.
+
+    Raises:
+        UsageError: it is an input, be it under another name.
+        DataError: it is a folder, or nothing can be written there.
+    """
+    if str(path) == "-":
+        return
+    if os.path.isdir(path) or str(path).endswith(os.sep):
+        raise DataError(path, "could not be written: it is a folder")
+    _check_place(path)
+    for one in inputs:
+        if os.path.isfile(path) and os.path.exists(one) and os.path.samefile(path, one):
+            raise UsageError(f"{path}: is an input too; write to another file")
+
+
+def check_folder(path: str | Path) -> None:
+    """See before the work that files can be written into the folder ``path``, which need not be there.
+
+    Raises:
+        DataError: it is a file, or nothing can be written there.
+    """
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise DataError(path, "could not be written: it is no folder")
+    _check_place(Path(path) / "x")
+
+
+def _check_place(path: str | Path) -> None:
+    """Raise :class:`DataError` unless ``path`` could be made, with the folders that it is in."""
+    if not str(path) or "\0" in str(path):
+        raise DataError(repr(str(path)), "could not be written: it is no name of a file")
+    target = Path(os.path.realpath(path))
+    if os.path.exists(target) and not os.path.isfile(target):  # a pipe, a device: it takes what comes, or says so
+        return
+    there = next(folder for folder in target.parents if os.path.lexists(folder))
+    if any(len(os.fsencode(name)) > _LONGEST_NAME for name in target.parts) or len(os.fsencode(target)) > _LONGEST_PATH:
+        raise DataError(f"{str(path)[:60]}…", f"could not be written: {os.strerror(errno.ENAMETOOLONG)}")
+    if os.path.islink(there) or os.path.islink(target):  # after all links are followed: a circle
+        raise DataError(path, f"could not be written: {os.strerror(errno.ELOOP)}")
+    if not os.path.isdir(there):
+        raise DataError(path, f"could not be written: {there} is no folder")
+    with disk_errors(path), tempfile.TemporaryFile(dir=there):
+        pass
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The hidden name beside ``path`` under which its ``ending`` (its lock, its successor) is kept.
+
+    >>> beside(Path("runs/qnorm"), "retrokit-new").as_posix()
+    'runs/.qnorm.retrokit-new'
+    """
+    name = path.name
+    if len(os.fsencode(name)) > _LONGEST_NAME - 40:
+        name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
+    return path.with_name(f".{name}.{ending}")
+
+
+# --- inputs
+
+
+def paths_in(specs: Iterable[Spec]) -> list[str]:
+    """The files and folders that parsed names hold, in names within them too."""
+    found = []
+    for spec in specs:
+        for name, value in spec.params.items():
+            parts = re.split(r'[:=,"]', str(value))
+            if name == spec.positional or os.sep in str(value) or "." in str(value):
+                found.append(str(value))
+            found += parts if len(parts) > 1 else []
+    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+
+
+def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:
+    """See that nothing is lost if ``folder`` gives its place to another.
+
+    Args:
+        made: patterns of the names that the command which made it gave to what is in it.
+        inputs: what is read.
+
+    Raises:
+        UsageError: it holds anything else, or an input; or it is, or holds, the folder that one is in.
+    """
+    target = Path(os.path.realpath(folder))
+    patterns = [*made, _OURS]
+    foreign = sorted(name for name in os.listdir(target) if not any(fnmatch(name, pattern) for pattern in patterns))
+    if foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        shown = ", ".join(foreign[:3]) + more
+        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that away, or name another -o")
+    check_apart(folder, inputs)
+    if _is_in(os.getcwd(), target):
+        raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or name another -o")
+    if os.path.ismount(target):
+        raise UsageError(f"{folder}: is a place where a file system is mounted, and cannot be replaced; name a new -o")
+
+
+def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Raise :class:`UsageError` if one of the ``inputs`` lies in ``folder``, which is to be replaced."""
+    for one in inputs:
+        places = (os.path.abspath(one), os.path.abspath(folder)), (os.path.realpath(one), os.path.realpath(folder))
+        if any(_is_in(*pair) for pair in places):
+            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another -o")
+
+
+def _is_in(path: str, folder: str | Path) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def is_empty(folder: str | Path) -> bool:
+    """Whether a folder holds nothing but empty folders, and what a kill has left of files that were being written."""
+    for place, folders, names in os.walk(folder):
+        names += [name for name in folders if os.path.islink(os.path.join(place, name))]
+        if not all(fnmatch(name, _OURS) for name in names):
+            return False
+    return True
+
+
+# --- locks
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Within the block no other command may write ``path``; the operating system gives it free when a process ends.
+
+    The folders that ``path`` lies in are made, and go again where nothing came into them.
+
+    Raises:
+        UsageError: another command writes there; the message names it.
+        DataError: no lock can be made there.
+    """
+    target = Path(os.path.realpath(path))
+    with parents_of(target, path):
+        place = _place_of_lock(target)
+        lock = _taken(path, place)
+        try:
+            with disk_errors(path):
+                place.write_text(_oneself(), encoding="utf-8", errors="backslashreplace")
+            yield
+        finally:
+            place.unlink(missing_ok=True)  # before it is free: who opens it now looks whether it still has a name
+            lock.release()
+
+
+def check_free(path: str | Path) -> None:
+    """Raise :class:`UsageError` if another command writes ``path`` now; its message names that."""
+    place = _place_of_lock(Path(os.path.realpath(path)))
+    if os.path.exists(place):
+        _taken(path, place).release()
+
+
+def _place_of_lock(target: Path) -> Path:
+    """Beside the target, or in it where only that can be written to, as in a folder that is mounted."""
+    if os.path.isdir(target) and not os.access(target.parent, os.W_OK | os.X_OK):
+        return target / ".folder.retrokit-lock"
+    return beside(target, "retrokit-lock")
+
+
+def _oneself() -> str:
+    command = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]) if sys.argv else "python"
+    return f"process {os.getpid()} on {socket.gethostname()}: {command[:200]}"
+
+
+def _taken(path: str | Path, place: Path) -> FileLock:
+    """The lock of ``path``, which is this process's now."""
+    lock = FileLock(place)
+    with disk_errors(path):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            who = " ".join(place.read_text(encoding="utf-8", errors="replace").split()) or "it has just begun"
+            problem = f"is being written by another command ({who}); wait for it, or name another"
+            raise UsageError(f"{path} {problem}") from None
+    return lock
+
+
+# --- folders that are written whole
+
+
+@contextmanager
+def folder_in_the_making(folder: str | Path, check: Callable[[], None] | None = None) -> Iterator[Path]:
+    """A hidden folder beside ``folder`` to write into; it takes its place when the block ends well, and is removed when
+    it does not.
+
+    Args:
+        check: raises :class:`UsageError` where what stands in ``folder`` may not be replaced; asked before the work and
+            after it. Without it nothing is replaced.
+
+    Raises:
+        UsageError: ``folder`` exists, unless it may be replaced; or another command writes there.
+        DataError: it cannot be written.
+    """
+    target = Path(os.path.realpath(folder))
+    with locked(folder):
+        put_back(target)
+        _check_taken(folder, check)
+        unfinished = beside(target, "retrokit-tmp")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with disk_errors(folder):
+            unfinished.mkdir()
+        try:
+            yield unfinished
+            _check_taken(folder, check)
+            with disk_errors(folder):
+                take_place(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _check_taken(folder: str | Path, check: Callable[[], None] | None) -> None:
+    if os.path.lexists(folder):
+        if check is None:
+            raise UsageError(f"{folder}: exists already; name a new folder")
+        check()
+
+
+def take_place(new: Path, target: Path) -> None:
+    """Put the folder ``new`` in the place of ``target``, and remove what stood there."""
+    before = beside(target, "retrokit-old")
+    if os.path.lexists(target):
+        os.rename(target, before)
+    try:
+        os.rename(new, target)
+    except OSError:
+        put_back(target)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def put_back(target: Path) -> None:
+    """What a kill has left of :func:`take_place`: the folder that stood there goes back, if nothing is in its place."""
+    before = beside(target, "retrokit-old")
+    if os.path.lexists(target):
+        shutil.rmtree(before, ignore_errors=True)
+    elif os.path.lexists(before):
+        os.rename(before, target)

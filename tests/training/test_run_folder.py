@@ -1,0 +1,327 @@
+"""Run folders: nothing of value is lost by a run, whatever stands in its place and wherever it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.outputs import locked
+from retrokit.errors import DataError, UsageError
+from retrokit.training import run_folder, trainer
+from retrokit.training import verifier_training as verifiers
+from retrokit.training.run_folder import RunFolder
+from tests.models import sentences
+
+OPTIONS = {
+    "finetune": ("--steps", 4, "--save-every", 2, "--batch-size", 8, "--precision", "fp32", "--device", "cpu"),
+    "rerank train": ("--steps", 4, "--eval-every", 2, "--batch-size", 8, "--precision", "fp32", "--device", "cpu"),
+}
+WEIGHTS = {"finetune": "model.safetensors", "rerank train": "verifier.safetensors"}
+
+Typed = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = sentences(64)
+    rows = [{"anchor": a, "positive": b, "negatives": [a[::-1]]} for a, b in zip(texts[:32], texts[32:], strict=True)]
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    write_jsonl(path, rows)
+    return path
+
+
+@pytest.fixture(params=OPTIONS)
+def command(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def typed(command: str, tiny_bert: Path, data: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> Typed:
+    """Train in the test's folder: exit code and what was said. Other data, encoder and output may be named."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+    def run(*more: object, encoder: object = tiny_bert, read: object = data, output: object = "run") -> tuple[int, str]:
+        named = [*command.split(), *(["cnn:channels=2"] if command == "rerank train" else []), encoder]
+        words = [*named, "--data", read, "-o", output, *OPTIONS[command], *more]
+        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
+        code = cli.run()
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def same_weights(command: str, one: Path, other: Path) -> bool:
+    ours, theirs = (load_file(folder / WEIGHTS[command]) for folder in (one, other))
+    return ours.keys() == theirs.keys() and all(ours[name].equal(theirs[name]) for name in ours)
+
+
+def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """The training dies before it makes this step."""
+    calls: list[int] = []
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def dying(*args: Any, **kwargs: Any) -> Any:
+            calls.append(1)
+            if len(calls) == step:
+                raise RuntimeError("killed")
+            return real(*args, **kwargs)
+
+        return dying
+
+    for owner, name in ((trainer.FinetuneTrainer, "training_step"), (verifiers._Training, "_step")):
+        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+def killed(typed: Typed, *more: object) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        typed(*more)
+
+
+# --- what --overwrite may replace
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"read": "gone.jsonl"}, "gone.jsonl: does not exist"),
+        ({"encoder": "./gone"}, "gone"),
+        ({"more": ("--lr", "nan")}, "lr"),
+        ({"more": ("--batch-size", 999)}, "999"),
+        ({"more": ("--best-metric", "beauty")}, "--best-metric"),
+        ({"more": ("--steps", 0)}, "--steps"),
+        ({"read": "run/data.jsonl"}, "run holds what was not made with it (data.jsonl)"),
+        ({"read": "run/checkpoints/data.jsonl"}, "run holds an input, run/checkpoints/data.jsonl"),
+        ({"read": "link.jsonl"}, "run holds an input, link.jsonl"),
+        ({"encoder": "run/model"}, "run holds what was not made with it (model)"),
+        ({"encoder": "run/checkpoints/model"}, "run holds an input, run/checkpoints/model"),
+        ({"output": "run/."}, "run holds"),
+        ({"output": "."}, "exists and is no run"),
+        ({"output": ".."}, "exists and is no run"),
+        ({"output": "mine"}, "mine exists and is no run"),
+        ({"output": "file"}, "file: could not be written: it is no folder"),
+        ({"output": "file/run"}, "could not be written"),
+        ({"output": "x" * 300}, "File name too long"),
+    ],
+    ids=str,
+)
+def test_whatever_is_wrong_the_run_before_is_kept(
+    command: str, typed: Typed, tiny_bert: Path, data: Path, more: dict[str, Any], said: str
+) -> None:
+    RunFolder("run").begin({"status": "finished", "identity": {}, "files": ["weights"]})
+    (Path("run") / "weights").write_text("weeks of training")
+    (Path("mine")).mkdir()
+    (Path("mine") / "thesis.txt").write_text("years of work")
+    Path("file").write_text("content")
+    for option in ("read", "encoder", "output"):
+        place = Path(str(more.get(option, "elsewhere")))
+        if place == Path("run") or "run" in place.parts[:1]:
+            if option == "encoder":
+                shutil.copytree(tiny_bert, place)
+            else:
+                shutil.copy(data, place if option == "read" else "run/data.jsonl")
+    if more.get("read") == "link.jsonl":
+        shutil.copy(data, "run/checkpoints/data.jsonl")
+        Path("link.jsonl").symlink_to("run/checkpoints/data.jsonl")
+    before = content(Path(".."))
+    options = {name: value for name, value in more.items() if name != "more"}
+    code, err = typed(*more.get("more", ()), "--overwrite", **options)
+    assert code == 2, err
+    assert said in err
+    assert content(Path("..")) == before
+
+
+def test_a_run_is_replaced_at_the_end(command: str, typed: Typed) -> None:
+    assert typed("--seed", 1)[0] == 0
+    (Path("run") / "plots").mkdir(exist_ok=True)  # drawn afterwards
+    (Path("run") / "plots" / "loss.png").touch()
+    assert typed("--seed", 1, output="same")[0] == 0
+    assert same_weights(command, Path("run"), Path("same"))
+    shutil.rmtree("same")
+    assert typed("--seed", 2, output="other")[0] == 0
+    code, err = typed("--seed", 2, "--overwrite")
+    assert code == 0, err
+    assert same_weights(command, Path("run"), Path("other"))
+    assert sorted(os.listdir()) == ["other", "run"]
+
+
+def test_a_link_to_a_run_stays_one(command: str, typed: Typed) -> None:
+    Path("disk").mkdir()
+    Path("run").symlink_to("disk/run")
+    assert typed("--seed", 1, output="disk/run")[0] == 0
+    before = content(Path("disk/run"))
+    assert typed("--seed", 2, "--overwrite")[0] == 0
+    assert Path("run").is_symlink()
+    assert content(Path("disk/run")) != before
+    assert os.listdir("disk") == ["run"]
+
+
+# --- killed while it replaces another
+
+
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_an_overwriting_run_that_is_killed_goes_on(
+    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    assert typed("--seed", 1)[0] == 0
+    before = content(Path("run"))
+    assert typed("--seed", 2, output="whole")[0] == 0
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, step)
+        killed(typed, "--seed", 2, "--overwrite")
+    assert content(Path("run")) == before
+    code, err = typed("--seed", 3, "--resume")
+    assert code == 2
+    assert "seed was 2, now 3" in err
+    code, err = typed("--seed", 2, "--resume")
+    assert code == 0, err
+    assert same_weights(command, Path("run"), Path("whole"))
+    assert sorted(os.listdir()) == ["run", "whole"]
+    code, err = typed("--seed", 2, "--resume")
+    assert (code, "run is finished; nothing to resume" in err) == (2, True)
+
+
+def test_an_unfinished_successor_is_dropped_only_when_that_is_asked(
+    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typed("--seed", 1)[0] == 0
+    with monkeypatch.context() as patch:
+        kill_at_step(patch, 4)
+        killed(typed, "--seed", 2, "--overwrite")
+    shutil.rmtree("run")
+    code, err = typed("--seed", 3)
+    assert code == 2
+    assert "an unfinished run that was to replace run lies in" in err
+    assert len(err.strip().splitlines()) == 1
+    code, err = typed("--seed", 3, "--overwrite")
+    assert code == 0, err
+    assert os.listdir() == ["run"]
+
+
+@pytest.mark.parametrize("where", ["before", "between", "after"])
+def test_a_kill_while_it_takes_the_place(
+    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    assert typed("--seed", 1)[0] == 0
+    before = content(Path("run"))
+    assert typed("--seed", 2, output="whole")[0] == 0
+
+    def dying(new: Path, target: Path) -> None:
+        if where != "before":
+            os.rename(target, run_folder.beside(target, "retrokit-old"))
+        if where == "after":
+            os.rename(new, target)
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "take_place", dying)
+        killed(typed, "--seed", 2, "--overwrite")
+    if where == "between":
+        code, err = typed("--seed", 1)  # what was there is there again, or at least not lost
+        assert (code, "run exists" in err) == (2, True)
+        assert content(run_folder.beside(Path("run"), "retrokit-old")) == before
+    code, err = typed("--seed", 2, "--resume")
+    assert code == 0, err
+    assert same_weights(command, Path("run"), Path("whole"))
+    assert sorted(os.listdir()) == ["run", "whole"]
+
+
+# --- folders that nothing could be done with
+
+
+@pytest.mark.parametrize("option", ["", "--resume", "--overwrite"])
+@pytest.mark.parametrize("left", [(), ("checkpoints/",), ("checkpoints/", ".retrokit.json.0123abcd.retrokit-tmp")])
+def test_what_a_kill_at_the_start_leaves_is_no_hindrance(
+    command: str, typed: Typed, option: str, left: tuple[str, ...]
+) -> None:
+    Path("run").mkdir()
+    for name in left:
+        (Path("run") / name).mkdir() if name.endswith("/") else (Path("run") / name).touch()
+    code, err = typed(*([option] if option else []))
+    assert code == 0, err
+    assert os.listdir() == ["run"]
+
+
+def test_a_start_that_fails_leaves_nothing(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: RunFolder, description: dict[str, Any]) -> None:
+        raise DataError(self.path, "could not be written: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "describe", full)
+        code, err = typed(output="some/where/run")
+        assert (code, "No space left" in err) == (2, True)
+    assert os.listdir() == []
+    assert typed()[0] == 0
+
+
+# --- two at once
+
+
+@pytest.mark.parametrize("option", ["", "--resume", "--overwrite"])
+def test_the_second_of_two_is_refused(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    if option:
+        with monkeypatch.context() as patch:
+            kill_at_step(patch, 4)
+            killed(typed)
+        before = content(Path("run"))
+    with locked("run"):
+        code, err = typed(*([option] if option else []))
+        assert code == 2
+        assert f"run is being written by another command (process {os.getpid()} on {os.uname().nodename}: " in err
+        assert len(err.strip().splitlines()) == 1
+    if option:
+        assert content(Path("run")) == before
+    assert typed(*([option] if option else []))[0] == 0
+    assert os.listdir() == ["run"]
+
+
+def test_a_folder_that_appears_while_the_run_is_planned_is_kept(
+    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def appear(target: Any) -> Any:
+        Path("run").mkdir()
+        (Path("run") / "thesis.txt").write_text("years of work")
+        return locked(target)
+
+    monkeypatch.setattr(run_folder, "locked", appear)
+    code, err = typed()
+    assert (code, "run exists; give --overwrite" in err) == (2, True)
+    assert content(Path("run")) == {"thesis.txt": b"years of work"}
+
+
+def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from retrokit.training import trainer
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune
+trainer.FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+finetune(FinetuneConfig({str(tiny_bert)!r}, [{str(data)!r}], output="run", steps=2, batch_size=8, device="cpu"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert (tmp_path / ".run.retrokit-lock").exists()
+    assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "training"
+    folder = RunFolder(tmp_path / "run", resume=True)
+    folder.check()
+    with folder.locked():
+        pass
+    with pytest.raises(UsageError, match="give --overwrite to replace it, --resume to go on"):
+        RunFolder(tmp_path / "run").check()
+    assert os.listdir(tmp_path) == ["run"]
