@@ -17,7 +17,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from retrokit.data.files import writing
+from retrokit.data.files import parents_of, writing
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.outputs import (
     beside,
@@ -97,7 +97,8 @@ class RunFolder:
         with locked(self.target):
             put_back(self._real)
             self._check_content(inputs)
-            yield
+            with parents_of(self.checkpoints / "any", self.target):  # the trainer makes them, and may fail thereafter
+                yield
 
     def _check_content(self, inputs: Iterable[str]) -> None:
         if self.goes_on:
@@ -139,7 +140,6 @@ class RunFolder:
         with disk_errors(self.target):
             if self._new.exists():  # of a run before that was to replace the same one
                 shutil.rmtree(self._new)
-            self.path.mkdir(parents=True, exist_ok=True)
         self.describe(description)
         with disk_errors(self.target):
             self.checkpoints.mkdir(exist_ok=True)

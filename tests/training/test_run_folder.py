@@ -57,6 +57,7 @@ def typed(command: str, tiny_bert: Path, data: Path, tmp_path: Path, monkeypatch
         named = [*command.split(), *(["cnn:channels=2"] if command == "rerank train" else []), encoder]
         words = [*named, "--data", read, "-o", output, *OPTIONS[command], *more]
         monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
+        capsys.readouterr()
         code = cli.run()
         return code, capsys.readouterr().err
 
@@ -102,7 +103,7 @@ def killed(typed: Typed, *more: object) -> None:
     [
         ({"read": "gone.jsonl"}, "gone.jsonl: does not exist"),
         ({"encoder": "./gone"}, "gone"),
-        ({"more": ("--lr", "nan")}, "lr"),
+        ({"more": ("--lr", "-1")}, "lr"),
         ({"more": ("--batch-size", 999)}, "999"),
         ({"more": ("--best-metric", "beauty")}, "--best-metric"),
         ({"more": ("--steps", 0)}, "--steps"),
