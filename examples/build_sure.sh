@@ -7,17 +7,14 @@
 # It needs the extras minilm and llm.
 set -euo pipefail
 data=$1 out=$2
-port=${PORT:-8765}
-llm=openai:rules,url=http://127.0.0.1:$port/v1
 mkdir -p "$out"
 
-python "$(dirname "${BASH_SOURCE[0]}")/pretend_llm.py" --port "$port" &
+# A port that is free, or $PORT, or nothing: what listens on a port that is taken is somebody else's.
+exec {said}< <(exec python "$(dirname "${BASH_SOURCE[0]}")/pretend_llm.py" --port "${PORT:-0}")
 server=$!
-trap 'kill "$server"' EXIT
-for _ in $(seq 50); do # until it listens
-    (: > "/dev/tcp/127.0.0.1/$port") 2> /dev/null && break
-    sleep 0.1
-done
+trap 'kill "$server" 2> /dev/null || true' EXIT
+read -r -u "$said" listening || exit 1
+llm=openai:rules,url=${listening##* }
 
 # What will it take?
 retrokit build-sure "$data" --limit 20 --dry-run

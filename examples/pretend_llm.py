@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import re
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 _NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda sigma omega".split()
@@ -27,8 +28,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Answer build-sure's prompts by rules, as an OpenAI-compatible server."
     )
-    parser.add_argument("--port", type=int, default=8765)
-    server = ThreadingHTTPServer(("127.0.0.1", parser.parse_args().port), Handler)
+    parser.add_argument("--port", type=int, default=8765, help="0: any that is free")
+    port = parser.parse_args().port
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except (OSError, OverflowError) as error:
+        sys.exit(f"port {port} of 127.0.0.1 cannot be listened on: {error}")
     print(f"listening on http://127.0.0.1:{server.server_port}/v1", flush=True)
     try:
         server.serve_forever()
@@ -91,7 +96,7 @@ def best_sentence(query: str, passage: str) -> str:
     """The passage's sentence that shares most words with the query."""
     sentences = [part for part in re.split(r"(?<=[.!?])\s+", " ".join(passage.split())) if words(part)]
     wanted = set(words(query)) - _SHORT
-    return max(sentences, key=lambda sentence: len(wanted & set(words(sentence))))
+    return max(sentences, key=lambda sentence: len(wanted & set(words(sentence))), default=passage)
 
 
 def paraphrase(query: str, passage: str) -> str:

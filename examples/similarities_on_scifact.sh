@@ -7,7 +7,10 @@ set -euo pipefail
 data=$1 out=$2 similarities=$3 seeds=$4
 
 mkdir -p "$out"
-[ -f "$out/minilm.json" ] || retrokit eval minilm --on "beir:$data" --json >"$out/minilm.json"
+if [ ! -f "$out/minilm.json" ]; then
+    retrokit eval minilm --on "beir:$data" --json >"$out/minilm.json.part"
+    mv "$out/minilm.json.part" "$out/minilm.json"
+fi
 for seed in $seeds; do
     for sim in $similarities; do
         name=${sim//:/}-$seed

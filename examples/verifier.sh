@@ -10,6 +10,14 @@ set -euo pipefail
 corpus=$1 other=$2 out=$3 mode=${4:-end-to-end}
 here=$(dirname "$0")
 verifier=${VERIFIER:-cnn} encoder=${ENCODER:-minilm}
+case $mode in
+frozen) how=(--cache "$out/tokens") ;;
+end-to-end) how=(--end-to-end --encoder-lr 1e-4) ;;
+*)
+    echo "unknown mode $mode: end-to-end, frozen" >&2
+    exit 2
+    ;;
+esac
 mkdir -p "$out"
 
 make() { # OUTPUT WORDS...
@@ -22,10 +30,6 @@ make "$out/scenes.jsonl" verifier_scenes.py --count "${SCENES:-20000}"
 make "$out/written.jsonl" verifier_pairs.py mirrored "$here/near_misses/train.jsonl"
 make "$out/heldout.jsonl" verifier_pairs.py texts "$other" --per-family "${HELD_OUT:-200}" --seed 1
 
-case $mode in
-frozen) how=(--cache "$out/tokens") ;;
-end-to-end) how=(--end-to-end --encoder-lr 1e-4) ;;
-esac
 train() { # RUN WORDS...
     grep -q '"finished"' "$1/retrokit.json" 2>/dev/null ||
         retrokit rerank train "$verifier" "${@:2}" --in-batch 2 "${how[@]}" -o "$1" --resume

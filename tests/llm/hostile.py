@@ -146,7 +146,7 @@ REPLIES: dict[str, bytes] = {
     "bomb-in-a-bomb": message(200, gzip.compress(PACKED), "Content-Encoding: gzip, gzip"),
     "packed-otherwise": message(200, zlib.compress(b"x"), "Content-Encoding: zstd"),
     "packed-badly": message(200, b"no gzip", "Content-Encoding: gzip"),
-    "thoughts": message(200, completion("<think>" * 100_000)),
+    "thoughts": message(200, completion("<think>" * 20_000)),
     "headers": message(200, completion("Cats."), *(f"X-{number}: {'x' * 900}" for number in range(200))),
     "cookies": message(200, completion("Cats."), *(f"Set-Cookie: {number}={KEY}" for number in range(50))),
     # text
