@@ -23,18 +23,17 @@ class Ended:
     err: str
 
 
-def retrokit_in(
+def in_processes(
     count: int,
     folder: Path,
-    words: Sequence[object] | Callable[[int], Sequence[object]],
-    prepare: Callable[[int], None] | None = None,
+    target: Callable[..., object],
+    given: Sequence[object] | Callable[[int], Sequence[object]] = (),
     stdin: bytes = b"",
     timeout: float = 240,
 ) -> list[Ended]:
-    """Run ``retrokit WORDS`` in ``count`` processes that know of each other, in ``folder``; by rank how they ended.
+    """Call ``target(*given)`` in ``count`` processes that know of each other, in ``folder``; by rank how they ended.
 
-    ``words`` may be a function of the rank; ``prepare`` is called in each process before it starts. Both, and what they
-    call, must be importable. ``stdin`` is what the first process reads; the others' is empty.
+    ``given`` may be a function of the rank; ``target`` must be importable. ``stdin`` is what the first process reads.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -42,8 +41,8 @@ def retrokit_in(
     processes = []
     for rank in range(count):
         (folder / f"stdin-{rank}").write_bytes(stdin if rank == 0 else b"")
-        given = [str(word) for word in (words(rank) if callable(words) else words)]
-        process = _CONTEXT.Process(target=_run, args=(rank, count, port, folder, given, prepare))
+        arguments = tuple(given(rank) if callable(given) else given)
+        process = _CONTEXT.Process(target=_call, args=(rank, count, port, folder, target, arguments))
         process.start()
         processes.append(process)
     ended = []
@@ -57,12 +56,35 @@ def retrokit_in(
     return ended
 
 
-def _run(
-    rank: int, count: int, port: int, folder: Path, words: list[str], prepare: Callable[[int], None] | None
+def retrokit_in(
+    count: int,
+    folder: Path,
+    words: Sequence[object] | Callable[[int], Sequence[object]],
+    prepare: Callable[[int], None] | None = None,
+    stdin: bytes = b"",
+    timeout: float = 240,
+) -> list[Ended]:
+    """Run ``retrokit WORDS`` as :func:`in_processes` does; ``prepare`` is called before, with the rank."""
+
+    def given(rank: int) -> Sequence[object]:
+        return prepare, [str(word) for word in (words(rank) if callable(words) else words)]
+
+    return in_processes(count, folder, _command, given, stdin, timeout)
+
+
+def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
+    from retrokit.cli import entry
+
+    sys.argv = ["retrokit", *words]
+    if prepare is not None:
+        prepare(int(os.environ["RANK"]))
+    entry.main()
+
+
+def _call(
+    rank: int, count: int, port: int, folder: Path, target: Callable[..., object], arguments: Sequence[object]
 ) -> None:
     import torch
-
-    from retrokit.cli import entry
 
     torch.set_num_threads(1)
     os.chdir(folder)
@@ -74,7 +96,4 @@ def _run(
         with open(folder / f"{name}-{rank}", mode) as file:
             os.dup2(file.fileno(), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 # until the process ends
-    sys.argv = ["retrokit", *words]
-    if prepare is not None:
-        prepare(rank)
-    entry.main()
+    target(*arguments)

@@ -16,7 +16,7 @@ import numpy as np
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
-from retrokit.notices import Advance, notice, progress
+from retrokit.notices import Advance, notice, progress, unseen
 from retrokit.reranking.base import Scorer, is_listwise, score_lists
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
@@ -92,7 +92,7 @@ class KeptScorer:
     def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
         """Progress by block; what gets everything at once shows its own."""
         if self._keeps_itself:
-            return nullcontext(lambda count: None)
+            return nullcontext(unseen)
         return progress(f"{doing} with {self.spec}", total, unit)
 
     def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:

@@ -25,7 +25,7 @@ from retrokit.errors import Interrupted, RetrokitError, UsageError
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LOOK_EVERY = 0.2  # seconds
-LINGER = 10 * LOOK_EVERY  # so that all have seen why one fails before it is gone
+LINGER = 10 * LOOK_EVERY  # in which all see that one has failed
 CHUNK = 2**24  # bytes of standard input that are shared at once
 _FAILED = "failed"
 
@@ -135,6 +135,8 @@ def ends_all(function: Callable[_P, _T]) -> Callable[_P, _T]:
 def _end_all(error: BaseException) -> None:
     """Tell the others that this process ends with ``error``, and see to it that one of them says why."""
     rank, _ = place()
+    if _Watch.ending:  # what it has met is that another one is gone
+        time.sleep(LINGER)
     _Watch.stop()
     store = _store()
     ends = time.monotonic() + LINGER / 2
@@ -142,7 +144,8 @@ def _end_all(error: BaseException) -> None:
         time.sleep(LOOK_EVERY)  # the first one may have met the same, and is the one to speak
     code = error.exit_code if isinstance(error, RetrokitError) else 1
     speaks = store.compare_set(_FAILED, "", f"{rank} {code}").decode() == f"{rank} {code}"
-    if speaks:
+    if not speaks or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        # torchrun ends all once one has ended, which is to be the one that speaks; elsewhere the store ends with it
         time.sleep(LINGER)
     if isinstance(error, RetrokitError):
         error.heard = speaks
@@ -169,6 +172,7 @@ class _Watch(threading.Thread):
     """Ends this process when another one has failed, wherever it waits."""
 
     _stopped = threading.Event()
+    ending = False
 
     def __init__(self) -> None:
         super().__init__(name="watch", daemon=True)
@@ -184,4 +188,7 @@ class _Watch(threading.Thread):
         store = _store()
         while not self._stop_asked.wait(LOOK_EVERY):
             if store.check([_FAILED]) and not self._stop_asked.is_set():
-                _exit(int(store.get(_FAILED).split()[1]))
+                _Watch.ending = True
+                code = int(store.get(_FAILED).split()[1])
+                time.sleep(LINGER / 2)  # the one that failed speaks first
+                _exit(code)

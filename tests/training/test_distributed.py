@@ -10,20 +10,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import UsageError
+from retrokit.training.batches import Collator, Loader
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune
-from retrokit.training.processes import own_device
+from retrokit.training.finetune import _loss, finetune, plan
+from retrokit.training.processes import is_first, leave, own_device
 from retrokit.training.trainer import FinetuneTrainer
 from tests.models import sentences
-from tests.processes import Ended, retrokit_in
+from tests.processes import Ended, in_processes, retrokit_in
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
 
@@ -42,57 +45,44 @@ def triplets(tmp_path: Path) -> Path:
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
-GRADIENTS = """
-import os, sys
-import torch
-from torch.nn.parallel import DistributedDataParallel
-from retrokit.training.batches import Collator, Loader
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import _loss, plan
 
-encoder, data, sim, directions, mini_batch, batch, output = sys.argv[1:]
-joint = int(os.environ.get("WORLD_SIZE", "1")) > 1
-if joint:
-    torch.distributed.init_process_group("gloo")
-made = plan(FinetuneConfig(encoder, [data], sim=sim, directions=directions, mini_batch=int(mini_batch) or None,
-                           batch_size=int(batch), steps=1, precision="fp32", dropout=0.0, device="cpu"))
-loss = _loss(made)
-made.model.train()
-if joint:
-    loss.model = DistributedDataParallel(made.model)
-collator = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
-features = next(iter(Loader(made.data, made.batches, collator)))
-value = loss([features["query"], features["document"]], None)
-value.backward()
-values = value.detach().clone()
-if joint:
-    torch.distributed.all_reduce(values)
-    values /= 2
-if os.environ.get("RANK", "0") == "0":
-    gradients = {name: p.grad for name, p in made.model.named_parameters() if p.requires_grad}
-    torch.save({"loss": values, **gradients}, output)
-if joint:
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-os._exit(0)  # threads of the collective backend can abort an interpreter that shuts down
-"""
+def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: int | None, batch: int) -> Any:
+    """The loss and all gradients of a first batch, the mean over the processes."""
+    options = {"sim": sim, "directions": directions, "mini_batch": mini_batch, "batch_size": batch, "steps": 1}
+    made = plan(FinetuneConfig(str(encoder), [str(data)], **options, precision="fp32", dropout=0.0, device="cpu"))
+    loss = _loss(made)
+    made.model.train()
+    joint = torch.distributed.is_initialized()
+    if joint:
+        loss.model = DistributedDataParallel(made.model)
+    collator = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
+    features = next(iter(Loader(made.data, made.batches, collator)))
+    value = loss([features["query"], features["document"]], None)
+    value.backward()
+    values = value.detach().clone()
+    if joint:
+        torch.distributed.all_reduce(values)
+        values /= torch.distributed.get_world_size()
+    return {"loss": values, **{name: p.grad for name, p in made.model.named_parameters() if p.requires_grad}}
 
 
-@pytest.mark.parametrize("mini_batch", [0, 3], ids=["whole", "cached"])
+def save_gradients(output: Path, *given: Any) -> None:
+    """What :func:`gradients` gives, in a file that the first process writes."""
+    found = gradients(*given)
+    if is_first():
+        torch.save(found, output)
+    leave()
+
+
+@pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])
 @pytest.mark.parametrize(("sim", "directions"), [("learn", "query-to-document"), ("cosine", "both")])
 def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, tmp_path, sim, directions, mini_batch):
-    script = tmp_path / "gradients.py"
-    script.write_text(GRADIENTS)
-    found = []
-    for launcher, batch in (([sys.executable], 8), (TORCHRUN, 4)):
-        output = tmp_path / f"{batch}.pt"
-        words = [*launcher, script, tiny_bert, triplets, sim, directions, mini_batch, batch, output]
-        done = subprocess.run(
-            [str(word) for word in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stderr
-        found.append(torch.load(output, weights_only=True))
-    one, two = found
+    one = gradients(tiny_bert, triplets, sim, directions, mini_batch, 8)
+    output = tmp_path / "two.pt"
+    given = (output, tiny_bert, triplets, sim, directions, mini_batch, 4)
+    ended = in_processes(2, tmp_path, save_gradients, given)
+    assert [process.code for process in ended] == [0, 0], said(ended)
+    two = torch.load(output, weights_only=True)
     assert one.keys() == two.keys()
     assert ("2.similarity.query_gamma_logit" in one) == (sim == "learn")
     for name, value in one.items():
@@ -100,31 +90,37 @@ def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, tmp_path,
         assert value.abs().max() > 0 or "key.bias" in name
 
 
-def train(launcher: list[str], tiny_bert: Path, data: Path, folder: Path, batch: int, options: list[str]) -> None:
-    words = [*launcher, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(data), "-o", str(folder)]
-    words += ["--batch-size", str(batch), "--steps", "5", "--lr", "1e-3", "--precision", "fp32", "--dropout", "0"]
-    words += ["--max-grad-norm", "1000", "--device", "cpu", *options]
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    words = [*TORCHRUN, "-m", "retrokit", *finetune_words(tiny_bert, triplets, two, "--steps", 5, "--sim", "learn")]
+    words += ["--dropout", 0]
+    done = subprocess.run([str(w) for w in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, tmp_path):
-    options = ["--sim", "learn"]
-    train([sys.executable], tiny_bert, triplets, tmp_path / "one", 8, options)
-    train(TORCHRUN, tiny_bert, triplets, tmp_path / "two", 4, options)
-    one, two = (retrokit.load(str(tmp_path / name)) for name in ("one", "two"))
+    finetune(FinetuneConfig(str(tiny_bert), [str(triplets)], str(one), **JOINT | {"batch_size": 8, "steps": 5}))
+    ours, theirs = (retrokit.load(str(run)) for run in (one, two))
     texts = sentences(20, seed=5)
     start = retrokit.encoder(str(tiny_bert)).embed(texts, "query", "fp32")
     # Weights themselves differ where a gradient is nothing but rounding: Adam makes full steps of that.
-    assert np.abs(one.embed(texts, "query", "fp32") - two.embed(texts, "query", "fp32")).max() < 1e-4
-    assert np.abs(one.embed(texts, "query", "fp32") - start).max() > 1e-2
-    assert two.similarity.statistics() == pytest.approx(one.similarity.statistics(), abs=1e-5)
-    lines = [len((tmp_path / name / "metrics.jsonl").read_text().splitlines()) for name in ("one", "two")]
+    assert np.abs(ours.embed(texts, "query", "fp32") - theirs.embed(texts, "query", "fp32")).max() < 1e-4
+    assert np.abs(ours.embed(texts, "query", "fp32") - start).max() > 1e-3
+    assert theirs.similarity.statistics() == pytest.approx(ours.similarity.statistics(), abs=1e-5)
+    lines = [len((run / "metrics.jsonl").read_text().splitlines()) for run in (one, two)]
     assert lines[0] == lines[1]
 
 
+def test_under_torchrun_too_one_line_says_why_all_end(tiny_bert, triplets, tmp_path):
+    """Torchrun kills the others once one has ended: that one is to be the one that speaks."""
+    words = [*TORCHRUN, "-m", "retrokit", *finetune_words(tiny_bert, triplets, tmp_path / "run", "--batch-size", 40)]
+    done = subprocess.run([str(w) for w in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("retrokit: ")]
+    assert len(lines) == 1
+    assert "a batch of 40 × 2 processes is larger than its 32 records" in lines[0]
+
+
 OPTIONS = ["--batch-size", 4, "--lr", 1e-3, "--precision", "fp32", "--max-grad-norm", 1000, "--device", "cpu"]
+JOINT = {"sim": "learn", "lr": 1e-3, "dropout": 0.0, "max_grad_norm": 1000, "precision": "fp32", "device": "cpu"}
 
 
 def finetune_words(encoder: Path, data: object, folder: Path, *options: object) -> list[object]:
@@ -170,14 +166,8 @@ def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_
         ended = retrokit_in(count, tmp_path, [*words, *more], prepare)
         assert {process.code for process in ended} == {code}, said(ended)
         assert "Traceback" not in said(ended)
-    config = FinetuneConfig(
-        str(tiny_bert),
-        [str(triplets)],
-        output=str(one),
-        **{"batch_size": 4 * count, "steps": 4, "sim": "learn", "lr": 1e-3, "dropout": 0.0, "max_grad_norm": 1000},
-        **{"eval": f"beir:{benchmark}", "eval_every": 2, "precision": "fp32", "device": "cpu"},
-    )
-    outcome = finetune(config)
+    same = JOINT | {"batch_size": 4 * count, "steps": 4, "eval": f"beir:{benchmark}", "eval_every": 2}
+    outcome = finetune(FinetuneConfig(str(tiny_bert), [str(triplets)], str(one), **same))
     logs = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (folder, one)]
     evaluations = [{row["step"]: row["evaluation"]["ndcg@10"] for row in log if "evaluation" in row} for log in logs]
     assert evaluations[0] == pytest.approx(evaluations[1], abs=1e-3)
@@ -284,6 +274,14 @@ def test_standard_input_is_read_once_for_all(tiny_bert, triplets, tmp_path):
         assert [one.code for one in ended] == [0, 0], said(ended)
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("file", "pipe")]
     assert models[0] == models[1]
+
+
+def test_a_verifier_trains_in_the_first_process(tiny_bert, triplets, tmp_path):
+    words = ["rerank", "train", "soft", tiny_bert, "--data", triplets, "-o", tmp_path / "run", "--steps", 2]
+    ended = retrokit_in(2, tmp_path, [*words, "--batch-size", 4, "--end-to-end", "--device", "cpu"])
+    assert [one.code for one in ended] == [0, 0], said(ended)
+    assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "finished"
+    assert ended[1].err == ended[1].out == ""
 
 
 @pytest.mark.parametrize(
