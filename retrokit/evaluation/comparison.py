@@ -18,7 +18,7 @@ from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import settled
 from retrokit.evaluation.results_folder import ResultsFolder
-from retrokit.evaluation.systems import System, comparable, systems_of
+from retrokit.evaluation.systems import System, comparable, precisions_of, systems_of
 from retrokit.evaluation.trained import Training, training_of
 from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
@@ -44,6 +44,7 @@ class Comparison:
         method: names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
         randomisation_p: p of the randomisation test; ``None`` where the metric is no mean.
         corrected_p: the larger of the two p, corrected by Holm over all comparisons in the metric.
+        precisions: what the baseline and the result were computed in, if that is not the same.
     """
 
     task: str
@@ -54,6 +55,7 @@ class Comparison:
     test: PairedTest
     randomisation_p: float | None = None
     corrected_p: float = 1.0
+    precisions: tuple[str, str] | None = None
 
     @property
     def p(self) -> float:
@@ -350,7 +352,7 @@ def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -
             for metric in dict.fromkeys([first.first.main_metric, *metrics.get(task, ())]):
                 comparison = _tested(first, other, metric)
                 if comparison is not None:
-                    comparisons.append(comparison)
+                    comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
     return _corrected(comparisons)
 
 
@@ -365,6 +367,14 @@ def _tested(first: System, other: System, metric: str) -> Comparison | None:
     if of_first is not None and of_other is not None and alike([of_first, of_other]):
         return Comparison(*named, BOOTSTRAP, paired_bootstrap(of_first, of_other))
     return None
+
+
+def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[str, str] | None:
+    """What both were computed in, on one task or over several, if that differs."""
+    if not precisions_of([*baseline, *result]):
+        return None
+    a, b = (" and ".join(dict.fromkeys(one.precision for one in side if one.precision)) for side in (baseline, result))
+    return (a, b) if a and b and a != b else None
 
 
 def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -394,7 +404,10 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
         compared = _corrected(
             [_tested_over_tasks(metric, baseline, name, shared) for name in shared if name != baseline]
         )
-        comparisons: dict[str, Comparison] = {comparison.result: comparison for comparison in compared}
+        of_name = {name: [one for one in systems if one.name == name and one.task in shared[name]] for name in shared}
+        comparisons: dict[str, Comparison] = {
+            one.result: replace(one, precisions=_precisions(of_name[baseline], of_name[one.result])) for one in compared
+        }
         for name, values in shared.items():
             spread = (statistics.fmean(values.values()), statistics.stdev(values.values()))
             found.append(OverTasks(name, metric, tuple(values), *spread, comparisons.get(name)))

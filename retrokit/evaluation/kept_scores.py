@@ -30,6 +30,7 @@ class KeptScorer:
 
     Attributes:
         spec: the scorer's.
+        computes_in: the scorer's precision, where it tells.
         pairs: pairs asked for.
         computed: those of them that were not kept from before.
         seconds: that computing them took.
@@ -37,6 +38,7 @@ class KeptScorer:
 
     def __init__(self, scorer: Scorer, store: Shards) -> None:
         self.spec = scorer.spec
+        self.computes_in: str | None = getattr(scorer, "computes_in", None)
         self.pairs = self.computed = 0
         self.seconds = 0.0
         self._scorer = scorer

@@ -65,6 +65,11 @@ class Result:
         """What tells it from the others of a table."""
         return f"{self.encoder} {self.similarity}"
 
+    @property
+    def precision(self) -> str | None:
+        """What it was computed in, such as ``bfloat16``; ``None`` where nothing tells."""
+        return self.configuration.get("precision")
+
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
         shown = {

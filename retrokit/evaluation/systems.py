@@ -61,6 +61,11 @@ class System:
         """What tells it from the others of a table."""
         return f"{self.encoder} {self.similarity}"
 
+    @property
+    def precision(self) -> str:
+        """What it was computed in, such as ``bfloat16``; empty where nothing tells, as of words counted."""
+        return " and ".join(dict.fromkeys(result.precision for result in self.results if result.precision))
+
     @cached_property
     def metrics(self) -> dict[str, float]:
         """Each metric; of several seeds, its mean."""
@@ -98,6 +103,15 @@ def comparable(first: System, other: System, metric: str) -> bool:
     """Whether both have a value of ``metric``, and on one scale."""
     defined = all(known(system.metrics.get(metric)) is not None for system in (first, other))
     return defined and not any(metric in result.own_scale for result in (*first.results, *other.results))
+
+
+def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
+    """The names of the systems computed in each precision, if there are several precisions; else nothing."""
+    found: dict[str, list[str]] = {}
+    for system in systems:
+        if system.precision and system.name not in found.setdefault(system.precision, []):
+            found[system.precision].append(system.name)
+    return found if len(found) > 1 else {}
 
 
 def _in_common(specs: Sequence[str]) -> str:

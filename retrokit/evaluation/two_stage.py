@@ -376,6 +376,7 @@ def _configuration(scorer: KeptScorer, queries: int | None) -> dict[str, Any]:
         if queries:
             cost["milliseconds_per_query"] = round(1000 * per_pair * scorer.pairs / queries, 3)
     return {
+        **({"precision": scorer.computes_in} if scorer.computes_in else {}),
         "reranker": scorer.spec,
         "reranker_fingerprint": scorer.fingerprint(),
         "cost": cost,

@@ -11,7 +11,7 @@ from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
 from retrokit.evaluation.result import known
-from retrokit.evaluation.systems import System, comparable
+from retrokit.evaluation.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.tables import to_json
@@ -60,7 +60,7 @@ def evaluation_csv(evaluation: Evaluation) -> str:
     """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_CSV_SYSTEM, *_CSV_COMPARISON])
+    writer.writerow([*_CSV_SYSTEM, *_CSV_COMPARISON, "precision"])
     writer.writerows(_csv_rows(evaluation))
     return text.getvalue().rstrip("\n")
 
@@ -75,10 +75,11 @@ def _csv_rows(evaluation: Evaluation) -> Iterator[list[Any]]:
     for system in evaluation.systems:
         for metric, value in system.metrics.items():
             row = [*_csv_system(system), metric, known(value), known(system.deviation(metric))]
-            yield [system.task, *row, *_csv_comparison(tests.get((system.task, system.name, metric)))]
+            compared = _csv_comparison(tests.get((system.task, system.name, metric)))
+            yield [system.task, *row, *compared, system.precision]
     for one in evaluation.over_tasks:
         row = [*_csv_system(by_name[one.system]), one.metric, one.mean, one.deviation]
-        yield [f"mean of {len(one.tasks)} tasks", *row, *_csv_comparison(one.comparison)]
+        yield [f"mean of {len(one.tasks)} tasks", *row, *_csv_comparison(one.comparison), by_name[one.system].precision]
 
 
 def _csv_system(system: System) -> list[Any]:
@@ -130,6 +131,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *([_how_compared(methods)] if others else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
+        *_about_precisions(systems),
     ]
     return Sheet(task, ["encoder", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
 
@@ -190,6 +192,13 @@ def _about_indexes(systems: Sequence[System]) -> list[str]:
     return told
 
 
+def _about_precisions(systems: Sequence[System]) -> list[str]:
+    """Which systems were computed in which precision, where they were not all computed in the same."""
+    found = precisions_of(systems)
+    told = "; ".join(f"{precision}: {', '.join(names)}" for precision, names in found.items())
+    return [f"COMPARED ACROSS PRECISIONS, which differ by their rounding too: {told}"] if found else []
+
+
 def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     by_name = {system.name: system for system in evaluation.systems}
     rows: list[list[Cell]] = []
@@ -200,6 +209,7 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
         cell = (value, _difference(c), f"p={c.corrected_p:.2g}") if c is not None else (value,)
         rows.append([(system.encoder,), (system.similarity,), (one.metric,), (str(len(one.tasks)),), cell])
     caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
+    caption = "; ".join([caption, *_about_precisions(evaluation.systems)])
     return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
 
 
@@ -239,5 +249,5 @@ def _cross_sheet(cross: Cross) -> Sheet:
         rows.append([(row,), (trained or "–",), *cells])
     caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
     systems = list(cross.cells.values())
-    caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems)])
+    caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems), *_about_precisions(systems)])
     return Sheet(cross.task, ["encoder", "trained with", *cross.columns], 2, rows, caption)

@@ -51,9 +51,11 @@ class Reranker(ABC):
 
     Attributes:
         spec: the canonical spec it was made from.
+        computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None`` where it cannot tell.
     """
 
     spec: str
+    computes_in: str | None = None
 
     def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order; raises as

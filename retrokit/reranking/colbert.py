@@ -35,6 +35,7 @@ class MultiVectorReranker(Reranker):
     def __init__(self, spec: str, model: MultiVectorEncoder) -> None:
         self.spec = spec
         self.model = model
+        self.computes_in = str(next(model.parameters()).dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:

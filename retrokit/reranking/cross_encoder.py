@@ -40,6 +40,7 @@ class CrossEncoderReranker(Reranker):
     def __init__(self, spec: str, model: CrossEncoder) -> None:
         self.spec = spec
         self.model = model
+        self.computes_in = str(next(model.parameters()).dtype).removeprefix("torch.")
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i, computed in batches of pairs of like length.

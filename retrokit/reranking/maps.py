@@ -112,6 +112,7 @@ class MapReranker(Reranker):
         self.encoder = encoder
         self.scorer = scorer.to(encoder.device).eval()
         self.precision = precision
+        self.computes_in = encoder.computes_in(precision)
         self.cache = None if cache is None else TokenCache(cache, encoder, precision)
 
     @torch.inference_mode()
@@ -166,9 +167,7 @@ class MapReranker(Reranker):
 
     def fingerprint(self) -> str:
         """A digest of all that decides a score: the encoder's, the precision, the scorer with its weights."""
-        digest = hashlib.sha256(
-            f"{self.encoder.fingerprint()} {self.encoder.computes_in(self.precision)} {self.scorer!r}".encode()
-        )
+        digest = hashlib.sha256(f"{self.encoder.fingerprint()} {self.computes_in} {self.scorer!r}".encode())
         digest.update(b"half" if self.cache is not None else b"")
         for name, tensor in sorted(self.scorer.state_dict().items()):
             digest.update(f"{name}:{list(tensor.shape)}".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from retrokit.evaluation.trained import Training
 from retrokit.metrics.significance import holm
 from retrokit.notices import listening
 from retrokit.registry import Entry, Param
-from retrokit.report.evaluation import FORMATS
+from retrokit.report.evaluation import FORMATS, evaluation_sheets
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
 
@@ -75,7 +76,7 @@ def test_differences_and_p_values_are_scipys(folder: Path) -> None:
     plain = [comparison.to_json() for comparison in found.comparisons]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert set(plain[0]) == {
-        *("task", "metric", "baseline", "result", "method", "test", "randomisation_p", "corrected_p")
+        *("task", "metric", "baseline", "result", "method", "test", "randomisation_p", "corrected_p", "precisions")
     }
     assert plain[0]["test"]["p"] == found.comparisons[0].test.p
 
@@ -474,6 +475,39 @@ def test_a_metric_that_is_no_mean_is_averaged_over_seeds_draw_by_draw() -> None:
     assert (comparison.result, comparison.method) == ("* (2 seeds) cosine", "paired bootstrap")
     assert (comparison.test.difference, comparison.test.low) == (pytest.approx(0.3), pytest.approx(0.3))
     assert comparison.randomisation_p is None
+
+
+def computed_in(precision: str | None, *results: Result) -> list[Result]:
+    return [replace(one, configuration={} if precision is None else {"precision": precision}) for one in results]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "marked"),
+    [
+        ("float32", "bfloat16", ("float32", "bfloat16")),
+        *(("float32", "float32", None), (None, "bfloat16", None), (None, None, None)),  # bm25 computes in none
+    ],
+)
+@pytest.mark.parametrize("is_cross", [False, True])
+def test_a_comparison_across_precisions_is_marked(
+    first: str | None, second: str | None, marked: tuple[str, str] | None, is_cross: bool
+) -> None:
+    results = [
+        *computed_in(first, result("one", BASE), result("one", BASE, task="beir:y")),
+        *computed_in(second, result("two", BASE), result("two", BASE, task="beir:y")),
+    ]
+    found = evaluation_of(results, {"beir:x": ["ndcg@10"], "beir:y": ["ndcg@10"]}, {}, is_cross)
+    every = [*found.comparisons, *(one.comparison for one in found.over_tasks if one.comparison)]
+    assert [one.precisions for one in every] == [marked] * 3
+    assert [one["precisions"] for one in json.loads(FORMATS["json"](found, False)[0])["comparisons"]] == [
+        list(marked) if marked else None
+    ] * 2
+    told = "COMPARED ACROSS PRECISIONS, which differ by their rounding too: float32: one cosine; bfloat16: two cosine"
+    sheets = [sheet for sheet in evaluation_sheets(found) if sheet.title != "tests"]
+    assert len(sheets) == (2 if is_cross else 3)
+    assert {told in sheet.caption for sheet in sheets} == {marked is not None}
+    rows = list(csv.DictReader(FORMATS["csv"](found, False)[0].splitlines()))
+    assert {row["encoder"]: row["precision"] for row in rows} == {"one": first or "", "two": second or ""}
 
 
 def test_results_of_other_dimensions_have_other_names() -> None:
