@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from retrokit.augmentation.negatives import writer
 from retrokit.augmentation.negatives.answers import CAUSES, answered, overlap, prompt, why_rejected
+from retrokit.augmentation.negatives.estimate import estimate
 from retrokit.augmentation.negatives.files import write_near_misses
 from retrokit.augmentation.negatives.generator import FAMILIES
 from retrokit.cli.entry import run
 from retrokit.errors import ServiceError, UsageError
+from retrokit.llm.base import estimated_tokens
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import FAULTS, ChatServer, Plan, error, message
 
@@ -35,7 +39,7 @@ def sentence_of(body: dict[str, Any]) -> tuple[str, str]:
 def edit(body: dict[str, Any]) -> str:
     """As a good model would."""
     family, sentence = sentence_of(body)
-    one, other = re.search(r"The (\w+) sees the (\w+)", sentence).groups()
+    one, other = re.search(r"The (\w+(?: number \d+)?) sees the (\w+)", sentence).groups()
     return {
         "negation": sentence.replace("sees", "does not see"),
         "binding": sentence.replace(f"The {one} sees the {other}", f"The {other} sees the {one}"),
@@ -144,6 +148,77 @@ def test_a_service_that_fails_for_good(corpus: Path) -> None:
         write(server, corpus)
     with pytest.raises(UsageError, match=r"--store and --max-tokens are about the model of --llm, which is not given"):
         write_near_misses(str(corpus), "-", families=["spatial"], store="answers.db")
+
+
+def many(corpus: Path, count: int) -> None:
+    """Sentences that each differ from the others."""
+    rows = [
+        {"text": f"The {ANIMALS[i % 8]} number {i} sees the {ANIMALS[i % 7]} above the house."} for i in range(count)
+    ]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "most"),
+    [
+        (lambda sentence: "I am sorry, I cannot do that.", "20: too few words in common", 60),
+        (lambda sentence: sentence, "20: the same sentence but for case and marks", 60),
+        (lambda sentence: "---", "20: no text at all", 60),
+        (lambda sentence: "NONE", "200: the model says that there is none", 240),
+    ],
+)
+def test_a_useless_model_is_given_up(
+    corpus: Path, answer: Callable[[str], str], told: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "ENOUGH", 20)
+    many(corpus, 240)
+    with ChatServer(Plan(lambda body: answer(sentence_of(body)[1]))) as server:
+        with pytest.raises(ServiceError, match=r"^the model is given up: 0 of its answers were taken, and reject") as e:
+            write(server, corpus)
+        assert told in str(e.value)
+        assert len(server.log.bodies) <= most
+    assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "near.jsonl.answers.sqlite"]
+
+
+def test_one_good_answer_in_ten_is_enough_to_go_on(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "ENOUGH", 20)
+    many(corpus, 100)
+    with ChatServer(Plan(lambda body: edit(body) if "0 " in sentence_of(body)[1] else "no")) as server:
+        rows, written = write(server, corpus)
+    assert written.counts["rejected:overlap"] == 270
+    assert len(rows) == 30
+
+
+def test_the_estimate_counts_the_calls(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["retrokit", "augment", "negatives", str(corpus), "--dry-run"])
+    assert run() == 0
+    assert re.fullmatch(
+        r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
+        capsys.readouterr().out,
+    )
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
+    found = estimate(TEXTS, list(FAMILIES))
+    with ChatServer(Plan(edit)) as server:
+        write(server, corpus)
+        assert len(server.log.bodies) == found.calls
+        asked = sum(estimated_tokens(*(part["content"] for part in body["messages"])) for body in server.log.bodies)
+        assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
+    assert not estimate(TEXTS, ["spatial"], 50).whole
+    assert estimate(TEXTS, ["spatial"], 50).calls == 50
+
+
+def test_there_is_a_budget_and_a_store_by_default(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(Plan(edit)) as server:
+        monkeypatch.setattr("retrokit.augmentation.negatives.files.BUDGET", 9000)
+        with pytest.raises(BudgetSpent, match=r"the budget of 9,000 tokens is used up"):
+            write(server, corpus)
+        before = len(server.log.bodies)
+        monkeypatch.undo()
+        write(server, corpus)
+        assert len(server.log.bodies) == 168
+        assert before > 1
 
 
 def test_the_command(corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

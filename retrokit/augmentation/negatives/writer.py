@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
-from retrokit.augmentation.negatives.answers import answered, prompt, rejections, why_rejected
+from retrokit.augmentation.negatives.answers import CAUSES, answered, prompt, rejections, why_rejected
 from retrokit.augmentation.negatives.generator import Family, sentences_of, why_not
 from retrokit.augmentation.negatives.sentence import Edit, Sentence
 from retrokit.errors import ServiceError
@@ -62,7 +62,7 @@ class Writer:
         self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
         self.families: dict[str, Family] = {name: partial(self._edits, name) for name in names}
         self._counts = counts
-        self._taken, self._rejected = 0, 0.0
+        self._taken = 0
         self._ahead = 2 * concurrency
         self._asked: dict[tuple[str, str], Future[Completion]] = {}
         self._loop = asyncio.new_event_loop()
@@ -132,16 +132,15 @@ class Writer:
 
     def _reject(self, cause: str) -> list[Edit]:
         self._counts[f"rejected:{cause}"] += 1
-        self._rejected += NONE_COUNTS if cause == "none" else 1
-        if self._rejected >= ENOUGH and self._taken < LEAST_TAKEN * self._rejected:
-            raise ServiceError(f"the model is given up: {self._outcome()}")
+        rejected = sum(self._counts[f"rejected:{cause}"] for cause in CAUSES)
+        weight = rejected - (1 - NONE_COUNTS) * self._counts["rejected:none"]
+        if weight >= ENOUGH and self._taken < LEAST_TAKEN * weight:
+            told = f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
+            raise ServiceError(f"the model is given up: {told}")
         return []
 
     def check(self) -> None:
         """Raise :class:`ServiceError` if the model refused everything, or nothing that it wrote was taken."""
         self.session.check()
-        if self._rejected and not self._taken:
-            raise ServiceError(f"the model wrote no near-miss: {self._outcome()}")
-
-    def _outcome(self) -> str:
-        return f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
+        if not self._taken and (outcome := rejections(self._counts)):
+            raise ServiceError(f"the model wrote no near-miss: rejected were {outcome}")
