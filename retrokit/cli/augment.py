@@ -127,6 +127,23 @@ def mask(
         notice(summary(counts))
 
 
+@augment.command()
+def split(
+    path: InputArgument,
+    train: Annotated[str, typer.Option(help="JSON lines to write: nine tenths, to train on and to learn from.")],
+    test: Annotated[str, typer.Option(help="JSON lines to write: the tenth that knn and classify ask about.")],
+) -> None:
+    """The 9:1 split of knn and classify as two files, to train without the texts of the test (CROP, Table S4).
+
+    retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
+    """
+    from retrokit.data.labelled import write_split
+    from retrokit.notices import notice
+
+    counts = write_split(path, train, test)
+    notice(f"{counts[0]:,} rows to train on, {counts[1]:,} to ask about: --on knn:{train},test={test}")
+
+
 @augment.command(cls=with_names(LLMS))
 def negatives(
     path: Annotated[

@@ -6,6 +6,7 @@ CROP (3.3) divides one file 9:1 at random, unstratified, with seed 42; a benchma
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of
+from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of, write_jsonl
+from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 
 SEED = 42
@@ -81,13 +83,13 @@ def short_name(path: str | Path) -> str:
     return named(path) if str(path) == "-" else "/".join(Path(path).parts[-2:])
 
 
-def read_labelled(path: str | Path, sample: int | None = None) -> LabelledTexts:
+def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -> LabelledTexts:
     """Read ``text`` and ``label`` (a string or a whole number) of every line; other fields are ignored.
 
     ``sample`` keeps so many of the lines, drawn at random with seed 42, in file order; all, where there are fewer.
 
     Raises:
-        DataError: a line without them or of another type, labels of two types, or one label only.
+        DataError: a line without them or of another type, labels of two types, or fewer than ``least`` labels.
     """
     seen = hashlib.sha256()
     rows = [
@@ -102,7 +104,7 @@ def read_labelled(path: str | Path, sample: int | None = None) -> LabelledTexts:
     if sample is not None and sample < len(rows):
         rows = [rows[i] for i in sorted(random.Random(SEED).sample(range(len(rows)), sample))]
     classes = sorted({label for _, _, label in rows})
-    if len(classes) < 2:
+    if len(classes) < least:
         raise DataError(named(path), f"every text has the label {str(first)!r}; expected at least two labels")
     return LabelledTexts(
         name=short_name(path),
@@ -138,11 +140,9 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
     if test is not None:
         if sample is not None:
             raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
-        return _two_files(read_labelled(path), read_labelled(test))
-    from sklearn.model_selection import train_test_split
-
+        return _two_files(read_labelled(path), read_labelled(test, least=1))
     data = read_labelled(path, sample)
-    train, held_out = train_test_split(range(len(data.texts)), test_size=TEST_SHARE, random_state=SEED)
+    train, held_out = _divided(len(data.texts))
     split = LabelledSplit(
         *(data.name, data.ids, data.texts, _positions(data.labels, data.classes), data.classes),
         *(train, held_out, data.digest),
@@ -150,6 +150,37 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
     if len({split.labels[i] for i in train}) < 2:
         raise DataError(named(path), f"the texts to learn from ({len(train)} of {len(data.texts)}) have one label only")
     return split
+
+
+def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[int, int]:
+    """Write the rows of a JSONL file that :func:`read_split` would learn from to ``train``, the others to ``test``, and
+    return how many each has: what is trained on ``train`` has not seen what it is asked about (CROP, Table S4).
+
+    The rows keep their order and all their fields.
+
+    Raises:
+        UsageError: an output is the input, or the other output.
+        DataError: a wrong line, fewer than two rows, or an output that cannot be written.
+    """
+    check_file(train, [path])
+    check_file(test, [path, train])
+    if os.path.realpath(train) == os.path.realpath(test):
+        raise UsageError(f"{test}: both parts would be written to it; name two files")
+    rows = [row for _, row in read_jsonl(path, _EXPECTED)]
+    if len(rows) < 2:
+        raise DataError(named(path), "holds one row, which cannot be divided")
+    parts = [sorted(part) for part in _divided(len(rows))]
+    for part, output in zip(parts, (train, test), strict=True):
+        write_jsonl(output, (rows[i] for i in part))
+    return len(parts[0]), len(parts[1])
+
+
+def _divided(count: int) -> tuple[list[int], list[int]]:
+    """Positions to learn from, and those that are asked about."""
+    from sklearn.model_selection import train_test_split
+
+    learned, asked = train_test_split(range(count), test_size=TEST_SHARE, random_state=SEED)
+    return learned, asked
 
 
 def _two_files(train: LabelledTexts, test: LabelledTexts) -> LabelledSplit:

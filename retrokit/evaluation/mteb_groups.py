@@ -1,7 +1,7 @@
 """The sets of MTEB tasks that the papers evaluate on, in the blocks of their tables, by MTEB's names.
 
-SFS, Table 9; CROP, Table 1; MAG, Table 28 (BEIR 14, BRIGHT 12, TREC-DL; HotpotQA is one of BEIR's). MTEB lacks MAG's
-2WikiMultihopQA, MuSiQue and NovelHopQA: ``examples/multihop_to_beir.py`` makes BEIR folders of them. Of
+SFS, Table 9; CROP, Table 1; MAG, Table 28 (MS MARCO Dev, TREC-DL, BEIR 14, BRIGHT 12; HotpotQA is one of BEIR's). MTEB
+lacks MAG's 2WikiMultihopQA, MuSiQue and NovelHopQA: ``examples/multihop_to_beir.py`` makes BEIR folders of them. Of
 tasks in several languages the English test set counts.
 """
 
@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "@mag": {
+        "MS MARCO Dev": ("MSMARCO",),
         "TREC-DL": ("TRECDL2019", "TRECDL2020"),
         "BEIR": (
             *("ArguAna", "ClimateFEVER", "CQADupstackRetrieval", "DBPedia", "FEVER", "FiQA2018", "HotpotQA"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from retrokit.data.labelled import read_labelled, read_split, short_name
+from retrokit.data.labelled import read_labelled, read_split, short_name, write_split
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
 from retrokit.errors import DataError, UsageError
 
@@ -185,3 +185,47 @@ def test_bad_pairs(tmp_path: Path, rows: list[dict[str, Any]], problem: str) -> 
     with pytest.raises(DataError) as caught:
         read_labelled_pairs(write(tmp_path / "bad.jsonl", rows))
     assert problem in str(caught.value)
+
+
+def test_the_parts_of_a_split_are_those_that_are_read(tmp_path):
+    rows = [{"text": f"text {i}", "label": i % 3, "more": [i]} for i in range(47)]
+    path = write(tmp_path / "all.jsonl", rows)
+    train, test = tmp_path / "train.jsonl", tmp_path / "test.jsonl"
+    assert write_split(path, train, test) == (42, 5)
+    whole, parts = read_split(path), read_split(train, test)
+    for name in ("train", "test"):
+        asked = [whole.texts[i] for i in sorted(getattr(whole, name))]
+        assert asked == [parts.texts[i] for i in getattr(parts, name)]
+    written = [json.loads(line) for file in (train, test) for line in file.read_text().splitlines()]
+    assert sorted(written, key=lambda row: row["more"]) == rows
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "problem"),
+    [
+        ("all.jsonl", "b", "is an input too"),
+        ("a", "all.jsonl", "is an input too"),
+        ("a", "a", "both parts would be written to it"),
+        ("a", "./a", "both parts would be written to it"),
+    ],
+)
+def test_a_split_destroys_nothing(tmp_path, train, test, problem):
+    path = write(tmp_path / "all.jsonl", [{"text": "x", "label": 1}, {"text": "y", "label": 2}])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=problem):
+        write_split(path, f"{tmp_path}/{train}", f"{tmp_path}/{test}")
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["all.jsonl"]
+
+
+def test_one_row_cannot_be_split(tmp_path):
+    path = write(tmp_path / "one.jsonl", [{"text": "x", "label": 1}])
+    with pytest.raises(DataError, match="holds one row, which cannot be divided"):
+        write_split(path, tmp_path / "a", tmp_path / "b")
+
+
+def test_a_test_file_may_have_one_label(tmp_path):
+    train, test = write(tmp_path / "train.jsonl", labelled(6)), write(tmp_path / "test.jsonl", labelled(4, labels=1))
+    assert [read_split(train, test).labels[i] for i in read_split(train, test).test] == [0] * 4
+    with pytest.raises(DataError, match="every text has the label '0'; expected at least two labels"):
+        read_split(test, train)
