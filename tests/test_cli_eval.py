@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from retrokit import cli, encoders, similarities
 from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from retrokit.registry import Entry
+from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
+from tests.sure_folders import small_folder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -484,3 +487,46 @@ def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: P
         2,
         "retrokit: --index Flat: no encoder is evaluated, and nothing else has embeddings to search",
     )
+
+
+def test_correlations_over_two_data_sets(
+    retrokit_eval: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("number", int, required=True),), "number")
+    monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
+    words: list[str] = ["hashed:1", "hashed:2", "hashed:3"]
+    for name, count in (("a", 12), ("b", 15)):
+        sure = small_folder(tmp_path / name, count)
+        ids = range(count)
+        beir = write_folder(
+            tmp_path / "beir" / name,
+            {f"p{i}": f"passage {i}" for i in ids},
+            {f"q{i}": f"query {i}" for i in ids},
+            {f"q{i}": {f"p{i}": 1} for i in ids},
+        )
+        words += ["--on", f"sure:{sure},reference=bm25", "--on", f"beir:{beir}"]
+    results = ["--results", tmp_path / "results"]
+    code, shown, said = retrokit_eval(*words, *results, "--correlations", "--json", "--metrics", "rdc,ndcg@10")
+    assert code == 0, said
+    found = json.loads(shown)
+    by_task = {task: [one for one in found["results"] if one["task"] == task] for task in words[4::2]}
+    for one in found["correlations"]:
+        sure = [by_task[task] for task in one["tasks"]]
+        other = [by_task[words[words.index(task) + 2]] for task in one["tasks"]]
+        sides = [
+            np.mean([[row["metrics"][metric] for row in rows] for rows in (other if "@" in metric else sure)], axis=0)
+            for metric in (one["first"], one["second"])
+        ]
+        assert one["systems"] == 3
+        expected = spearmanr(*sides).statistic if all(np.ptp(side) for side in sides) else None
+        assert one["spearman"] == (pytest.approx(expected) if expected is not None else None)
+    assert [len(one["tasks"]) for one in found["correlations"]] == [1] * 16 + [2] * 8
+    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations")
+    assert code == 0
+    table = re.split(r"^correlations\s*$", shown, flags=re.MULTILINE)[1]
+    assert "mean of 2" in table
+    assert table.count("equivalence_roc") == 2, "with precision and with abstraction"
+    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations", "--format", "csv")
+    assert sum(line.startswith('mean of 2 tasks,,,,,"spearman(') for line in shown.splitlines()) == 8
+    code, _, said = retrokit_eval(*words[:2], "--on", words[4], "--correlations")
+    assert (code, "at least 3 systems" in said) == (2, True)

@@ -41,6 +41,14 @@ def evaluate(
         bool,
         typer.Option("--cross", help="Score every run with every run's similarity: training against evaluation."),
     ] = False,
+    correlations: Annotated[
+        bool,
+        typer.Option(
+            "--correlations",
+            help="How alike SURE's testbeds rank the systems, and how alike SURE and retrieval, given a task of it for "
+            "each sure:FOLDER, in their order.",
+        ),
+    ] = False,
     metrics: Annotated[
         str | None,
         typer.Option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones."),
@@ -98,7 +106,7 @@ def evaluate(
     least = [gates.parse_gate(text) for text in fail_under or []]
     also = [metric for metric, _ in least]
     if not encoders:
-        found = comparison.evaluated_before(str(results), on or (), sim or (), wanted, also, cross)
+        found = comparison.evaluated_before(str(results), on or (), sim or (), wanted, also, cross, correlations)
     else:
         found = comparison.evaluate(
             encoders,
@@ -113,6 +121,7 @@ def evaluate(
             results_folder=results,
             keep_runs=save_run is not None,
             index=index,
+            correlate=correlations,
         )
     _write(found, save_run, plot)
     show(*printed(found, per_query))

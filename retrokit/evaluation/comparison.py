@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders, retrievers, similarities
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.correlations import METRICS as CORRELATED
+from retrokit.evaluation.correlations import Correlation, check_correlated, correlations
 from retrokit.evaluation.result import settled
 from retrokit.evaluation.results_folder import ResultsFolder
 from retrokit.evaluation.systems import System, comparable, precisions_of, systems_of
@@ -104,6 +106,7 @@ class Evaluation:
         over_tasks: systems over the tasks that have one main metric.
         shown: the metrics to show, by task.
         is_cross: whether training similarities are set against evaluation similarities.
+        correlations: of SURE's metrics over the systems, if they were asked for.
     """
 
     results: list[Result]
@@ -112,6 +115,7 @@ class Evaluation:
     over_tasks: list[OverTasks]
     shown: dict[str, list[str]]
     is_cross: bool = False
+    correlations: list[Correlation] = field(default_factory=list)
 
     @property
     def tasks(self) -> list[str]:
@@ -132,6 +136,7 @@ def evaluation_of(
     shown: Mapping[str, Sequence[str]],
     trainings: Mapping[str, Training | None],
     is_cross: bool = False,
+    correlate: bool = False,
 ) -> Evaluation:
     """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec."""
     results = [settled(result) for result in results]
@@ -144,6 +149,7 @@ def evaluation_of(
         _over_tasks(systems),
         {task: list(names) for task, names in shown.items()},
         is_cross,
+        correlations(systems) if correlate else [],
     )
 
 
@@ -160,6 +166,7 @@ def evaluate(
     results_folder: str | None = None,
     keep_runs: bool = False,
     index: str | None = None,
+    correlate: bool = False,
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
@@ -170,7 +177,8 @@ def evaluate(
     compared. Results are kept in ``results_folder`` and taken from there while nothing that matters has changed;
     ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
     faiss index (:mod:`retrokit.search.approximate`), documents are searched by that and not exactly, and results tell
-    its recall.
+    its recall. With ``correlate``, SURE's metrics are correlated over the systems
+    (:mod:`retrokit.evaluation.correlations`).
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
@@ -188,6 +196,10 @@ def evaluate(
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
+    if correlate:
+        count = len(encoder_specs) + len(embedding) * (max(1, len(columns)) - 1)
+        check_correlated({task.spec: task.main_metric for task in loaded}, count)
+        also = [*also, *CORRELATED]
     _check_retrievers(loaded, [spec for spec in encoder_specs if spec not in embedding])
     if index is not None:
         _use_index(index, loaded, embedding)
@@ -214,7 +226,7 @@ def evaluate(
     if folder is not None:
         folder.report()
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return evaluation_of(results, shown, trainings, cross)
+    return evaluation_of(results, shown, trainings, cross, correlate)
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
@@ -267,6 +279,7 @@ def evaluated_before(
     metrics: Sequence[str] = (),
     also: Sequence[str] = (),
     cross: bool = False,
+    correlate: bool = False,
 ) -> Evaluation:
     """What a results folder holds, without computing anything; of ``task_specs`` and ``similarity_specs`` alone where
     those are given. ``metrics`` are shown, ``also`` names more that must be there.
@@ -294,7 +307,12 @@ def evaluated_before(
     for task in shown:
         there = [name for result in results if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
-    return evaluation_of(results, shown, {record.result.encoder: record.training for record in kept}, cross)
+    trainings = {record.result.encoder: record.training for record in kept}
+    found = evaluation_of(results, shown, trainings, cross, correlate)
+    if correlate:
+        main_metrics = {task: found.main_metric(task) for task in found.tasks}
+        check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))
+    return found
 
 
 def registry_of(spec: str) -> Registry:

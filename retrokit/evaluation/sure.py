@@ -16,7 +16,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -26,11 +25,11 @@ from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError
 from retrokit.evaluation.asymmetric import AsymmetricTask
+from retrokit.evaluation.correlations import MEASURES
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Draws, Resampled, Result, check_known
-from retrokit.evaluation.sts import spearman
 from retrokit.evaluation.sure_reference import Candidates, ListReference, Reference, make_reference, scores_of_pairs
 from retrokit.evaluation.symmetric import DistinctTexts
 from retrokit.metrics.ranking import mean
@@ -46,7 +45,6 @@ from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
 from retrokit.search import top_k
 from retrokit.similarities.base import Role, Similarity
 
-MEASURES = ("rdc", "roc")
 ONCE, TWICE = "once", "published-script"
 COUNTINGS = (ONCE, TWICE)
 """Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
@@ -484,54 +482,6 @@ class _Run(Mapping[str, dict[str, float]]):
 
     def __len__(self) -> int:
         return len(self._candidates.query_ids)
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Spearman's rank correlation of two metrics over systems; ``None`` where one of them is the same for all."""
-
-    first: str
-    second: str
-    systems: int
-    spearman: float | None
-
-
-def correlations(results: Sequence[Result], retrieval: Sequence[Result] = ()) -> list[Correlation]:
-    """How alike SURE's metrics rank systems: between testbeds (SURE, Figure 5), and with retrieval (Table 5).
-
-    Args:
-        results: of one SURE task, one a system (encoder and similarity).
-        retrieval: of one retrieval task. The systems that both have are ranked by its main metric, and by ``rdc`` and
-            ``roc``.
-
-    Raises:
-        UsageError: results of several tasks, or fewer than three systems, whose ranks say nothing.
-    """
-    found = _by_system(results)
-    testbeds = [testbed for testbed in TESTBEDS if all(f"{testbed}_rdc" in metrics for metrics in found.values())]
-    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(testbeds, 2)]
-    correlated = [_correlation(a, b, [(found[name][a], found[name][b]) for name in found]) for a, b in pairs]
-    if retrieval:
-        other, metric = _by_system(retrieval), retrieval[0].main_metric
-        both = [name for name in found if name in other]
-        for measure in MEASURES:
-            values = [(found[name][measure], other[name][metric]) for name in both]
-            correlated.append(_correlation(measure, metric, values))
-    return correlated
-
-
-def _by_system(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    tasks = list(dict.fromkeys(result.task for result in results))
-    if len(tasks) > 1:
-        raise UsageError(f"a correlation over systems is of one task, not of {', '.join(tasks)}")
-    return {result.name: result.metrics for result in results}
-
-
-def _correlation(first: str, second: str, values: Sequence[tuple[float, float]]) -> Correlation:
-    if len(values) < 3:
-        raise UsageError(f"{first} and {second}: a correlation needs at least 3 systems, here are {len(values)}")
-    value = spearman(*np.array(values).T)
-    return Correlation(first, second, len(values), value if value == value else None)
 
 
 def sure(

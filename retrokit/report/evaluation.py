@@ -9,6 +9,7 @@ from typing import Any
 
 from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
+from retrokit.evaluation.correlations import Correlation
 from retrokit.evaluation.cross import Cross, cross_of
 from retrokit.evaluation.result import known
 from retrokit.evaluation.systems import System, comparable, precisions_of
@@ -33,16 +34,17 @@ def form(name: str) -> Form:
 
 def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
     """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
-    task of training against evaluation similarity."""
+    task of training against evaluation similarity. Correlations come last."""
+    correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
-        return [_cross_sheet(cross) for cross in cross_of(evaluation)]
+        return [*(_cross_sheet(cross) for cross in cross_of(evaluation)), *correlated]
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
     tested = _main_comparisons(evaluation)
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
-    return sheets
+    return [*sheets, *correlated]
 
 
 def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[str, Any]:
@@ -52,12 +54,14 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
         "comparisons": [comparison.to_json() for comparison in evaluation.comparisons],
         "over_tasks": [one.to_json() for one in evaluation.over_tasks],
+        "correlations": [one.to_json() for one in evaluation.correlations],
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
     }
 
 
 def evaluation_csv(evaluation: Evaluation) -> str:
-    """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any."""
+    """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
+    a line per correlation, whose items are the systems."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_CSV_SYSTEM, *_CSV_COMPARISON, "precision"])
@@ -80,6 +84,10 @@ def _csv_rows(evaluation: Evaluation) -> Iterator[list[Any]]:
     for one in evaluation.over_tasks:
         row = [*_csv_system(by_name[one.system]), one.metric, one.mean, one.deviation]
         yield [f"mean of {len(one.tasks)} tasks", *row, *_csv_comparison(one.comparison), by_name[one.system].precision]
+    for found in evaluation.correlations:
+        row = [*[None] * 4, f"spearman({found.first}, {found.second})", found.spearman]
+        items = {"items": found.systems}
+        yield [_data_set(found), *row, None, *(items.get(name) for name in _CSV_COMPARISON), None]
 
 
 def _csv_system(system: System) -> list[Any]:
@@ -251,3 +259,26 @@ def _cross_sheet(cross: Cross) -> Sheet:
     systems = list(cross.cells.values())
     caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems), *_about_precisions(systems)])
     return Sheet(cross.task, ["encoder", "trained with", *cross.columns], 2, rows, caption)
+
+
+def _correlations_sheet(found: Sequence[Correlation]) -> Sheet:
+    sets = list(dict.fromkeys(one.tasks for one in found))
+    cells: dict[tuple[str, str], dict[tuple[str, ...], Cell]] = {}
+    for one in found:
+        value = f"{one.spearman:.2f}" if one.spearman is not None else "–"
+        cells.setdefault((one.first, one.second), {})[one.tasks] = (value, f"n={one.systems}")
+    rows: list[list[Cell]] = [[(a,), (b,), *(row.get(name, ("–",)) for name in sets)] for (a, b), row in cells.items()]
+    caption = "Spearman's rank correlation of two metrics over n systems (SURE, Figure 5 and Table 5)"
+    single = [tasks[0] for tasks in sets if len(tasks) == 1]
+    names = [task.partition(":")[2].partition(",")[0].rstrip("/").rpartition("/")[2] for task in single]
+    if len(set(names)) < len(names):
+        names = [str(number) for number in range(1, len(names) + 1)]
+    caption += "".join(f"; {name}: {task}" for name, task in zip(names, single, strict=True))
+    if len(single) < len(sets):
+        caption += "; mean: of each metric over the data sets"
+        names.append(f"mean of {len(names)}")
+    return Sheet("correlations", ["metric", "and", *names], 2, rows, caption)
+
+
+def _data_set(one: Correlation) -> str:
+    return one.tasks[0] if len(one.tasks) == 1 else f"mean of {len(one.tasks)} tasks"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 import retrokit
 from retrokit import reranking, retrievers
@@ -17,10 +18,12 @@ from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import evaluate
+from retrokit.evaluation.correlations import check_correlated, correlations
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import save_runs
-from retrokit.evaluation.sure import Sure, correlations
+from retrokit.evaluation.sure import Sure
 from retrokit.evaluation.sure_reference import ScorerReference, make_reference
+from retrokit.evaluation.systems import System
 from retrokit.notices import listening
 from retrokit.registry import Entry
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
@@ -428,26 +431,63 @@ def result_of(encoder: str, task: str, metrics: dict[str, float]) -> Result:
     return Result(encoder, "cosine", task, next(iter(metrics)), metrics, {}, {}, {}, {})
 
 
+def system_of(encoder: str, task: str, metrics: dict[str, float]) -> System:
+    return System((result_of(encoder, task, metrics),))
+
+
+NAMES = ["rdc", *(f"{testbed}_{measure}" for testbed in KINDS for measure in ("rdc", "roc")), "roc"]
+ROWS = [[1, 1, 4, 1, 1, 5, 1, 1], [2, 2, 3, 3, 1, 4, 2, 2], [3, 3, 2, 2, 1, 3, 3, 3], [4, 4, 1, 4, 1, 2, 4, 4]]
+
+
 def test_correlations_over_systems():
-    names = [f"{testbed}_{measure}" for testbed in KINDS for measure in ("rdc", "roc")]
-    rows = [[1, 4, 1, 1, 5, 1], [2, 3, 3, 1, 4, 2], [3, 2, 2, 1, 3, 3], [4, 1, 4, 1, 2, 4]]
-    results = [
-        result_of(f"e{i}", "sure:x", {"rdc": row[0], "roc": row[5], **dict(zip(names, row, strict=True))})
-        for i, row in enumerate(rows)
-    ]
-    retrieval = [result_of(f"e{i}", "beir:x", {"ndcg@10": value}) for i, value in enumerate([0.1, 0.3, 0.2])]
-    found = {(one.first, one.second): (one.systems, one.spearman) for one in correlations(results, retrieval)}
+    systems = [system_of(f"e{i}", "sure:x", dict(zip(NAMES, row, strict=True))) for i, row in enumerate(ROWS)]
+    systems += [system_of(f"e{i}", "beir:x", {"ndcg@10": value}) for i, value in enumerate([0.1, 0.3, 0.2])]
+    found = {(one.first, one.second): (one.tasks, one.systems, one.spearman) for one in correlations(systems)}
     assert found == {
-        ("precision_rdc", "abstraction_rdc"): (4, pytest.approx(0.8)),
-        ("precision_rdc", "equivalence_rdc"): (4, pytest.approx(-1.0)),
-        ("abstraction_rdc", "equivalence_rdc"): (4, pytest.approx(-0.8)),
-        ("precision_roc", "abstraction_roc"): (4, None),
-        ("precision_roc", "equivalence_roc"): (4, pytest.approx(-1.0)),
-        ("abstraction_roc", "equivalence_roc"): (4, None),
-        ("rdc", "ndcg@10"): (3, pytest.approx(0.5)),
-        ("roc", "ndcg@10"): (3, pytest.approx(0.5)),
+        ("precision_rdc", "abstraction_rdc"): (("sure:x",), 4, pytest.approx(0.8)),
+        ("precision_rdc", "equivalence_rdc"): (("sure:x",), 4, pytest.approx(-1.0)),
+        ("abstraction_rdc", "equivalence_rdc"): (("sure:x",), 4, pytest.approx(-0.8)),
+        ("precision_roc", "abstraction_roc"): (("sure:x",), 4, None),
+        ("precision_roc", "equivalence_roc"): (("sure:x",), 4, pytest.approx(-1.0)),
+        ("abstraction_roc", "equivalence_roc"): (("sure:x",), 4, None),
+        ("rdc", "ndcg@10"): (("sure:x",), 3, pytest.approx(0.5)),
+        ("roc", "ndcg@10"): (("sure:x",), 3, pytest.approx(0.5)),
     }
-    with pytest.raises(UsageError, match="at least 3 systems, here are 2"):
-        correlations(results[:2])
-    with pytest.raises(UsageError, match="of one task, not of sure:x, beir:x"):
-        correlations([*results, *retrieval])
+
+
+def test_correlations_over_data_sets():
+    """By hand: the means of rdc are 2 1.5 2.5 5, of nDCG 2.5 1.5 2.5 3.5."""
+    given = {"sure:x": [1, 2, 3, 4], "beir:x": [1, 2, 3, 4], "sure:y": [3, 1, 2, 6], "beir:y": [4, 1, 2, 3]}
+    systems = [
+        system_of(f"e{i}", task, {"rdc" if task.startswith("sure") else "ndcg@10": float(value)})
+        for task, values in given.items()
+        for i, value in enumerate(values)
+    ]
+    systems.append(system_of("only here", "sure:x", {"rdc": 9.0}))
+    systems.append(system_of("undefined", "sure:x", {"rdc": float("nan")}))
+    systems.append(system_of("undefined", "beir:x", {"ndcg@10": 1.0}))
+    assert [(one.tasks, one.systems, one.spearman) for one in correlations(systems)] == [
+        (("sure:x",), 4, pytest.approx(1.0)),
+        (("sure:y",), 4, pytest.approx(0.8)),
+        (("sure:x", "sure:y"), 4, pytest.approx(spearmanr([2, 1.5, 2.5, 5], [2.5, 1.5, 2.5, 3.5]).statistic)),
+    ]
+    assert correlations(systems[:2] + systems[4:6])[0].spearman is None, "two systems have no order to speak of"
+
+
+@pytest.mark.parametrize(
+    ("tasks_given", "systems", "problem"),
+    [
+        (["beir:x"], 3, "give a task sure:FOLDER"),
+        (
+            ["sure:x", "beir:x", "beir:y"],
+            3,
+            "one other task for each SURE task, in their order, or none: here are 1 and 2",
+        ),
+        (["sure:x", "sure:y", "beir:x"], 3, "here are 2 and 1"),
+        (["sure:x"], 2, r"at least 3 systems \(encoders × similarities\), here are 2"),
+    ],
+)
+def test_correlations_that_cannot_be(tasks_given, systems, problem):
+    main = {task: "rdc" if task.startswith("sure") else "ndcg@10" for task in tasks_given}
+    with pytest.raises(UsageError, match=problem):
+        check_correlated(main, systems)
