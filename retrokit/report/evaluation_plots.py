@@ -7,18 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.errors import disk_errors
 from retrokit.evaluation.comparison import Evaluation
 from retrokit.evaluation.cross import Cross, cross_of
 from retrokit.evaluation.result import known
 from retrokit.evaluation.systems import System
 from retrokit.metrics.bootstrap import Draws, draw
-from retrokit.report.plots import plt, save
+from retrokit.metrics.significance import PairedTest
+from retrokit.report.figures import GREY, RED, ROWS, SKY, WIDTH, fitting, plt, save, shown, wrapped
 
-WIDTH = 7.0  # inches: 840 pixels
-_LONGEST = 34  # letters of a name on one line
-# Okabe and Ito's colours, which people of any colour vision tell apart.
-_FIRST, _OTHERS, _MARK = "#999999", "#56B4E9", "#D55E00"
+_TITLE = 68  # letters of a title on one line
 
 
 def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
@@ -27,16 +24,12 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     Raises:
         DataError: the folder or a file could not be written.
     """
-    target = Path(folder)
-    with disk_errors(target):
-        target.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for number, task in enumerate(evaluation.tasks, start=1):
-        name = f"{number:02}-{file_name(task)}"
-        written += _bars(evaluation.systems_on(task), evaluation.main_metric(task), target / name)
+        written += _bars(evaluation, task, folder, f"{number:02}-{file_name(task)}")
     if evaluation.is_cross:
         for number, cross in enumerate(cross_of(evaluation), start=1):
-            written += _heat_map(cross, target / f"{number:02}-{file_name(cross.task)}-cross")
+            written += _heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross")
     return written
 
 
@@ -54,41 +47,55 @@ def interval_of(system: System, metric: str) -> tuple[float, float] | None:
     return drawn.interval if drawn is not None else None
 
 
-def _bars(systems: list[System], metric: str, path: Path) -> list[Path]:
-    """One horizontal bar a system, the first one on top, with its interval and its value."""
-    values = [system.metrics[metric] for system in systems]
-    intervals = [interval_of(system, metric) for system in systems]
-    errors = [
-        (value - found[0], found[1] - value) if found is not None else (0.0, 0.0)
-        for value, found in zip(values, intervals, strict=True)
-    ]
+def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
+    """How each system but the first differs from the first one in the metric, by its name."""
+    compared = [one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)]
+    return {one.result: one.test for one in compared}
+
+
+def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
+    """One horizontal bar a system, the first one on top, with its value.
+
+    Systems are compared on the same items, which an interval of each by itself would hide. So the interval is that of
+    the difference from the first, and leaves the first one's line out where the difference is more than chance. One
+    system alone has its own interval.
+    """
+    metric = evaluation.main_metric(task)
+    systems = fitting(evaluation.systems_on(task), ROWS, "systems", name)
+    first = systems[0].metrics[metric]
+    tests = tests_of(evaluation, task, metric)
+    paired = [tests.get(system.name) for system in systems[1:]]
+    intervals = [None, *((first + one.low, first + one.high) if one is not None else None for one in paired)]
+    if len(systems) == 1:
+        intervals = [interval_of(systems[0], metric)]
     figure, axes = plt.subplots(figsize=(WIDTH, 1.5 + 0.55 * len(systems)), layout="constrained")
     places = range(len(systems))
-    colours = [_FIRST, *[_OTHERS] * (len(systems) - 1)]
-    axes.barh(places, values, color=colours, height=0.65)
-    # a bootstrap interval need not hold the value itself
-    bars = np.clip(np.array(errors).T, 0, None)
-    if any(found is not None for found in intervals):
-        axes.errorbar(values, places, xerr=bars, fmt="none", ecolor="black", capsize=4)
+    values = [system.metrics[metric] for system in systems]
+    axes.barh(places, values, color=[GREY, *[SKY] * (len(systems) - 1)], height=0.65)
+    for place, found in zip(places, intervals, strict=True):
+        if found is not None:
+            middle = (found[0] + found[1]) / 2
+            axes.errorbar(middle, place, xerr=found[1] - middle, fmt="none", ecolor="black", capsize=4)
+    label = shown(metric)
+    if any(intervals[1:]):
+        axes.axvline(first, color="black", linestyle="--", linewidth=1)
+        figure.supxlabel("whiskers: 95% interval of the paired difference from the first (dashed line)", fontsize=8)
+    elif intervals[0] is not None:
+        label += " with 95% bootstrap interval over items"
     _dot_seeds(axes, systems, metric)
     for place, value, found in zip(places, values, intervals, strict=True):
         defined = known(value)
         end = max([defined or 0.0, 0.0, *(found or ())])
-        axes.annotate(
-            "undefined" if defined is None else f"{value:.4f}",
-            (end, place),
-            (5, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        told = "undefined" if defined is None else f"{defined:.4f}"
+        axes.annotate(told, (end, place), (5, 0), textcoords="offset points", va="center")
     axes.margins(x=0.16)
     axes.set_yticks(places, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{metric} with 95% bootstrap interval over items" if np.any(bars) else metric)
-    axes.set_title(wrapped(systems[0].task, 2 * _LONGEST), fontsize="medium", loc="left")
+    axes.set_xlabel(label)
+    axes.set_title(wrapped(task, _TITLE), fontsize="medium", loc="left")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    return save(figure, path)
+    return save(figure, folder, name)
 
 
 def _dot_seeds(axes: plt.Axes, systems: list[System], metric: str) -> None:
@@ -100,19 +107,20 @@ def _dot_seeds(axes: plt.Axes, systems: list[System], metric: str) -> None:
         if len(system.results) > 1
     ]
     if dots:
-        axes.scatter(*zip(*dots, strict=True), s=22, color=_MARK, edgecolor="white", zorder=3, label="one seed")
+        axes.scatter(*zip(*dots, strict=True), s=22, color=RED, edgecolor="white", zorder=3, label="one seed")
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, handletextpad=0)
 
 
-def _heat_map(cross: Cross, path: Path) -> list[Path]:
+def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
     """Training similarity down, evaluation similarity across; a frame where they are the same."""
+    rows = fitting(cross.rows, ROWS, "rows", name)
     values = np.array(
-        [[np.nan if (v := cross.value(row, column)) is None else v for column in cross.columns] for row in cross.rows]
+        [[np.nan if (v := cross.value(row, column)) is None else v for column in cross.columns] for row in rows]
     )
-    height = 1.9 + 0.6 * len(cross.rows)
+    height = 1.9 + 0.6 * len(rows)
     figure, axes = plt.subplots(figsize=(WIDTH, height), layout="constrained")
-    shown = axes.imshow(values, cmap="cividis", aspect="auto")
-    figure.colorbar(shown, ax=axes, label=cross.metric)
+    image = axes.imshow(values, cmap="cividis", aspect="auto")
+    figure.colorbar(image, ax=axes, label=shown(cross.metric))
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for i, j in np.ndindex(*values.shape):
         if np.isnan(values[i, j]):
@@ -122,16 +130,10 @@ def _heat_map(cross: Cross, path: Path) -> list[Path]:
             j, i, f"{values[i, j]:.4f}", ha="center", va="center", color="white" if values[i, j] < middle else "black"
         )
         if cross.columns[j] == cross.trained_with[i]:
-            axes.add_patch(plt.Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, edgecolor=_MARK, linewidth=3))
-    axes.set_xticks(range(len(cross.columns)), cross.columns)
-    axes.set_yticks(range(len(cross.rows)), [wrapped(label) for label in cross.labels()])
+            axes.add_patch(plt.Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, edgecolor=RED, linewidth=3))
+    axes.set_xticks(range(len(cross.columns)), [wrapped(column, 16) for column in cross.columns])
+    axes.set_yticks(range(len(rows)), [wrapped(label) for label in cross.labels()[: len(rows)]])
     axes.set_xlabel("evaluated with (framed: as trained)")
     axes.set_ylabel("trained with")
-    axes.set_title(wrapped(cross.task, 2 * _LONGEST), fontsize="medium", loc="left")
-    return save(figure, path)
-
-
-def wrapped(text: str, width: int = _LONGEST) -> str:
-    """A long name on several lines; of a very long one the end, which tells it from others."""
-    lines = [text[start : start + width] for start in range(0, len(text), width)]
-    return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])
+    axes.set_title(wrapped(cross.task, _TITLE), fontsize="medium", loc="left")
+    return save(figure, folder, name)

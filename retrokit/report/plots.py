@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
 from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import disk_errors
+from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, plt, save, shown, steps_axis
 
-Series = dict[str, list[tuple[int, float]]]
+Points = list[tuple[int, float]]
+Series = dict[str, Points]
+LEAST_GAMMA_RANGE = 0.02  # of the axis: a γ that hardly moves is to look like one
 
 
 def training_plots(folder: str | Path) -> list[Path]:
     """Draw ``plots/*.png`` and ``.svg`` of a run; returns the files written."""
     rows = [row for _, row in read_jsonl(Path(folder) / "metrics.jsonl")]
     target = Path(folder) / "plots"
-    target.mkdir(exist_ok=True)
+    with disk_errors(target):
+        target.mkdir(exist_ok=True)
+    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
     pictures = {
-        "loss": (_series(rows, ("loss",)), "loss"),
+        "loss": ({"loss": losses} if losses else {}, f"loss, mean of {window} steps or more" if window > 1 else "loss"),
         "evaluation": (_nested(rows, "evaluation", ""), "metric"),
         "norms": (_nested(rows, "norms", "_norm_mean"), "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ"),
+        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: length counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
         if series:
-            written += _draw(series, label, target / name)
+            written += _draw(series, label, target, name)
     return written
+
+
+def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
+    """Means of a loss, joined until each is over as many steps as the longest of them; and how many those are.
+
+    A point is the mean since the point before it. A checkpoint or the end closes a window early, and a mean of a few
+    steps beside means of many would look like a jump. What is left at the end joins the last one.
+
+    >>> full_windows([(10, 4.0), (20, 2.0), (24, 1.0)])  # (10 · 2 + 4 · 1) / 14
+    ([(10, 4.0), (24, 1.7142857142857142)], 10)
+    """
+    lengths = [step - before for (step, _), before in zip(points, [0, *(step for step, _ in points)], strict=False)]
+    full = max(lengths, default=1)
+    found: list[tuple[int, float, int]] = []  # step, sum, steps
+    is_open = False
+    for (step, value), length in zip(points, lengths, strict=True):
+        if is_open:
+            _, total, count = found.pop()
+            length, value = count + length, (total + value * length) / (count + length)
+        found.append((step, value * length, length))
+        is_open = length < full
+    if is_open and len(found) > 1:
+        step, total, count = found.pop()
+        _, before, earlier = found.pop()
+        found.append((step, before + total, earlier + count))
+    return [(step, total / count) for step, total, count in found], full
 
 
 def _series(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> Series:
@@ -48,25 +76,24 @@ def _nested(rows: list[dict[str, Any]], key: str, ending: str) -> Series:
     }
 
 
-def _draw(series: Series, label: str, path: Path) -> list[Path]:
+def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
     figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for name, points in series.items():
-        steps, values = zip(*points, strict=True)
-        axes.plot(steps, values, marker="." if len(points) < 60 else None, label=name)
-    axes.set_xlabel("step")
+    for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
+        steps, values = zip(*series[curve], strict=True)
+        style = LINES[i // len(COLORS) % len(LINES)]
+        marker = "." if len(steps) < 60 else None
+        axes.plot(steps, values, style, color=COLORS[i % len(COLORS)], marker=marker, label=shown(curve))
     axes.set_ylabel(label)
-    axes.grid(alpha=0.3)
+    if name == "gamma":
+        widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
     if len(series) > 1:
-        axes.legend()
-    return save(figure, path)
+        legend_above(figure, axes)
+    return save(figure, folder, name)
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
-    """Write ``path`` with the endings ``.png`` and ``.svg``, close the figure, and return both files."""
-    # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
-    files = [path.with_name(path.name + ending) for ending in (".png", ".svg")]
-    for file in files:
-        with disk_errors(file):
-            figure.savefig(file, dpi=120)
-    plt.close(figure)
-    return files
+def widen(axes: Axes, least: float) -> None:
+    """Let the vertical axis span ``least`` at the least, around its middle."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
@@ -20,15 +18,29 @@ from retrokit.probing.geometry import WHOLE, Geometry, GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Distribution, NearMissProbe
-from retrokit.report.probe_plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW, save
+from retrokit.report.figures import (
+    BLUE,
+    COLORS,
+    CURVES,
+    GREY,
+    LINES,
+    MARKERS,
+    PANELS,
+    RED,
+    ROWS,
+    WIDTH,
+    fitting,
+    legend_above,
+    plt,
+    save,
+    shown,
+)
 
-COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, "black", YELLOW)
-MARKERS = ("o", "^", "s")
-LINES = ("-", "--", "-.", ":")
-WIDTH = 6.4  # inches, 800 pixels
 SHOWN_LABELS = len(COLORS) * len(MARKERS)
 BINS = 40
 SIDE_BY_SIDE = 3  # encoders that fit beside each other
+COLUMNS = 4  # families that do
+BOXES = 64  # fragments of which each has a box of its own
 
 
 def _panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -38,10 +50,6 @@ def _panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[A
     for spare in axes.flat[count:]:
         spare.set_visible(False)
     return figure, list(axes.flat[:count])
-
-
-def _short(spec: str, longest: int = 48) -> str:
-    return spec if len(spec) <= longest else f"…{spec[1 - longest :]}"
 
 
 # --- fragments
@@ -54,7 +62,7 @@ def fragment_plots(found: FragmentProbe, folder: str | Path) -> list[Path]:
 
 def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 2: a row per size, a cell per fragment, its distance from the whole under cosine."""
-    encoders = list(dict.fromkeys(row.encoder for row in found.fragments))
+    encoders = fitting(list(dict.fromkeys(row.encoder for row in found.fragments)), PANELS, "encoders", "fragments")
     sizes = sorted({row.size for row in found.fragments}, reverse=True)
     figure, panels = _panels(len(encoders), 1.3 + 0.42 * len(sizes))
     reach = max(1e-6, *(abs(row.difference) for row in found.fragments))
@@ -62,46 +70,46 @@ def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
     colors = mpl.colormaps["PuOr"]
     for axes, encoder in zip(panels, encoders, strict=True):
         own = [row for row in found.fragments if row.encoder == encoder]
-        for row in own:
-            left, width = row.first - 1, row.size
-            at = sizes.index(row.size)
-            color = colors(norm(row.difference))
-            axes.barh(at, width, left=left, height=0.92, color=color, edgecolor="white", linewidth=0.6)
-            if width / max(r.last for r in own) > 0.06:
+        for at, size in enumerate(sizes):
+            rows = [row for row in own if row.size == size]
+            shades = [colors(norm(row.difference)) for row in rows]
+            edge = "white" if len(rows) <= BOXES else "none"
+            bars = {"height": 0.92, "edgecolor": edge, "linewidth": 0.6}
+            axes.barh(at, [size] * len(rows), left=[row.first - 1 for row in rows], color=shades, **bars)
+            for row in rows if size / own[-1].last > 0.06 else ():
                 ink = "white" if abs(row.difference) > 0.65 * reach else "black"
-                axes.text(
-                    left + width / 2, at, f"{row.difference:+.2f}", ha="center", va="center", fontsize=7, color=ink
-                )
+                told = f"{row.difference:+.2f}"
+                axes.text(row.first - 1 + size / 2, at, told, ha="center", va="center", fontsize=7, color=ink)
         axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
         axes.invert_yaxis()
         axes.set_xlim(0, max(row.last for row in own))
         axes.set_ylabel("fragment size")
-        axes.set_title(f"{_short(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}", fontsize=9)
+        axes.set_title(f"{shown(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}", fontsize=9)
     panels[-1].set_xlabel("dimension of the embedding")
-    shown = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
-    figure.colorbar(shown, ax=panels, label=f"{found.metric}: fragment − whole", shrink=0.9)
+    image = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
+    figure.colorbar(image, ax=panels, label=f"{shown(found.metric)}: fragment − whole", shrink=0.9)
     return save(figure, folder, "fragments")
 
 
 def _prefix_curves(found: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 4: quality over the number of first dimensions."""
     figure, (axes,) = _panels(1, 4)
-    encoders = list(dict.fromkeys(row.encoder for row in found.prefixes))
+    encoders = fitting(list(dict.fromkeys(row.encoder for row in found.prefixes)), CURVES, "encoders", "prefixes")
     sizes = list(dict.fromkeys(row.size for row in found.prefixes))
     for i, encoder in enumerate(encoders):
         own = [row for row in found.prefixes if row.encoder == encoder]
         color = COLORS[i % len(COLORS)]
         as_one = sorted({row.dims: row.as_one for row in own}.items())
-        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{_short(encoder, 30)}, cosine")
+        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
         for j, size in enumerate(sizes):
             points = [(row.dims, row.as_fragments) for row in own if row.size == size]
             style = ("-", "--", "-.")[j % 3]
-            label = f"{_short(encoder, 30)}, sfs:{size}"
+            label = f"{shown(encoder, 30)}, sfs:{size}"
             axes.plot(*zip(*points, strict=True), style, marker=MARKERS[j % 3], markersize=4, color=color, label=label)
     axes.set_xlabel("first dimensions used")
-    axes.set_ylabel(found.metric)
+    axes.set_ylabel(shown(found.metric))
     axes.grid(alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    legend_above(figure, axes)
     return save(figure, folder, "prefixes")
 
 
@@ -116,18 +124,22 @@ def contrast_plots(found: ContrastProbe, folder: str | Path) -> list[Path]:
         figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
         own = [row for row in found.fragments if row.encoder == encoder]
         places = [row.fragment for row in own]
-        deviations = [
-            [d.deviation for d in found.dimensions if (d.encoder, d.fragment) == (encoder, row.fragment)] for row in own
-        ]
-        upper.boxplot(
-            deviations,
-            positions=places,
-            widths=0.6,
-            flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
-            medianprops={"color": BLUE, "linewidth": 1.5},
-        )
-        upper.set_ylabel(f"deviation of {found.a} − {found.b}\nby dimension", fontsize=9)
-        upper.set_title(f"{_short(encoder)}: {found.pairs:,} pairs of {found.data}", fontsize=9)
+        every = [row.deviation for row in found.dimensions if row.encoder == encoder]
+        deviations = [np.array(every[row.first - 1 : row.last]) for row in own]
+        if len(own) <= BOXES:
+            upper.boxplot(
+                deviations,
+                positions=places,
+                widths=0.6,
+                flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
+                medianprops={"color": BLUE, "linewidth": 1.5},
+            )
+        else:
+            upper.plot(places, [values.max() for values in deviations], ".", color=RED, markersize=3, label="largest")
+            upper.plot(places, [row.deviation for row in own], color=BLUE, linewidth=1, label="median")
+            upper.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
+        upper.set_ylabel(f"deviation of {shown(found.a, 20)}\n− {shown(found.b, 20)}, by dimension", fontsize=9)
+        upper.set_title(f"{shown(encoder)}: {found.pairs:,} pairs\nof {shown(found.data)}", fontsize=9, loc="left")
         lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
         lower.set_ylabel("mean cosine of the two texts", fontsize=9)
         lower.set_xlabel(f"fragment of {found.size} dimensions")
@@ -145,18 +157,22 @@ def contrast_plots(found: ContrastProbe, folder: str | Path) -> list[Path]:
 def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
     """COMP, Figure 1: a panel per family, the encoders' distributions over those of positives and random pairs."""
     encoders = list(dict.fromkeys(row.encoder for row in found.distributions))
-    families = [
-        name for name in dict.fromkeys(row.group for row in found.distributions) if name not in (POSITIVES, RANDOM)
-    ]
     # of many encoders a row for each, or the picture would be endless
     in_rows = len(encoders) > SIDE_BY_SIDE
+    encoders = fitting(encoders, PANELS, "encoders", "near-miss")
+    counts = Counter({row.group: len(row.scores) for row in found.distributions if row.encoder == encoders[0]})
+    largest = [name for name, _ in counts.most_common() if name not in (POSITIVES, RANDOM)]
+    chosen = fitting(largest, COLUMNS if in_rows else PANELS, "families", "near-miss")
+    families = [name for name in counts if name in chosen]
     columns = len(families) if in_rows else len(encoders)
     order = [(family, encoder) for family in families for encoder in encoders]
     if in_rows:
         order.sort(key=lambda pair: encoders.index(pair[1]))
     figure, panels = _panels(len(order), 1.3 if in_rows else 1.75, columns)
     every = np.concatenate([row.scores for row in found.distributions])
-    bins = np.linspace(float(np.quantile(every, 0.0005)), float(np.quantile(every, 0.9995)) + 1e-9, BINS)
+    lowest, highest = np.quantile(every, [0.0005, 0.9995]).tolist()
+    room = 1e-3 * max(abs(lowest), abs(highest), 1e-3) if highest == lowest else 0.0  # where all scores are equal
+    bins = np.linspace(lowest - room, np.nextafter(highest + room, np.inf), BINS)
     for axes, (family, encoder) in zip(panels, order, strict=True):
         for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
             row = next((d for d in found.distributions if (d.encoder, d.group) == (encoder, group)), None)
@@ -165,16 +181,15 @@ def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
                 _histogram(axes, row, bins, color, style, label)
         axes.set_yticks([])
         if in_rows:
-            axes.set_title("" if encoder != encoders[0] or family == ALL else family, fontsize=9)
-            axes.set_ylabel(_short(encoder, 14) if family == families[0] else "", fontsize=8)
+            axes.set_title("" if encoder != encoders[0] or family == ALL else shown(family, 20), fontsize=9)
+            axes.set_ylabel(shown(encoder, 14) if family == families[0] else "", fontsize=8)
         else:
-            name = "" if family == ALL else f"{family}, "
-            axes.set_title(f"{name}{_short(encoder, 34)}", fontsize=9)
+            name = "" if family == ALL else f"{shown(family, 20)}, "
+            axes.set_title(f"{name}{shown(encoder, 34)}", fontsize=9)
             axes.set_ylabel("pairs, peak = 1", fontsize=9)
     for axes in panels[-columns:]:
         axes.set_xlabel(found.families[0].similarity, fontsize=9)
-    handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=3, fontsize=8)
+    legend_above(figure, panels[0])
     return save(figure, folder, "near-miss")
 
 
@@ -191,27 +206,26 @@ def _histogram(axes: Axes, row: Distribution, bins: np.ndarray, color: str, styl
 def layer_plots(found: LayerProbe, folder: str | Path) -> list[Path]:
     """CROP, Figure 4b and S2: quality after each layer; and how far each layer moved, where that is known."""
     written = []
-    encoders = list(dict.fromkeys(row.encoder for row in found.layers))
+    encoders = fitting(list(dict.fromkeys(row.encoder for row in found.layers)), CURVES, "encoders", "layers")
     has_moved = [encoder for encoder in encoders if found.of(encoder)[0].moved is not None]
-    for name, shown, label in (("layers", encoders, found.metric), ("moved", has_moved, "‖W − W₀‖ / ‖W₀‖ (%)")):
-        if not shown:
+    pictures = (("layers", encoders, shown(found.metric)), ("moved", has_moved, "‖W − W₀‖ / ‖W₀‖ (%)"))
+    for name, drawn, label in pictures:
+        if not drawn:
             continue
         figure, (axes,) = _panels(1, 4)
-        for encoder in shown:
+        for encoder in drawn:
             i = encoders.index(encoder)
             rows = found.of(encoder)
             values = [row.value for row in rows] if name == "layers" else [100 * (row.moved or 0.0) for row in rows]
             style = LINES[i % len(LINES)]
-            axes.plot(
-                range(len(rows)), values, style, marker=MARKERS[i % 3], color=COLORS[i % 8], label=_short(encoder)
-            )
-        axes.set_xticks(range(max(len(found.of(encoder)) for encoder in shown)))
+            axes.plot(range(len(rows)), values, style, marker=MARKERS[i % 3], color=COLORS[i % 8], label=shown(encoder))
+        axes.set_xticks(range(max(len(found.of(encoder)) for encoder in drawn)))
         axes.set_xlabel("after layer (0: embedding layer)" if name == "layers" else "layer (0: embedding layer)")
         axes.set_ylabel(label)
         if name == "moved":
             axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-        figure.legend(loc="outside upper center", fontsize=8)
+        legend_above(figure, axes)
         written += save(figure, folder, name)
     return written
 
@@ -227,9 +241,10 @@ _MEASURES = (
 
 def geometry_plots(found: GeometryProbe, folder: str | Path) -> list[Path]:
     """Each measure by fragment, with the whole as a line; by encoder where there are no fragments."""
-    encoders = list(dict.fromkeys(part.encoder for part in found.parts))
-    figure, panels = _panels(len(_MEASURES), 2.2)
     by_fragment = any(part.fragment != WHOLE for part in found.parts)
+    encoders = list(dict.fromkeys(part.encoder for part in found.parts))
+    encoders = fitting(encoders, CURVES if by_fragment else ROWS, "encoders", "geometry")
+    figure, panels = _panels(len(_MEASURES), 2.2 if by_fragment else max(1.2, 0.7 + 0.25 * len(encoders)))
     for axes, (name, label) in zip(panels, _MEASURES, strict=True):
         for i, encoder in enumerate(encoders):
             own = [part for part in found.parts if part.encoder == encoder]
@@ -238,20 +253,19 @@ def geometry_plots(found: GeometryProbe, folder: str | Path) -> list[Path]:
                 axes.axhline(_measure(own[0], name), color=color, linestyle="--", linewidth=1)
                 places = [part.fragment for part in own[1:]]
                 values = [_measure(part, name) for part in own[1:]]
-                axes.plot(places, values, MARKERS[i % 3], color=color, markersize=5, label=_short(encoder))
+                axes.plot(places, values, MARKERS[i % 3], color=color, markersize=5, label=shown(encoder))
             else:
                 axes.barh(i, _measure(own[0], name), color=color, height=0.6)
         if by_fragment:
             axes.set_ylabel(label, fontsize=8)
         else:
-            axes.set_yticks(range(len(encoders)), [_short(encoder, 30) for encoder in encoders], fontsize=8)
+            axes.set_yticks(range(len(encoders)), [shown(encoder, 30) for encoder in encoders], fontsize=8)
             axes.invert_yaxis()
             axes.set_xlabel(label, fontsize=9)
         axes.grid(alpha=0.3, axis="y" if by_fragment else "x")
     if by_fragment:
         panels[-1].set_xlabel("fragment (dashed: the whole)")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", fontsize=8)
+        legend_above(figure, panels[0])
     return save(figure, folder, "geometry")
 
 
@@ -269,8 +283,8 @@ def map_plots(found: MapProbe, folder: str | Path) -> list[Path]:
     for i, one in enumerate(found.maps):
         figure, axes = plt.subplots(figsize=(WIDTH, 5.6), layout="constrained")
         _points(axes, one, np.array(found.data.labels), found.data.classes)
-        title = f"{_short(one.encoder)}: kNN accuracy {one.accuracy:.1%} (k = {found.neighbours})"
-        axes.set_title(f"{title}\n{found.data.name}, {one.algorithm}", fontsize=9)
+        title = f"{shown(one.encoder)}: kNN accuracy {one.accuracy:.1%} (k = {found.neighbours})"
+        axes.set_title(f"{title}\n{shown(found.data.name)}, {one.algorithm}", fontsize=9)
         axes.set_xlabel("first coordinate (no unit)", fontsize=8)
         axes.set_ylabel("second coordinate (no unit)", fontsize=8)
         axes.set_xticks([])
@@ -293,5 +307,5 @@ def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]
     for i, label in enumerate(frequent.tolist()):
         chosen = labels == label
         color, marker = COLORS[i % len(COLORS)], MARKERS[i // len(COLORS)]
-        name = classes[label] if len(classes[label]) <= 26 else f"{classes[label][:25]}…"
-        axes.scatter(x[chosen], y[chosen], s=size, c=color, marker=marker, linewidths=0, label=name)
+        options = {"s": size, "c": color, "marker": marker, "linewidths": 0, "label": shown(classes[label], 26)}
+        axes.scatter(x[chosen], y[chosen], **options)

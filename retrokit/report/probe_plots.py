@@ -1,4 +1,4 @@
-"""Pictures of what the probes found; colours are Okabe and Ito's, which colour-blind readers can tell apart."""
+"""Pictures of what the probes of lengths and of Fisher information found."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ import itertools
 import textwrap
 from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import SIZES
 from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
 from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe, points_of
-
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
-    *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#7F7F7F"),
+from retrokit.report.figures import (
+    BLUE,
+    COLORS,
+    CURVES,
+    GREEN,
+    GREY,
+    LINES,
+    MARKERS,
+    PANELS,
+    RED,
+    ROWS,
+    fitting,
+    legend_above,
+    plt,
+    save,
+    shown,
+    steps_axis,
 )
-
-
-def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files."""
-    files = [Path(folder) / f"{name}{suffix}" for suffix in (".png", ".svg")]
-    with disk_errors(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for file in files:
-            figure.savefig(file, dpi=125)
-    plt.close(figure)
-    return files
-
+from retrokit.report.plots import LEAST_GAMMA_RANGE, widen
 
 # --- magnitude
 
@@ -48,11 +46,7 @@ def magnitude_plots(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 def _named(result: Magnitude) -> str:
     """Encoder and data set in two short lines."""
-    return f"{_short(result.encoder)}\n{_short(result.task)}"
-
-
-def _short(spec: str, longest: int = 34) -> str:
-    return spec if len(spec) <= longest else f"…{spec[1 - longest :]}"
+    return f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}"
 
 
 def _rows_figure(count: int) -> tuple[Figure, Axes]:
@@ -69,27 +63,30 @@ def _shade(axes: Axes, horizontal: bool = False) -> None:
 
 
 def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    figure, axes = _rows_figure(len(found.results))
-    at = np.arange(len(found.results))[::-1]
-    values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in found.results])
+    results = fitting(found.results, ROWS, "rows", "effect")
+    figure, axes = _rows_figure(len(results))
+    at = np.arange(len(results))[::-1]
+    values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
     axes.axvline(0, color="black", linewidth=0.8)
-    errors = np.maximum(0, [values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]])
+    # of one query there is no interval, and of too few documents no d
+    errors = np.nan_to_num(np.maximum(0, [values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]]))
     axes.errorbar(values[:, 0], at, xerr=errors, fmt="o", color=BLUE, capsize=3)
-    reach = max(0.5, float(np.abs(values).max()) * 1.15)
+    reach = max(0.5, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
     axes.set_xlim(-reach, reach)
     _shade(axes)
-    axes.set_yticks(at, [_named(result) for result in found.results], fontsize=8)
+    axes.set_yticks(at, [_named(result) for result in results], fontsize=8)
     axes.set_ylim(-0.7, len(at) - 0.3)
     axes.set_xlabel("Cohen's d of document length, 95% interval\n(above 0: relevant documents are longer)")
     return save(figure, folder, "effect")
 
 
 def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    figure, axes = _rows_figure(len(found.results) + 1)
-    at = np.arange(len(found.results))[::-1]
+    results = fitting(found.results, ROWS, "rows", "lengths")
+    figure, axes = _rows_figure(len(results) + 1)
+    at = np.arange(len(results))[::-1]
     sides = (("queries", BLUE, "o", 0.2), ("relevant", GREEN, "s", 0.0), ("irrelevant", RED, "^", -0.2))
     for name, color, marker, shift in sides:
-        groups = [getattr(result, name) for result in found.results]
+        groups = [getattr(result, name) for result in results]
         label = name if name == "queries" else f"{name} documents"
         axes.errorbar(
             [group.mean for group in groups],
@@ -100,22 +97,22 @@ def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
             capsize=3,
             label=label,
         )
-    axes.set_yticks(at, [_named(result) for result in found.results], fontsize=8)
+    axes.set_yticks(at, [_named(result) for result in results], fontsize=8)
     axes.set_ylim(-0.7, len(at) - 0.3)
     axes.set_xlim(left=0)
     axes.set_xlabel("length of embeddings: mean ± standard deviation")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=8)
+    legend_above(figure, axes)
     return save(figure, folder, "lengths")
 
 
 def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-    for index, line in enumerate(found.correlations):
+    for index, line in enumerate(fitting(found.correlations, CURVES, "encoders", "correlation")):
         own = [result for result in found.results if result.encoder == line.encoder]
         effects, gains = (np.array(side) for side in zip(*points_of(own), strict=True))
-        color = _CYCLE[index % len(_CYCLE)]
-        label = f"{_short(line.encoder)}: r = {line.r:+.2f}, p = {line.p:.2g}"
-        axes.scatter(effects, gains, color=color, marker=_MARKERS[index % len(_MARKERS)], label=label, zorder=3)
+        color = COLORS[index % len(COLORS)]
+        label = f"{shown(line.encoder, 34)}: r = {line.r:+.2f}, p = {line.p:.2g}"
+        axes.scatter(effects, gains, color=color, marker=MARKERS[index % len(MARKERS)], label=label, zorder=3)
         ends = np.array([effects.min(), effects.max()])
         axes.plot(ends, line.intercept + line.slope * ends, color=color, linewidth=1.5)
     limits = axes.get_xlim()
@@ -124,43 +121,33 @@ def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_xlabel("Cohen's d of document length (shaded: small, medium, large)")
     axes.set_ylabel(f"gain in {METRIC} (%)")
-    figure.legend(loc="outside upper center", fontsize=8)
+    legend_above(figure, axes, columns=1)
     return save(figure, folder, "correlation")
-
-
-_CYCLE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
-_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def _effect_through_training(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figures 5 and 13: mean lengths of both groups on the left, d on the right."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-    tasks = list(dict.fromkeys(result.task for result in found.results))
+    tasks = fitting(list(dict.fromkeys(result.task for result in found.results)), PANELS, "data sets", "training")
     for index, task in enumerate(tasks):
         own = [result for result in found.results if result.task == task]
         steps = [result.step for result in own]
-        ending = f", {_short(task)}" if len(tasks) > 1 else ""
-        style = _LINES[index % len(_LINES)]
+        ending = f", {shown(task, 34)}" if len(tasks) > 1 else ""
+        style = LINES[index % len(LINES)]
         for name, color in (("relevant", GREEN), ("irrelevant", RED)):
             means = [getattr(result, name).mean for result in own]
             left.plot(steps, means, style, marker=".", color=color, label=f"{name}{ending}")
         effects = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in own])
-        color = _CYCLE[index % len(_CYCLE)]
-        right.plot(steps, effects[:, 0], style, marker=".", color=color, label=_short(task))
+        color = COLORS[index % len(COLORS)]
+        right.plot(steps, effects[:, 0], style, marker=".", color=color, label=f"d{ending}")
         right.fill_between(steps, effects[:, 1], effects[:, 2], color=color, alpha=0.2, linewidth=0)
     right.axhline(0, color="black", linewidth=0.8)
     left.set_ylabel("mean length of documents' embeddings")
     right.set_ylabel("Cohen's d (band: 95% interval)")
     for axes in (left, right):
-        axes.set_xlabel("training step")
-        axes.grid(alpha=0.3)
-    left.legend(fontsize=8)
-    if len(tasks) > 1:
-        right.legend(fontsize=8)
+        steps_axis(axes)
+    legend_above(figure, *((left, right) if len(tasks) > 1 else (left,)))
     return save(figure, folder, "training")
-
-
-_LINES = ("-", "--", ":", "-.")
 
 
 def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
@@ -171,11 +158,10 @@ def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[P
     steps = [row["step"] for row in found.curve]
     for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
         axes.plot(steps, [row[key] for row in found.curve], style, marker=".", color=color, label=label)
-    axes.set_xlabel("training step")
     axes.set_ylabel("γ (0: length counts in full, 1: not at all)")
-    axes.ticklabel_format(axis="y", useOffset=False)
-    axes.grid(alpha=0.3)
-    axes.legend()
+    widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
+    legend_above(figure, axes)
     return save(figure, folder, "gamma")
 
 
@@ -188,13 +174,14 @@ def fisher_plots(found: FisherProbe, folder: str | Path) -> list[Path]:
 
 
 def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
-    names = [one.similarity for one in found.results[0].information]
-    height = 1.0 + 1.6 * len(found.results)
-    figure, rows = plt.subplots(len(found.results), 1, figsize=(6.4, height), layout="constrained", squeeze=False)
-    tables = [_log_table(result) for result in found.results]
+    results = fitting(found.results, PANELS, "encoders", "fisher")
+    names = [one.similarity for one in results[0].information]
+    height = 1.0 + 1.6 * len(results)
+    figure, rows = plt.subplots(len(results), 1, figsize=(6.4, height), layout="constrained", squeeze=False)
+    tables = [_log_table(result) for result in results]
     known = np.concatenate([table[np.isfinite(table)] for table in tables])
     image = None
-    for axes, result, table in zip(rows[:, 0], found.results, tables, strict=True):
+    for axes, result, table in zip(rows[:, 0], results, tables, strict=True):
         image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
         middle = (known.min() + known.max()) / 2
         for row, column in np.ndindex(*table.shape):
@@ -204,7 +191,7 @@ def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
             axes.text(column, row, told, ha="center", va="center", color="white" if dark else "black", fontsize=9)
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks(range(3), ["document length", "query length", "angle"])
-        axes.set_title(_short(result.encoder, 60), fontsize=9, loc="left")
+        axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
     assert image is not None
     figure.colorbar(image, ax=list(rows[:, 0]), label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
     return save(figure, folder, "fisher")
@@ -219,16 +206,17 @@ def _log_table(result: Fisher) -> np.ndarray:
 
 def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
     """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
-    figure, axes = _rows_figure(len(found.results) + 1)
-    at = np.arange(len(found.results))[::-1]
-    predictions = [result.prediction for result in found.results]
+    results = fitting(found.results, ROWS, "rows", "kappa")
+    figure, axes = _rows_figure(len(results) + 1)
+    at = np.arange(len(results))[::-1]
+    predictions = [result.prediction for result in results]
     differences = np.array([(one.difference, one.low, one.high) for one in predictions])
     margins = differences[:, 2] - differences[:, 0]
     axes.axvline(0, color="black", linewidth=0.8)
     axes.errorbar(differences[:, 0], at, xerr=margins, fmt="o", color=BLUE, capsize=3)
-    reach = float(np.abs(differences).max()) * 1.15
+    reach = max(0.1, 1.15 * float(np.abs(differences).max()))
     axes.set_xlim(-reach, reach)
-    told = [f"{_short(result.encoder)}\nchoice: {result.prediction.choice}" for result in found.results]
+    told = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
     axes.set_yticks(at, told, fontsize=8)
     axes.set_ylim(-0.7, len(at) - 0.3)
     first, second = CANDIDATES

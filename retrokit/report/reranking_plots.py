@@ -5,18 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.evaluation_plots import file_name, interval_of, wrapped
-from retrokit.report.probe_embedding_plots import COLORS, WIDTH
-from retrokit.report.probe_plots import GREY, save
+from retrokit.report.evaluation_plots import file_name, interval_of, tests_of
+from retrokit.report.figures import (
+    BLUE,
+    COLORS,
+    CURVES,
+    GREY,
+    PANELS,
+    WIDTH,
+    fitting,
+    legend_above,
+    plt,
+    save,
+    shown,
+    wrapped,
+)
 from retrokit.report.probe_tables import write_csv
-from retrokit.report.reranking import near_miss_rows
+from retrokit.report.reranking import ALL, near_miss_rows
 
 LABEL = 26  # letters of a name on one line
 
@@ -40,21 +48,29 @@ def reranking_plots(found: Reranking, folder: str | Path) -> list[Path]:
 
 
 def ranking_rows(found: Reranking) -> list[dict[str, Any]]:
-    """A row per task, system and shown metric, with the 95% bootstrap interval over queries."""
+    """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
+    from the first stage and its paired 95% interval."""
     rows = []
     for system in found.rankings.systems if found.rankings is not None else []:
         for metric in found.whole.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
             row = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
-            rows.append({**row, "metric": metric, "value": system.metrics[metric], "low": low, "high": high})
+            row |= {"metric": metric, "value": system.metrics[metric], "low": low, "high": high}
+            test = tests_of(found.whole, system.task, metric).get(system.name)
+            differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
+            rows.append(row | dict(zip(DIFFERENCE, differences, strict=True)))
     return rows
 
 
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+
+
 def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
-    """COMP, Figure 2: a panel per metric, a bar per reranker with its interval, a line where the first stage is."""
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    """COMP, Figure 2: a panel per metric, a bar per reranker, a line where the first stage is. The interval is that of
+    the difference from the first stage on the same queries, which leaves the line out where it is more than chance."""
+    metrics = fitting(list(dict.fromkeys(row["metric"] for row in rows)), PANELS, "metrics", name)
     systems = list(dict.fromkeys((row["encoder"], row["similarity"]) for row in rows))
-    first, *others = systems
+    first, *others = fitting(systems, CURVES, "rerankers", name)
     height = 1.1 + 0.42 * max(1, len(others))
     figure, panels = plt.subplots(
         len(metrics), 1, figsize=(WIDTH, height * len(metrics)), layout="constrained", squeeze=False
@@ -62,56 +78,58 @@ def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list
     for axes, metric in zip(panels.flat, metrics, strict=True):
         at = {(row["encoder"], row["similarity"]): row for row in rows if row["metric"] == metric}
         values = [at[system]["value"] for system in others]
-        # a bootstrap interval need not hold the value itself
-        margins = [
-            (max(0.0, row["value"] - row["low"]), max(0.0, row["high"] - row["value"]))
-            for row in (at[system] for system in others)
-        ]
-        axes.barh(range(len(others)), values, color=COLORS[0], alpha=0.75, height=0.62)
-        if others:
-            axes.errorbar(values, range(len(others)), xerr=np.array(margins).T, fmt="none", ecolor="black", capsize=3)
+        line = at[first]["value"]
+        axes.barh(range(len(others)), values, color=BLUE, alpha=0.75, height=0.62)
+        for place, system in enumerate(others):
+            _, low, high = (at[system][key] for key in DIFFERENCE)
+            if low is not None:
+                middle, margin = line + (low + high) / 2, (high - low) / 2
+                axes.errorbar(middle, place, xerr=margin, fmt="none", ecolor="black", capsize=3)
         for place, value in enumerate(values):
             axes.annotate(f"{value:.4f}", (0, place), (4, 0), textcoords="offset points", va="center", color="white")
-        line = at[first]["value"]
-        axes.axvline(line, color="black", linestyle="--", linewidth=1.2, label=f"first stage: {' '.join(first)}")
+        label = f"first stage: {wrapped(' '.join(first), 2 * LABEL)}"
+        if any(at[system][DIFFERENCE[0]] is not None for system in others):
+            label += "\nwhiskers: 95% interval of the paired difference from it"
+        axes.axvline(line, color="black", linestyle="--", linewidth=1.2, label=label)
         names = [wrapped(similarity.removeprefix(f"{first[1]} + "), LABEL) for _, similarity in others]
         axes.set_yticks(range(len(others)), names, fontsize=8)
         axes.invert_yaxis()
         axes.set_xlim(left=0)
-        axes.set_xlabel(f"{metric} (first stage {line:.4f})", fontsize=9)
+        axes.set_xlabel(f"{shown(metric)} (first stage {line:.4f})", fontsize=9)
         axes.grid(axis="x", alpha=0.3)
         axes.set_axisbelow(True)
-    handles, labels = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, [wrapped(label, 2 * LABEL) for label in labels], loc="outside upper center", fontsize=8)
+    legend_above(figure, panels.flat[0])
     return save(figure, folder, name)
 
 
 def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
-    families = list(dict.fromkeys(row["family"] for row in rows))
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
+    scorers = fitting(scorers, len(COLORS), "scorers", name)
+    counts = {row["family"]: row["near_misses"] for row in rows}
+    largest = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
+    chosen = fitting(largest, PANELS, "families", name)
+    families = [family for family in counts if family in chosen]
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
     for i, scorer in enumerate(scorers):
         own = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
         places = np.arange(len(families)) + (i - (len(scorers) - 1) / 2) * width
         color = COLORS[i % len(COLORS)]
-        label = scorer[0] if scorer[1] == "own" else " ".join(scorer)
+        label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
         upper.bar(places, [own[family]["near_miss"] for family in families], width, color=color, label=label)
         areas = [own[family]["roc_auc"] for family in families]
         low = [max(0.0, own[f]["roc_auc"] - own[f]["roc_auc_low"]) for f in families]
         high = [max(0.0, own[f]["roc_auc_high"] - own[f]["roc_auc"]) for f in families]
         lower.errorbar(places, areas, yerr=[low, high], fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
-    lower.set_xticks(range(len(families)), families)
+    turned = {"rotation": 30, "ha": "right"} if len(families) > 5 else {}
+    lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8, **turned)
     lower.set_ylim(-0.03, 1.03)
     upper.set_ylabel("mean score of near-misses\n(lower is better)")
-    lower.set_ylabel("AUC of positives\n(dotted: chance)")
+    lower.set_ylabel("AUC of positives (dotted: chance),\n95% interval of each by itself")
     for axes in (upper, lower):
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
-    handles, labels = upper.get_legend_handles_labels()
-    figure.legend(
-        handles, [wrapped(label, 2 * LABEL) for label in labels], loc="outside upper center", fontsize=8, ncols=2
-    )
+    legend_above(figure, upper, columns=2)
     return save(figure, folder, name)

@@ -55,7 +55,7 @@ def test_an_interval_of_a_mean_of_another_metric_and_of_none() -> None:
 
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: Evaluation) -> list[plots.plt.Figure]:
     figures = []
-    monkeypatch.setattr(plots, "save", lambda figure, path: figures.append(figure) or [])
+    monkeypatch.setattr(plots, "save", lambda figure, folder, name: figures.append(figure) or [])
     plots.evaluation_plots(found, tmp_path)
     return figures
 
@@ -65,17 +65,29 @@ def test_bars_have_names_values_and_intervals(monkeypatch: pytest.MonkeyPatch, t
     (figure,) = drawn(monkeypatch, tmp_path, found)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["base cosine", "runs/q-* (2 seeds) cosine"]
-    assert axes.get_xlabel() == "ndcg@10 with 95% bootstrap interval over items"
+    assert axes.get_xlabel() == "ndcg@10"
+    assert figure.get_supxlabel() == "whiskers: 95% interval of the paired difference from the first (dashed line)"
     assert axes.get_title(loc="left") == "beir:data/x,split=dev"
     bars = axes.patches
     assert [bar.get_width() for bar in bars] == pytest.approx([VALUES.mean(), VALUES.mean() + 0.15])
     assert bars[0].get_facecolor() != bars[1].get_facecolor()
     assert [text.get_text() for text in axes.texts] == [f"{bar.get_width():.4f}" for bar in bars]
-    whiskers = axes.collections[0].get_segments()
-    low, high = plots.interval_of(found.systems[1], "ndcg@10")
-    assert whiskers[1][:, 0] == pytest.approx([low, high])
+    (whiskers,) = axes.collections[0].get_segments()  # the first has none: it is what the other differs from
+    test = found.comparisons[0].test
+    assert whiskers[:, 0] == pytest.approx([VALUES.mean() + test.low, VALUES.mean() + test.high])
+    assert whiskers[:, 0] != pytest.approx(plots.interval_of(found.systems[1], "ndcg@10"), abs=0.01)
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [VALUES.mean()]
     dots = axes.collections[1].get_offsets()
     assert dots[:, 0].tolist() == pytest.approx([VALUES.mean() + 0.1, VALUES.mean() + 0.2])
+    plots.plt.close(figure)
+
+
+def test_a_system_alone_has_its_own_interval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (figure,) = drawn(monkeypatch, tmp_path, evaluation(result("base")))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "ndcg@10 with 95% bootstrap interval over items"
+    (whiskers,) = axes.collections[0].get_segments()
+    assert whiskers[:, 0] == pytest.approx(plots.interval_of(System((result("base"),)), "ndcg@10"))
     plots.plt.close(figure)
 
 
@@ -109,7 +121,7 @@ def test_files_are_pictures_wide_enough_to_read(tmp_path: Path) -> None:
         if path.suffix == ".png":
             width, height = struct.unpack(">II", content[16:24])
             assert content.startswith(b"\x89PNG\r\n\x1a\n")
-            assert (width, height > 150) == (840, True)
+            assert (width, height > 150) == (800, True)
         else:
             assert b"<svg" in content
 

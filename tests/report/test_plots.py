@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 from retrokit.errors import DataError
@@ -55,16 +56,56 @@ def test_pictures_for_which_there_are_numbers(tmp_path: Path, left_out: tuple[st
         assert len(content) > 2000
 
 
+GAMMA = "γ (0: length counts in full, 1: not at all)"
+
+
 def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {}
-    monkeypatch.setattr(plots, "_draw", lambda series, label, path: drawn.update({path.name: (series, label)}) or [])
+    monkeypatch.setattr(plots, "_draw", lambda series, label, folder, name: drawn.update({name: (series, label)}) or [])
     training_plots(log(tmp_path, ROWS))
     assert drawn == {
-        "loss": ({"loss": [(10, 2.5), (20, 1.5)]}, "loss"),
+        "loss": ({"loss": [(10, 2.5), (20, 1.5)]}, "loss, mean of 10 steps or more"),
         "evaluation": ({"ndcg@10": [(0, 0.3), (20, 0.4)]}, "metric"),
         "norms": ({"query norm mean": [(0, 5.0), (20, 5.5)]}, "mean norm of raw embeddings"),
-        "gamma": ({"gamma_query": [(10, 0.5), (20, 0.52)], "gamma_document": [(10, 0.5), (20, 0.47)]}, "γ"),
+        "gamma": ({"gamma_query": [(10, 0.5), (20, 0.52)], "gamma_document": [(10, 0.5), (20, 0.47)]}, GAMMA),
     }
+
+
+@pytest.mark.parametrize(
+    ("points", "joined"),
+    [
+        ([], ([], 1)),
+        ([(10, 4.0), (20, 2.0)], ([(10, 4.0), (20, 2.0)], 10)),
+        ([(10, 4.0), (20, 2.0), (23, 9.0)], ([(10, 4.0), (23, (20.0 + 27.0) / 13)], 10)),  # the end
+        ([(10, 4.0), (12, 8.0), (20, 3.0)], ([(10, 4.0), (20, (16.0 + 24.0) / 10)], 10)),  # a checkpoint
+        ([(4, 1.0), (14, 2.0)], ([(14, (4.0 + 20.0) / 14)], 10)),
+        ([(3, 5.0)], ([(3, 5.0)], 3)),
+    ],
+)
+def test_no_loss_is_a_mean_of_fewer_steps_than_the_others(points: list, joined: tuple[list, int]) -> None:
+    found, window = plots.full_windows(points)
+    assert window == joined[1]
+    assert [step for step, _ in found] == [step for step, _ in joined[0]]
+    assert [value for _, value in found] == pytest.approx([value for _, value in joined[0]])
+
+
+def test_axes_are_plain_and_legends_cover_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {}
+    monkeypatch.setattr(plots, "save", lambda figure, folder, name: figures.update({name: figure}) or [])
+    rows = [{"step": 2 * i, "gamma_query": 0.5 + 1e-6 * i, "gamma_document": 0.5 - 1e-6 * i} for i in range(1, 12)]
+    training_plots(log(tmp_path, [*rows, *ROWS]))
+    for name, figure in figures.items():
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        assert axes.yaxis.get_offset_text().get_text() == axes.xaxis.get_offset_text().get_text() == ""
+        assert all(tick == int(tick) for tick in axes.get_xticks())
+        assert axes.get_legend() is None
+        for legend in figure.legends:
+            assert not legend.get_window_extent().overlaps(axes.get_window_extent()), name
+        plt.close(figure)
+    assert len(figures["gamma"].legends) == 1
+    low, high = figures["gamma"].axes[0].get_ylim()
+    assert high - low >= 0.02
 
 
 def test_pictures_are_replaced(tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""What all pictures share: colours, sizes, the names of others made safe to draw, how much fits, and the files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from retrokit.errors import disk_errors
+from retrokit.notices import harmless, notice
+
+mpl.use("Agg")
+mpl.rcParams["text.parse_math"] = False  # a dollar in a label, a path or a field is a dollar
+mpl.rcParams["axes.formatter.useoffset"] = False  # 0.50001, not 1e-5 + 5e-1
+
+# Okabe and Ito's colours, which people of any colour vision tell apart.
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, GREY = (
+    *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#7F7F7F"),
+)
+COLORS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, "black", YELLOW)
+MARKERS = ("o", "^", "s")
+LINES = ("-", "--", "-.", ":")
+WIDTH = 6.4  # inches, 800 pixels
+ROWS, CURVES, PANELS = 60, 24, 12
+"""How many rows, curves or panels a picture has at most: beyond, it is neither legible nor soon done."""
+
+Thing = TypeVar("Thing")
+
+
+def shown(name: str, longest: int = 48) -> str:
+    """Another's name (an encoder, a path, a label, a field) as a picture can draw it: harmless, on one line, and of a
+    long one the end, which tells it from others. Every foreign text passes through this, or through ``wrapped``."""
+    name = harmless(name)
+    name = name if len(name) <= longest else f"…{name[1 - longest :]}"
+    return f" {name}" if name.startswith("_") else name  # matplotlib leaves such names out of a legend
+
+
+def wrapped(name: str, width: int = 34) -> str:
+    """Another's name on up to three lines; of a very long one the end."""
+    name = shown(name, len(name) * 10 + 1)
+    lines = [name[start : start + width] for start in range(0, len(name), width)]
+    return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])
+
+
+def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list[Thing]:
+    """The first ``most`` of the things; a notice says so where there are more."""
+    if len(things) > most:
+        notice(f"picture {picture}: {most} of {len(things):,} {what} are drawn; the data has all")
+    return list(things[:most])
+
+
+def steps_axis(axes: Axes) -> None:
+    """Training steps: whole numbers from left to right."""
+    axes.set_xlabel("training step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3)
+
+
+def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
+    """A legend of what is drawn in the axes, above the whole figure, which grows by it: there it covers nothing."""
+    each = [axes.get_legend_handles_labels() for axes in several]
+    handles, labels = ([one for side in sides for one in side] for sides in zip(*each, strict=True))
+    if not handles:
+        return
+    widest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = max(1, min(columns, len(labels), 84 // (widest + 6)))
+    lines = -(-len(labels) // columns) * max(label.count("\n") + 1 for label in labels)
+    figure.set_figheight(figure.get_figheight() + 0.17 * (lines - 1))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8, **options)
+
+
+def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
+    """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files.
+
+    Raises:
+        DataError: the folder or a file could not be written.
+    """
+    # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
+    files = [Path(folder) / f"{name}{ending}" for ending in (".png", ".svg")]
+    with disk_errors(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # drawn as an empty box
+        for file in files:
+            with disk_errors(file):
+                figure.savefig(file, dpi=125)
+    plt.close(figure)
+    return files

@@ -1,0 +1,168 @@
+"""Findings of every probe and comparison with names of the caller's choice, so that every picture can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retrokit.data.labelled import LabelledSplit
+from retrokit.evaluation.comparison import evaluation_of
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.two_stage import Reranking
+from retrokit.metrics.effect_size import EffectSize
+from retrokit.probing.contrast import ContrastProbe, DimensionContrast, FragmentContrast
+from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
+from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
+from retrokit.probing.geometry import Geometry, GeometryProbe
+from retrokit.probing.layers import LayerProbe, LayerScore
+from retrokit.probing.magnitude import Gain, Lengths, Magnitude, MagnitudeProbe, correlate
+from retrokit.probing.map import MapProbe, TextMap
+from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
+from retrokit.report import (
+    evaluation_plots,
+    plots,
+    probe_embedding_plots,
+    probe_plots,
+    reranking_plots,
+)
+
+MODULES = (evaluation_plots, plots, probe_embedding_plots, probe_plots, reranking_plots)
+RNG = np.random.default_rng(0)
+Names = Sequence[str]
+Draw = Callable[[Path], Any]
+
+
+def magnitude(names: Names, steps: Sequence[int | None] = (None,)) -> MagnitudeProbe:
+    found = []
+    for i, name in enumerate(names):
+        for step in steps:
+            d = 0.1 * (i % 9) + 0.01 * (step or 0) - 0.2
+            lengths = Lengths(10, 2.0 + 0.1 * i, 0.2)
+            gain = Gain("qnorm", "cosine", 0.5 + 0.02 * d, 0.5)
+            effect = EffectSize(d, d - 0.15, d + 0.2)
+            found.append(
+                Magnitude(names[0] if step is not None else name, name, *[lengths] * 3, effect, gain, None, step)
+            )
+    curve = [{"step": s, "gamma_query": 0.5 - 0.001 * s, "gamma_document": 0.5} for s in steps if s is not None]
+    points = [(0.1, 3.0), (0.2, 4.0), (0.3, 9.0)]
+    lines = [correlate(name, points) for name in names] if steps == (None,) else []
+    return MagnitudeProbe(found, lines, [], curve)
+
+
+def fisher(names: Names) -> FisherProbe:
+    family = ("cosine", "dot", "qnorm", "dnorm", "learn")
+    information = [Information(name, 0.0 if name == "cosine" else 0.5, 0.1, 2.0 + i) for i, name in enumerate(family)]
+    choice = Prediction({"qnorm": 6.5, "dnorm": 6.6}, {"qnorm": 9, "dnorm": 9}, -0.1, -1.0, 0.8, "qnorm", "learn")
+    return FisherProbe([Fisher(name, "data", 100, 8, information, choice) for name in names])
+
+
+def fragments(names: Names, size: int = 16, count: int = 6) -> FragmentProbe:
+    scores = [
+        FragmentScore(name, size, count, i + 1, i * size + 1, (i + 1) * size, 0.7, 0.1 * np.sin(i), None)
+        for name in names
+        for i in range(count)
+    ]
+    wholes = [WholeScore(name, sim, 0.8) for name in names for sim in ("cosine", f"sfs:{size}")]
+    prefixes = [PrefixScore(name, size, size * i, 0.5 + 0.02 * i, 0.5 + 0.03 * i) for name in names for i in (1, 2, 3)]
+    return FragmentProbe(names[0], names[-1], wholes, scores, prefixes)
+
+
+def contrast(names: Names, size: int = 4, count: int = 6) -> ContrastProbe:
+    rows = [
+        FragmentContrast(name, i + 1, i * size + 1, (i + 1) * size, 0.7, 0.1, 0.3, 0, 0.1)
+        for name in names
+        for i in range(count)
+    ]
+    dimensions = [
+        DimensionContrast(name, i + 1, i // size + 1, 0.0, float(value))
+        for name in names
+        for i, value in enumerate(RNG.gamma(4, 0.02, size * count))
+    ]
+    return ContrastProbe(names[0], names[-1], names[0], 100, size, rows, dimensions)
+
+
+def near_miss(names: Names, families: Names, equal: bool = False) -> NearMissProbe:
+    groups = [(family, 0.9) for family in families] + [(POSITIVES, 0.6), (RANDOM, 0.1)]
+    distributions = [
+        Distribution(name, "cosine", group, np.full(40, 0.5) if equal else RNG.normal(mean, 0.1, 40))
+        for name in names
+        for group, mean in groups
+    ]
+    rows = [Blindness(name, "cosine", family, 40, 0.9, 0.1, 0.1, None, 0.9) for name in names for family in families]
+    return NearMissProbe(names[0], None, rows, distributions)
+
+
+def layers(names: Names) -> LayerProbe:
+    rows = [LayerScore(name, "cosine", k, 0.5 + 0.01 * k, names[0], 0.01) for name in names for k in range(4)]
+    return LayerProbe(names[0], names[-1], rows)
+
+
+def geometry(names: Names, fragments: int) -> GeometryProbe:
+    parts = [Geometry(name, i, 8, 0.1 + 0.01 * i, 7.0, 1.0, 0.01) for name in names for i in range(fragments + 1)]
+    return GeometryProbe(names[0], 100, 10, parts)
+
+
+def labelled_map(names: Names) -> MapProbe:
+    labels = [i for i in range(len(names)) for _ in range(3)]
+    every = [str(i) for i in range(len(labels))]
+    data = LabelledSplit(names[0], every, every, labels, list(names), [], [])
+    maps = [TextMap(name, "t-SNE", 0.5, 0.5, RNG.normal(size=(len(labels), 2))) for name in names[:2]]
+    return MapProbe(names[0], 10, data, maps)
+
+
+def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "cosine", shift: float = 0.0) -> Result:
+    values = np.linspace(0.2, 0.8, 20) + shift + RNG.normal(0, 0.05, 20)
+    items = {f"q{i}": float(value) for i, value in enumerate(values)}
+    area = Resampled(20, lambda rows: float(np.median(values[rows])))
+    areas = [metric for metric in metrics if metric.startswith(("roc_auc", "false"))]
+    return Result(
+        encoder=encoder,
+        similarity=similarity,
+        task=task,
+        main_metric=metrics[0],
+        metrics={metric: float(values.mean()) for metric in metrics},
+        per_query={metric: items for metric in metrics if metric not in areas},
+        counts={},
+        norms={},
+        configuration={"dims": 8},
+        resampled=dict.fromkeys(areas, area),
+    )
+
+
+def reranking(names: Names, families: Names) -> Reranking:
+    shifts = enumerate(names)
+    ranked = [result("first", names[0], ["ndcg@10", "mrr@10"], name, 0.03 * i) for i, name in shifts]
+    endings = ["", *(f"/{family}" for family in families)]
+    kinds = ("near_miss", "roc_auc", "false_accept@95")
+    metrics = [f"{kind}{ending}" for kind in kinds for ending in endings]
+    near = [result(name, "pairs:x", metrics, "own") for name in names[:10]]
+    shown = {names[0]: ["ndcg@10", "mrr@10"], "pairs:x": ["near_miss"]}
+    whole, rankings, near_misses = (evaluation_of(rows, shown, {}) for rows in ([*ranked, *near], ranked, near))
+    return Reranking(whole, rankings, near_misses)
+
+
+def pictures(names: Names) -> dict[str, Draw]:
+    """How to draw each picture with these names wherever a name of the user's can stand."""
+    shown = {names[0]: ["ndcg@10"]}
+    cells = [result(name, names[0], ["ndcg@10"], shift=0.02) for name in names]
+    cells.append(result(names[0], names[0], ["ndcg@10"], "dot"))
+    embedding = probe_embedding_plots
+    return {
+        "magnitude": lambda folder: probe_plots.magnitude_plots(magnitude(names), folder),
+        "training": lambda folder: probe_plots.magnitude_plots(magnitude(names, (0, 5, 10)), folder),
+        "fisher": lambda folder: probe_plots.fisher_plots(fisher(names), folder),
+        "fragments": lambda folder: embedding.fragment_plots(fragments(names), folder),
+        "contrast": lambda folder: embedding.contrast_plots(contrast(names[:2]), folder),
+        "near-miss": lambda folder: embedding.near_miss_plots(near_miss(names[:2], names), folder),
+        "near-miss-rows": lambda folder: embedding.near_miss_plots(near_miss(names[:14], [ALL, *names[:20]]), folder),
+        "near-miss-equal": lambda folder: embedding.near_miss_plots(near_miss(names[:1], [ALL], True), folder),
+        "layers": lambda folder: embedding.layer_plots(layers(names), folder),
+        "geometry": lambda folder: embedding.geometry_plots(geometry(names, 0), folder),
+        "geometry-fragments": lambda folder: embedding.geometry_plots(geometry(names, 6), folder),
+        "map": lambda folder: embedding.map_plots(labelled_map(names), folder),
+        "eval": lambda folder: evaluation_plots.evaluation_plots(evaluation_of(cells, shown, {}, True), folder),
+        "rerank": lambda folder: reranking_plots.reranking_plots(reranking(names[:26], names[:14]), folder),
+    }
