@@ -347,11 +347,11 @@ def probe_magnitude(
     for task in tasks:
         notice(task.describe())
     made = {spec: Kept(encoders.registry.create(spec, device=options.device)) for spec in others}
-    against = [None if spec is None else made[spec] for spec in (baseline, cv_baseline)]
+    gain_over, cv_over = (None if spec is None else made[spec] for spec in (baseline, cv_baseline))
     results = []
     for spec in encoder_specs:
         encoder = encoders.registry.create(spec, device=options.device)
-        results += [measure(encoder, task, options, *against) for task in tasks]
+        results += [measure(encoder, task, options, gain_over, cv_over) for task in tasks]
     correlations, notes = _correlations(results) if options.proxies is None else ([], [])
     return MagnitudeProbe(results, correlations, [_how(options), *notes])
 

@@ -74,8 +74,8 @@ def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
             rows = [row for row in own if row.size == size]
             shades = [colors(norm(row.difference)) for row in rows]
             edge = "white" if len(rows) <= BOXES else "none"
-            bars = {"height": 0.92, "edgecolor": edge, "linewidth": 0.6}
-            axes.barh(at, [size] * len(rows), left=[row.first - 1 for row in rows], color=shades, **bars)
+            left = [row.first - 1 for row in rows]
+            axes.barh(at, size, left=left, height=0.92, color=shades, edgecolor=edge, linewidth=0.6)
             for row in rows if size / own[-1].last > 0.06 else ():
                 ink = "white" if abs(row.difference) > 0.65 * reach else "black"
                 told = f"{row.difference:+.2f}"
@@ -307,5 +307,5 @@ def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]
     for i, label in enumerate(frequent.tolist()):
         chosen = labels == label
         color, marker = COLORS[i % len(COLORS)], MARKERS[i // len(COLORS)]
-        options = {"s": size, "c": color, "marker": marker, "linewidths": 0, "label": shown(classes[label], 26)}
-        axes.scatter(x[chosen], y[chosen], **options)
+        name = shown(classes[label], 26)
+        axes.scatter(x[chosen], y[chosen], s=size, c=color, marker=marker, linewidths=0, label=name)

@@ -54,7 +54,7 @@ def ranking_rows(found: Reranking) -> list[dict[str, Any]]:
     for system in found.rankings.systems if found.rankings is not None else []:
         for metric in found.whole.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            row = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
+            row: dict[str, Any] = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
             row |= {"metric": metric, "value": system.metrics[metric], "low": low, "high": high}
             test = tests_of(found.whole, system.task, metric).get(system.name)
             differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
@@ -123,8 +123,9 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
         high = [max(0.0, own[f]["roc_auc_high"] - own[f]["roc_auc"]) for f in families]
         lower.errorbar(places, areas, yerr=[low, high], fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
-    turned = {"rotation": 30, "ha": "right"} if len(families) > 5 else {}
-    lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8, **turned)
+    crowded = len(families) > 5
+    lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8)
+    lower.tick_params(axis="x", labelrotation=30 if crowded else 0)
     lower.set_ylim(-0.03, 1.03)
     upper.set_ylabel("mean score of near-misses\n(lower is better)")
     lower.set_ylabel("AUC of positives (dotted: chance),\n95% interval of each by itself")
