@@ -102,7 +102,16 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
         (["--queries", "q.jsonl", "--dry-run"], "both --queries and --passages"),
         (["DATA", "--queries", "q.jsonl", "--dry-run"], "not both"),
         (["DATA", "--testbeds", "precision,abstracton", "--dry-run"], "unknown testbed 'abstracton'"),
-        (["DATA", "--retries", "-1", "--dry-run"], "at least 0, not -1"),
+        (["DATA", "--retries", "-1", "--dry-run"], "at least 0 and at most 100, not -1"),
+        (["DATA", "--retries", "99999999999999999999", "--dry-run"], "at most 100, not 99999999999999999999"),
+        (["DATA", "--answer-tokens", "99999999999999999999", "--dry-run"], "at most 10,000,000"),
+        (["DATA", "--temperature", "inf", "--dry-run"], "between 0 and 100, not inf"),
+        (["DATA", "--temperature", "nan", "--dry-run"], "between 0 and 100, not nan"),
+        (["DATA", "--llm", "replay:FILE", "-o", "out", "--concurrency", "99999999999999999999"], "1 to 1,024 calls"),
+        (["DATA", "--llm", "openai:m,timeout=inf", "-o", "out"], "timeout=inf is out of range (0.1 to 86400)"),
+        (["DATA", "--llm", "openai:m,timeout=nan", "-o", "out"], "timeout=nan is out of range (0.1 to 86400)"),
+        (["DATA", "--llm", "openai:m,timeout=1e300", "-o", "out"], "timeout=1e300 is out of range (0.1 to 86400)"),
+        (["DATA", "--llm", "local:m,batch=99999999999999999999", "-o", "out"], "out of range (1 to 4096)"),
         (["DATA", "--limit", "0", "--dry-run"], "at least 1, not 0"),
         (["DATA", "--split", "dev", "--dry-run"], "has no split 'dev'"),
         (["nowhere", "--dry-run"], "nowhere: does not exist"),
@@ -113,7 +122,10 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
 )
 def test_wrong_use_is_one_clear_line(build_sure, tmp_path, data, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    code, _, said = build_sure(*[str(data) if word == "DATA" else word for word in words])
+    recorded = tmp_path / "law" / "recorded.jsonl"
+    recorded.write_text('{"prompt": "p", "answer": "a"}\n')
+    named = {"DATA": str(data), "replay:FILE": f"replay:{recorded}"}
+    code, _, said = build_sure(*[named.get(word, word) for word in words])
     assert code == 2
     assert message in said
     assert len(said.strip().splitlines()) == 1

@@ -15,6 +15,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from retrokit.errors import ServiceError, UsageError
 
+HOTTEST = 100
+LONGEST_ANSWER = 10_000_000
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -33,12 +36,16 @@ class Sampling:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise UsageError(f"the temperature must be at least 0, not {self.temperature:g}")
+        if not 0 <= self.temperature <= HOTTEST:
+            raise UsageError(f"the temperature must lie between 0 and {HOTTEST}, not {self.temperature:g}")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top-p must lie above 0 and be at most 1, not {self.top_p:g}")
-        if self.max_tokens < 1:
-            raise UsageError(f"an answer must have room for at least 1 token, not {self.max_tokens}")
+        if not 1 <= self.max_tokens <= LONGEST_ANSWER:
+            raise UsageError(
+                f"an answer must have room for at least 1 token and at most {LONGEST_ANSWER:,}, not {self.max_tokens}"
+            )
+        if self.seed is not None and not -(2**63) <= self.seed < 2**63 - 2**32:  # attempts are added to it
+            raise UsageError(f"the seed of an answer has to fit into 64 bits, which {self.seed} does not")
 
     def of_attempt(self, attempt: int) -> Sampling:
         """The settings of a further answer to the same prompt: other draws, where the draws have a seed."""

@@ -55,6 +55,14 @@ class BudgetSpent(RetrokitError):
     budget goes on from there."""
 
 
+def check_limits(concurrency: int, max_tokens: int | None) -> None:
+    """Raise :class:`UsageError` for limits that :class:`Session` does not take, before a store is made for it."""
+    if not 1 <= concurrency <= MOST_AT_ONCE:
+        raise UsageError(f"there must be 1 to {MOST_AT_ONCE:,} calls at once, not {concurrency}")
+    if max_tokens is not None and max_tokens < 1:
+        raise UsageError(f"the budget must be at least 1 token, not {max_tokens}")
+
+
 class Session:
     """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end, and raises
     :class:`ServiceError` if everything that was asked was refused.
@@ -87,10 +95,7 @@ class Session:
         backoff: float = 0.5,
         patience: float = 900.0,
     ) -> None:
-        if not 1 <= concurrency <= MOST_AT_ONCE:
-            raise UsageError(f"there must be 1 to {MOST_AT_ONCE:,} calls at once, not {concurrency}")
-        if max_tokens is not None and max_tokens < 1:
-            raise UsageError(f"the budget must be at least 1 token, not {max_tokens}")
+        check_limits(concurrency, max_tokens)
         self.llm, self.store, self.sampling = llm, store, sampling
         self.counts = dict.fromkeys(
             ("calls", "from_store", "retries", "rate_limited", "prompt_tokens", "completion_tokens"), 0

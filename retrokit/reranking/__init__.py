@@ -92,7 +92,7 @@ registry = SpecRegistry(
                 Param("step", int, 20, minimum=1, summary="passages from one window to the next"),
                 Param("words", int, 300, minimum=1, summary="of a passage that it reads"),
                 Param("answer_tokens", int, 4096, minimum=1, summary="of an answer at most, with what it thinks"),
-                Param("concurrency", int, 16, minimum=1, summary="calls at once"),
+                Param("concurrency", int, 16, minimum=1, maximum=1024, summary="calls at once"),
                 Param("store", str, summary="file in which answers are kept; default: in the work folder"),
             ),
             positional="model",
