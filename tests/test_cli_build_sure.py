@@ -108,6 +108,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
         (["DATA", "--temperature", "inf", "--dry-run"], "between 0 and 100, not inf"),
         (["DATA", "--temperature", "nan", "--dry-run"], "between 0 and 100, not nan"),
         (["DATA", "--llm", "replay:FILE", "-o", "out", "--concurrency", "99999999999999999999"], "1 to 1,024 calls"),
+        (["DATA", "--llm", "replay:FILE", "-o", "out", "--max-tokens", "0"], "at least 1 token, not 0"),
         (["DATA", "--llm", "openai:m,timeout=inf", "-o", "out"], "timeout=inf is out of range (0.1 to 86400)"),
         (["DATA", "--llm", "openai:m,timeout=nan", "-o", "out"], "timeout=nan is out of range (0.1 to 86400)"),
         (["DATA", "--llm", "openai:m,timeout=1e300", "-o", "out"], "timeout=1e300 is out of range (0.1 to 86400)"),

@@ -17,7 +17,7 @@ from retrokit.data.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
 from retrokit.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
-from retrokit.llm.session import Session, run_all
+from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import progress
 from retrokit.sure.folder import Rows, check_output, write_folder
@@ -97,6 +97,7 @@ def build(
         Interrupted: by Ctrl-C; answers are kept.
         DataError: a file cannot be written.
     """
+    check_limits(concurrency, max_tokens)
     output = Path(output)
     path = default_store(output) if store is None else Path(store)
     check = partial(check_output, output, overwrite, [*inputs, path])

@@ -12,7 +12,7 @@ from typing import Any
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import Interrupted, ServiceError
 from retrokit.llm.base import LLM, PromptRefused, Sampling
-from retrokit.llm.session import Session, run_all
+from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.notices import progress
 from retrokit.sure.answers import read_verdict
@@ -56,6 +56,7 @@ def judge_sample(
             to anything has failed.
         DataError: a file cannot be written.
     """
+    check_limits(concurrency, max_tokens)
     prompt, retry = prompts["judge"], prompts["retry"]
     name = annotator or llm.identity
     told: Counter[bool | None] = Counter()

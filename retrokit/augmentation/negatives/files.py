@@ -18,6 +18,7 @@ from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
+from retrokit.llm.session import check_limits
 from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import notice
 
@@ -102,6 +103,7 @@ def write_near_misses(
         if llm is not None:
             store = str(default_store(output)) if store is None and output != "-" else store
             budget = BUDGET if max_tokens is None else max_tokens
+            check_limits(concurrency, budget)
             if Path(path).is_file():  # a pipe can be read once only
                 notice(f"{estimate(_texts(path, field, positive), families, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(llm)
