@@ -228,7 +228,7 @@ def agreement(
     verdicts: Annotated[list[str], typer.Argument(help="Verdicts as JSON lines, of the page or of judge. Repeatable.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Compare annotators: verdicts of each and of several together, Cohen's and Fleiss' kappa (SURE, Table 2).
+    """Compare annotators: verdicts of each and of several together (SURE, Table 2), Cohen's and Fleiss' kappa.
 
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
