@@ -138,7 +138,7 @@ def test_dropout_tells_two_passes_of_a_text_apart(tiny_bert, corpus):
         made.model({k: v for k, v in batch[role].items() if k != "text_ids"})["sentence_embedding"]
         for role in ("query", "document")
     )
-    assert torch.allclose(first, second, atol=1e-6)
+    torch.testing.assert_close(first, second)
 
 
 def test_dropout_without_dropout_is_refused(corpus):

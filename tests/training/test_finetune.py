@@ -92,7 +92,7 @@ def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
     }
     for role in ("query", "document"):
         expected = raw[role] if run.similarity.export == "raw" else run.similarity.prepare(raw[role], role).detach()
-        torch.testing.assert_close(given[role], expected, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(given[role], expected, atol=1e-5 * expected.abs().max().item(), rtol=1e-5)
     if run.similarity.library_exact:
         ours = run.similarity.score(raw["query"], raw["document"]).argsort(dim=1)
         assert torch.equal(ours, plain.similarity(given["query"], given["document"]).argsort(dim=1))
@@ -162,7 +162,7 @@ def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
     victim = subprocess.Popen(command("run"), cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     checkpoints = RunFolder(tmp_path / "run").checkpoints
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600  # of a machine that is busy with much else
     while not list(checkpoints.glob("checkpoint-*/complete")):
         assert victim.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
@@ -186,13 +186,13 @@ def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
     words = [sys.executable, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(pairs), "-o", "run"]
     words += ["--steps", "100000", "--batch-size", "8", "--precision", "fp32", "--log-every", "1", "--overwrite"]
     running = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600  # of a machine that is busy with much else
     while not (tmp_path / "run" / "metrics.jsonl").exists():
         assert running.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=600)
     assert running.returncode == 130
     assert "the state is kept in run/checkpoints" in said
     line = said.strip().splitlines()[-1]
