@@ -136,7 +136,12 @@ registry = SpecRegistry(
             "cluster",
             "clusters against labels: JSONL of text and label",
             "retrokit.evaluation.clustering:cluster",
-            (_LABELLED, Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"), _SAMPLE),
+            (
+                _LABELLED,
+                Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"),
+                Param("batch", int, 32, minimum=1, summary="texts of a step of k-means; 500 in MTEB's own tasks"),
+                _SAMPLE,
+            ),
             positional="path",
         ),
     ],

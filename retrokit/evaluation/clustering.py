@@ -1,6 +1,7 @@
 """Do clusters in the embedding space recover the labels? Mini-batch k-means and V-measure (CROP, A.2).
 
-As many clusters as labels, batches of 32 texts, on embeddings as the similarity prepares them (of unit length for
+As many clusters as labels, batches of 32 texts (MTEB's own tasks take 500, and a mean over the sets that they come in),
+on embeddings as the similarity prepares them (of unit length for
 cosine, raw for dot); the mean over several seeds, for one run of k-means is a matter of luck.
 """
 
@@ -27,15 +28,19 @@ class Clustering(SymmetricTask):
     default_metrics = shown_metrics
     known_metrics = shown_metrics
 
-    def __init__(self, data: LabelledTexts, seeds: int = 10) -> None:
+    def __init__(self, data: LabelledTexts, seeds: int = 10, batch: int = BATCH) -> None:
         super().__init__(data.texts, data.counts)
         self.data = data
         self.seeds = seeds
+        self.batch = batch
 
     def describe(self) -> str:
         """What is used, in a line."""
         counts = self.data.counts
-        line = f"{self.data.name}: {counts['texts']:,} texts, {counts['labels']:,} labels"
+        line = (
+            f"{self.data.name}: {counts['texts']:,} texts, {counts['labels']:,} labels; k-means by {self.batch:,} texts"
+        )
+        line += " (CROP, A.2; MTEB's own tasks take 500)" if self.batch == BATCH else ""
         empty = counts["texts_without_text"]
         return line + (f"; {empty:,} texts without text, kept as empty" if empty else "")
 
@@ -49,7 +54,7 @@ class Clustering(SymmetricTask):
         with progress("clustering", self.seeds, "seeds") as advance:
             v_measures, rands = [], []
             for seed in range(self.seeds):
-                clusters = k_means(rows, len(self.data.classes), seed)
+                clusters = k_means(rows, len(self.data.classes), seed, self.batch)
                 v_measures.append(v_measure_score(self.data.labels, clusters))
                 rands.append(adjusted_rand_score(self.data.labels, clusters))
                 advance(1)
@@ -58,24 +63,24 @@ class Clustering(SymmetricTask):
             "v_measure_std": float(np.std(v_measures)),
             "adjusted_rand": float(np.mean(rands)),
         }
-        return Measured({name: found[name] for name in names}, configuration={"seeds": self.seeds})
+        return Measured({name: found[name] for name in names}, configuration={"seeds": self.seeds, "batch": self.batch})
 
 
-def k_means(embeddings: np.ndarray, clusters: int, seed: int) -> np.ndarray:
-    """The cluster ``[n]`` of each row, by scikit-learn's ``MiniBatchKMeans``."""
+def k_means(embeddings: np.ndarray, clusters: int, seed: int, batch: int = BATCH) -> np.ndarray:
+    """The cluster ``[n]`` of each row, by scikit-learn's ``MiniBatchKMeans`` with batches of ``batch`` rows."""
     from sklearn.cluster import MiniBatchKMeans
 
-    algorithm = MiniBatchKMeans(n_clusters=clusters, batch_size=BATCH, n_init="auto", random_state=seed)
+    algorithm = MiniBatchKMeans(n_clusters=clusters, batch_size=batch, n_init="auto", random_state=seed)
     found: np.ndarray = algorithm.fit_predict(embeddings)
     return found
 
 
-def cluster(path: str, seeds: int, sample: int | None) -> Clustering:
+def cluster(path: str, seeds: int, batch: int, sample: int | None) -> Clustering:
     """The clustering task of a file of labelled texts.
 
     Raises:
         DataError: a wrong line, or one label only.
     """
-    task = Clustering(read_labelled(path, sample), seeds)
+    task = Clustering(read_labelled(path, sample), seeds, batch)
     task.data_digest = task.data.digest
     return task

@@ -7,6 +7,7 @@ is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import mteb as library
 import numpy as np
+from mteb._evaluators import ClusteringEvaluator
 
 from retrokit.data.files import writing
 from retrokit.encoders.encoder import Encoder
@@ -113,7 +115,11 @@ class MtebTask:
         names = [task.metadata.name for task in self.tasks]
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         local = f"; data from {', '.join(sorted({str(folder) for folder in self.folders.values()}))}"
-        return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "")
+        steps = sorted({_batch(task) for task in self.tasks if task.metadata.type == "Clustering"})
+        batches = (
+            f"; k-means by {' or '.join(map(str, steps))} texts, as MTEB does (CROP, A.2 says 32)" if steps else ""
+        )
+        return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "") + batches
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that these tasks do not measure."""
@@ -266,6 +272,13 @@ def _per_query(task: Any, model: MtebModel, kept: Path) -> dict[str, dict[str, f
     with writing(kept) as stream:
         json.dump(found, stream, allow_nan=False)
     return found
+
+
+def _batch(task: Any) -> int:
+    """Texts of a step of k-means in a task of clustering: of the newer ones it is the task's, of the others one for
+    all."""
+    default = inspect.signature(ClusteringEvaluator).parameters["clustering_batch_size"].default
+    return int(getattr(task, "k_mean_batch_size", default))
 
 
 def headline(task: Any) -> str:

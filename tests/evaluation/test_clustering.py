@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,38 @@ def test_values_are_scikit_learns(file: Path, seeds: int) -> None:
     assert cosine.configuration["seeds"] == seeds
 
 
+def test_in_batches_as_large_as_mtebs(file: Path) -> None:
+    """With batch=500 and seed 0 it is what MTEB's evaluator does with the seed 0."""
+    mteb = pytest.importorskip("mteb")
+    from datasets import Dataset
+    from mteb._evaluators import ClusteringEvaluator
+    from mteb.timing import TimingStack
+
+    task = tasks.create(f"cluster:{file},seeds=1,batch=500")
+    assert task.describe().endswith("150 texts, 5 labels; k-means by 500 texts")
+    data = Dataset.from_dict({"sentences": [f"t{i}" for i in range(COUNT)], "labels": LABELS.tolist()})
+    evaluator = ClusteringEvaluator(
+        data,
+        input_column_name="sentences",
+        label_column_name="labels",
+        task_metadata=mteb.get_task("ArxivClusteringP2P").metadata,
+        hf_split="test",
+        hf_subset="default",
+        timer=TimingStack(),
+        seed=0,
+    )
+
+    class Given:
+        def encode(self, batches: Any, **kwargs: Any) -> np.ndarray:
+            return UNIT
+
+    assert evaluator.clustering_batch_size == 500
+    clusters = evaluator(Given(), encode_kwargs={"batch_size": 32})
+    (found,) = task.evaluate(ENCODER, [retrokit.similarity("cosine")])
+    assert found.metrics["v_measure"] == pytest.approx(v_measure_score(LABELS, clusters))
+    assert found.configuration["batch"] == 500
+
+
 def test_no_test_is_made_up(file: Path) -> None:
     task = tasks.create(f"cluster:{file},seeds=1")
     results = task.evaluate(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
@@ -70,7 +103,11 @@ def test_roles_do_not_matter(file: Path) -> None:
 
 
 def test_what_is_used(file: Path) -> None:
-    assert tasks.create(f"cluster:{file}").describe().endswith("x.jsonl: 150 texts, 5 labels")
+    assert (
+        tasks.create(f"cluster:{file}")
+        .describe()
+        .endswith("x.jsonl: 150 texts, 5 labels; k-means by 32 texts (CROP, A.2; MTEB's own tasks take 500)")
+    )
     assert tasks.create(f"cluster:{file},sample=40").data.counts["texts"] == 40
 
 
