@@ -42,6 +42,10 @@ class Kept(Encoder):
         """Where it computes."""
         return self._encoder.device
 
+    def key(self, precision: str = "auto") -> str:
+        """The encoder's, which computes what is kept."""
+        return self._encoder.key(precision)
+
     def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
         """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``; only new texts are encoded.
 
