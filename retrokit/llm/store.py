@@ -13,13 +13,13 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from retrokit.errors import DataError, disk_errors
+from retrokit.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.llm.base import Completion, Request
 
 _APPLICATION = 0x72746B4C
@@ -87,6 +87,14 @@ class ResponseStore:
     def put(self, request: Request, completion: Completion) -> Completion:
         """Store an answer; returns what is stored (see :meth:`submit`) once it is on the disk."""
         return self.submit(request, completion).result()
+
+    @contextmanager
+    def going_on(self, *options: str) -> Iterator[None]:
+        """Turn Ctrl-C into :class:`Interrupted`, which says where the answers are; ``options`` are to go on with."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped; {len(self):,} answers are kept in {self.path}", *options) from None
 
     def __len__(self) -> int:
         with self._errors():
@@ -210,6 +218,12 @@ class ResponseStore:
         if done.rowcount:
             return completion
         return _completion(connection.execute(_ANSWER, (request.key,)).fetchone()) or completion
+
+
+def check_store(store: str | Path, outputs: Iterable[str | Path]) -> None:
+    """Raise :class:`UsageError` if one of ``outputs`` would take the place of the file ``store``."""
+    if os.path.realpath(store) in map(os.path.realpath, outputs):
+        raise UsageError(f"{store}: the answers need a file of their own, another than the output")
 
 
 def default_store(output: str | Path) -> Path:

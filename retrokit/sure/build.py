@@ -15,7 +15,7 @@ from typing import Any
 
 from retrokit.data.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
-from retrokit.errors import Interrupted, ServiceError, UsageError
+from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, default_store
@@ -136,11 +136,8 @@ def build(
                             raise ServiceError(f"{what}; its answers are kept in {path}")
             return session.counts
 
-        try:
+        with responses.going_on(*(["--overwrite"] if overwrite else [])):
             counts = asyncio.run(work())
-        except KeyboardInterrupt:
-            kept = f"stopped; {len(responses):,} answers are kept in {path}"
-            raise Interrupted(kept, *(["--overwrite"] if overwrite else [])) from None
         return Built(output, write_folder(unfinished, rows), counts)
 
 

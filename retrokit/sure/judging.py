@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import Interrupted, ServiceError
+from retrokit.errors import ServiceError
 from retrokit.llm.base import LLM, PromptRefused, Sampling
 from retrokit.llm.session import Session, check_limits, run_all
-from retrokit.llm.store import ResponseStore
+from retrokit.llm.store import ResponseStore, check_store
 from retrokit.notices import progress
 from retrokit.sure.answers import read_verdict
 from retrokit.sure.audit import Judgeable, Sample
@@ -57,6 +57,7 @@ def judge_sample(
         DataError: a file cannot be written.
     """
     check_limits(concurrency, max_tokens)
+    check_store(store, [output])
     prompt, retry = prompts["judge"], prompts["retry"]
     name = annotator or llm.identity
     told: Counter[bool | None] = Counter()
@@ -95,10 +96,8 @@ def judge_sample(
                         advance(1)
             return session.counts
 
-        try:
+        with responses.going_on():
             counts = asyncio.run(work())
-        except KeyboardInterrupt:
-            raise Interrupted(f"stopped; {len(responses):,} answers are kept in {store}") from None
     if not rows:
         raise ServiceError(
             f"the model gave no verdict on any of {len(sample.items):,} variants; see its answers in {store}"

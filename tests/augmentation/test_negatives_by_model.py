@@ -17,7 +17,7 @@ from retrokit.augmentation.negatives.estimate import estimate
 from retrokit.augmentation.negatives.files import write_near_misses
 from retrokit.augmentation.negatives.generator import FAMILIES
 from retrokit.cli.entry import run
-from retrokit.errors import ServiceError, UsageError
+from retrokit.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import estimated_tokens
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import FAULTS, ChatServer, Plan, error, message
@@ -207,6 +207,27 @@ def test_the_estimate_counts_the_calls(
         assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
     assert not estimate(TEXTS, ["spatial"], 50).whole
     assert estimate(TEXTS, ["spatial"], 50).calls == 50
+
+
+def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrokit.augmentation.negatives.files.json_line", stop)
+    with (
+        ChatServer(Plan(edit)) as server,
+        pytest.raises(Interrupted, match=r"^stopped; \d+ answers are kept in .*sqlite$"),
+    ):
+        write(server, corpus)
+    assert not corpus.with_name("near.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["near.jsonl", "../{}/near.jsonl"])
+def test_answers_and_near_misses_need_two_files(corpus: Path, name: str) -> None:
+    store = corpus.parent / name.format(corpus.parent.name)
+    with ChatServer(Plan(edit)) as server, pytest.raises(UsageError, match="the answers need a file of their own"):
+        write(server, corpus, store=str(store))
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
 
 
 def test_there_is_a_budget_and_a_store_by_default(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

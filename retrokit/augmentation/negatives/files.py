@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ from retrokit.data.jsonl import json_line
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
 from retrokit.llm.session import check_limits
-from retrokit.llm.store import ResponseStore, default_store
+from retrokit.llm.store import ResponseStore, check_store, default_store
 from retrokit.notices import notice
 
 POSITIVES = ("anchor", "paraphrase")
@@ -88,7 +88,7 @@ def write_near_misses(
         UsageError: a wrong family, number or combination.
         DataError: a line that is wrong, or no near-miss at all (the message counts what was dropped by which rule).
         ServiceError: the model failed, or next to nothing that it wrote is a near-miss.
-        BudgetSpent: what the budget allows does not suffice. What was answered is kept.
+        BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
     """
     if split is not None and output == "-":
         raise UsageError("--split writes two files: give --output NAME.jsonl")
@@ -104,10 +104,13 @@ def write_near_misses(
             store = str(default_store(output)) if store is None and output != "-" else store
             budget = BUDGET if max_tokens is None else max_tokens
             check_limits(concurrency, budget)
+            if store is not None:
+                check_store(store, files.values())
             if Path(path).is_file():  # a pipe can be read once only
                 notice(f"{estimate(_texts(path, field, positive), families, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(llm)
             kept = stack.enter_context(ResponseStore(store)) if store is not None else None
+            stack.enter_context(nullcontext() if kept is None else kept.going_on())
             writer = stack.enter_context(Writer(model, families, kept, budget, concurrency, counts))
             makers, texts = writer.families, writer.ahead(texts)
         made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
