@@ -71,6 +71,31 @@ def disk_errors(what: object) -> Iterator[None]:
         raise DataError(what, f"could not be written: {error.strerror or error}") from error
 
 
+LARGEST_WHOLE = 2**31 - 1
+LARGEST = 1e9
+
+
+def out_of_range(value: float, minimum: float | None = None, maximum: float | None = None) -> str | None:
+    """The range, in words, that ``value`` is not in; ``None`` where it is. Every number that a user gives is held
+    against it: of a spec, of an option, of a configuration.
+
+    Without a bound of its own, a whole number is at most :data:`LARGEST_WHOLE` in size, any other at most
+    :data:`LARGEST`: so nothing is infinite, and nothing overflows where it is used.
+
+    >>> out_of_range(0, minimum=1), out_of_range(10**20, minimum=1), out_of_range(float("nan"), 0, 1), out_of_range(2)
+    ('at least 1', '1 to 2147483647', '0 to 1', None)
+    """
+    most = LARGEST_WHOLE if isinstance(value, int) else LARGEST
+    low, high = -most if minimum is None else minimum, most if maximum is None else maximum
+    if low <= value <= high:
+        return None
+    if value < low and maximum is None:
+        return f"at least {low:.10g}"
+    if value > high and minimum is None:
+        return f"at most {high:.10g}"
+    return f"{low:.10g} to {high:.10g}"
+
+
 def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
     """What a message about an unknown ``name`` says of the nearest of the ``known`` ones, at most ``most``; nothing
     where none is near.

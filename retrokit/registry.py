@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from retrokit.errors import MissingExtra, UsageError, did_you_mean
+from retrokit.errors import MissingExtra, UsageError, did_you_mean, out_of_range
 
 Value = str | int | float | bool
 
@@ -41,7 +41,8 @@ def importing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of an entry: its type, its default (``None``: none), and the values it may take."""
+    """One parameter of an entry: its type, its default (``None``: none), and the values it may take; a number without
+    bounds has those of :func:`~retrokit.errors.out_of_range`."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] = str
@@ -60,11 +61,8 @@ class Param:
             raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
         if self.pattern and not re.fullmatch(self.pattern, text):
             raise UsageError(f"{of}: {self.name}={text} is not {self.summary}")
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            too_low = self.minimum is not None and value < self.minimum
-            too_high = self.maximum is not None and value > self.maximum
-            if too_low or too_high or value != value:
-                raise UsageError(f"{of}: {self.name}={text} is out of range ({self._range()})")
+        if isinstance(value, (int, float)) and (expected := out_of_range(value, self.minimum, self.maximum)):
+            raise UsageError(f"{of}: {self.name}={text} is out of range ({expected})")
         return value
 
     def _convert(self, text: str, of: str) -> Value:
@@ -77,13 +75,6 @@ class Param:
         except ValueError:
             kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
             raise UsageError(f"{of}: {self.name}={text} is not {kind}") from None
-
-    def _range(self) -> str:
-        if self.minimum is not None and self.maximum is not None:
-            return f"{self.minimum:g} to {self.maximum:g}"
-        if self.minimum is not None:
-            return f"at least {self.minimum:g}"
-        return f"at most {self.maximum:g}" if self.maximum is not None else "a number"
 
     def describe(self) -> str:
         """``name=default`` or ``name=TYPE``, for help texts."""

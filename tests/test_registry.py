@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from retrokit.errors import MissingExtra, UsageError
+from retrokit.errors import LARGEST, LARGEST_WHOLE, MissingExtra, UsageError
 from retrokit.registry import Entry, Param, Registry, Spec, SpecRegistry, importing, parse_all
 
 HERE = "tests.test_registry"
@@ -68,8 +68,8 @@ def specs(draw):
     params = {
         "text": VALUES,
         "count": st.integers(1, 1000).filter(lambda count: count != 5),
-        "size": st.integers(),
-        "rate": st.floats(allow_nan=False),
+        "size": st.integers(-LARGEST_WHOLE, LARGEST_WHOLE),
+        "rate": st.floats(-LARGEST, LARGEST),
         "share": st.floats(0, 1).filter(lambda share: share != 0.5),
         "on": st.just(True),
         "kind": st.just("b"),
@@ -199,7 +199,10 @@ def test_options_fill_in_the_defaults():
         ("thing:count=0", "thing:count=0: count=0 is out of range (1 to 1000)"),
         ("thing:count=1001", "thing:count=1001: count=1001 is out of range (1 to 1000)"),
         ("thing:share=nan", "thing:share=nan: share=nan is out of range (0 to 1)"),
-        ("thing:rate=nan", "thing:rate=nan: rate=nan is out of range (a number)"),
+        ("thing:rate=nan", "thing:rate=nan: rate=nan is out of range (-1000000000 to 1000000000)"),
+        ("thing:rate=-inf", "thing:rate=-inf: rate=-inf is out of range (at least -1000000000)"),
+        ("thing:rate=1e300", "thing:rate=1e300: rate=1e300 is out of range (at most 1000000000)"),
+        ("thing:size=99999999999", "thing:size=99999999999: size=99999999999 is out of range (at most 2147483647)"),
         ("thing:kind=c", "thing:kind=c: kind=c is none of a, b"),
         ("thing:code=y1", "thing:code=y1: code=y1 is not x and digits"),
         ("thing:code=x1z", "thing:code=x1z: code=x1z is not x and digits"),
@@ -231,7 +234,11 @@ def test_all_problems_of_one_text_are_in_one_message():
 
 @pytest.mark.parametrize(
     ("param", "text", "says"),
-    [(Param("n", int, minimum=2), "1", "at least 2"), (Param("n", int, maximum=2), "3", "most")],
+    [
+        (Param("n", int, minimum=2), "1", "at least 2"),
+        (Param("n", int, maximum=2), "3", "at most 2"),
+        (Param("n", int, minimum=2), "9999999999", "2 to 2147483647"),
+    ],
 )
 def test_half_open_ranges(param, text, says):
     with pytest.raises(UsageError, match=says):

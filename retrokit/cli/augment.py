@@ -13,6 +13,7 @@ from retrokit.cli.common import (
     RERANKERS,
     SIMILARITIES,
     SPLITTERS,
+    Commands,
     DeviceOption,
     app,
     readers_may_leave,
@@ -20,7 +21,7 @@ from retrokit.cli.common import (
     with_names,
 )
 
-augment = typer.Typer(
+augment = Commands(
     no_args_is_help=True,
     help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.",
 )
@@ -31,7 +32,7 @@ InputArgument = Annotated[
 ]
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
 FieldOption = Annotated[str, typer.Option(help="Which field of a line holds the text.")]
-SeedOption = Annotated[int, typer.Option(help="The same seed and input give the same output.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="The same seed and input give the same output.")]
 SentencesOption = Annotated[int, typer.Option(help="Consecutive sentences of a chunk.")]
 MinCharsOption = Annotated[int, typer.Option(help="Shorter sentences are left out.")]
 MaxCharsOption = Annotated[int, typer.Option(help="Longer sentences are left out.")]
@@ -105,7 +106,9 @@ def mask(
     ],
     encoder: Annotated[str, typer.Option(help="Encoder whose tokens are masked.")],
     output: OutputOption = "-",
-    fraction: Annotated[float, typer.Option(help="Share of the tokens that the mask token replaces.")] = 0.15,
+    fraction: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the tokens that the mask token replaces.")
+    ] = 0.15,
     epochs: EpochsOption = 1,
     field: FieldOption = "text",
     seed: SeedOption = 0,
@@ -164,7 +167,8 @@ def negatives(
         int | None, typer.Option(help="How many of each family; reading stops when all are there. Default: all.")
     ] = None,
     split: Annotated[
-        float | None, typer.Option(help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl.")
+        float | None,
+        typer.Option(min=0, max=1, help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl."),
     ] = None,
     llm: Annotated[
         str | None, typer.Option(help="Language model that makes the near-misses. Default: rules, and no model.")
@@ -173,9 +177,10 @@ def negatives(
         str | None, typer.Option(help="File that keeps each of its answers. Default: OUTPUT.answers.sqlite.")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Budget of its prompts and answers together. Default: 10,000,000.")
+        int | None,
+        typer.Option(min=1, max=2**53, help="Budget of its prompts and answers together. Default: 10,000,000."),
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="Calls of it at once.")] = 16,
+    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Calls of it at once.")] = 16,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing.")
     ] = False,
@@ -233,7 +238,7 @@ def mine(
         str, typer.Option(help="How much less than the positive a negative scores, at least; none: any score.")
     ] = "0.04",
     relative_margin: Annotated[
-        float | None, typer.Option(help="The same as a share of the positive's score, e.g. 0.05.")
+        float | None, typer.Option(min=0, help="The same as a share of the positive's score, e.g. 0.05.")
     ] = None,
     max_score: Annotated[float | None, typer.Option(help="Highest score of a negative.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Lowest score of a negative.")] = None,

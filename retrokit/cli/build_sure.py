@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retrokit.cli.common import LLMS, GroupWithDefault, JsonOption, app, show, with_names
+from retrokit.cli.common import LLMS, Commands, GroupWithDefault, JsonOption, app, show, with_names
 from retrokit.errors import UsageError
 
 
@@ -16,7 +16,7 @@ class _Building(GroupWithDefault):
     default = "build"
 
 
-build_sure = typer.Typer(
+build_sure = Commands(
     cls=_Building,
     no_args_is_help=True,
     help="Build a SURE benchmark from any queries and passages with any language model, and have it judged. "
@@ -28,10 +28,15 @@ StoreOption = Annotated[
     str | None,
     typer.Option(help="File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."),
 ]
-ConcurrencyOption = Annotated[int, typer.Option(help="Calls at once.")]
+ConcurrencyOption = Annotated[int, typer.Option(min=1, max=1024, help="Calls at once.")]
 BudgetOption = Annotated[
     int | None,
-    typer.Option("--max-tokens", help="Stop before prompts and answers exceed this many tokens. Default: no limit."),
+    typer.Option(
+        "--max-tokens",
+        min=1,
+        max=2**53,
+        help="Stop before prompts and answers exceed this many tokens. Default: no limit.",
+    ),
 ]
 PromptsOption = Annotated[
     str,
@@ -43,7 +48,7 @@ JudgePromptsOption = Annotated[
     str | None, typer.Option("--prompts", help="Folder whose judge.toml takes the place of ours; the paper gives none.")
 ]
 AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what a reasoning model thinks included.")]
-TemperatureOption = Annotated[float, typer.Option(help="Of sampling; 0 takes the likeliest token each time.")]
+TemperatureOption = Annotated[float, typer.Option(min=0, help="Of sampling; 0 takes the likeliest token each time.")]
 SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; each brings all its variants.")]
 FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a benchmark that was built there before.")]
@@ -73,13 +78,16 @@ def build(
     ] = None,
     testbeds: Annotated[str, typer.Option(help="Which, with commas between.")] = "precision,abstraction,equivalence",
     limit: Annotated[int | None, typer.Option(help="Queries to try, drawn by the seed. Default: all.")] = None,
-    retries: Annotated[int, typer.Option(help="How often a rejected variant is made again, with the reason.")] = 2,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often a rejected variant is made again, with the reason.")
+    ] = 2,
     prompts: PromptsOption = "ours",
     language: Annotated[str, typer.Option(help="Of the texts, for cutting sentences: en, de, zh …")] = "en",
     temperature: TemperatureOption = 0.0,
     answer_tokens: AnswerOption = 4096,
     seed: Annotated[
-        int, typer.Option(help="Of the queries, of passages of the same grade, and of the places of key sentences.")
+        int,
+        typer.Option(min=0, help="Of the queries, of passages of the same grade, and of the places of key sentences."),
     ] = 0,
     store: StoreOption = None,
     concurrency: ConcurrencyOption = 16,
@@ -158,7 +166,7 @@ def audit(
     folder: FolderArgument,
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(help="Of the sample: the same seed gives all annotators the same.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample: the same seed gives all annotators the same.")] = 0,
     prompts: JudgePromptsOption = None,
 ) -> None:
     """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
@@ -183,7 +191,7 @@ def judge_command(
         str, typer.Option("--output", "-o", help="JSON lines of verdicts to write; - is standard output.")
     ],
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(help="Of the sample: that of the page, to judge the same.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample: that of the page, to judge the same.")] = 0,
     annotator: Annotated[str | None, typer.Option(help="Name in the verdicts. Default: the model's.")] = None,
     prompts: JudgePromptsOption = None,
     temperature: TemperatureOption = 0.0,

@@ -12,18 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
-
-app = typer.Typer(
-    name="retrokit",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-    help="Train, stress-test and rerank with dense text retrievers.",
-    epilog="Documentation: docs/ in the repository. Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
-    "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
-)
 
 
 class GroupWithDefault(TyperGroup):
@@ -38,10 +28,40 @@ class GroupWithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class Command(TyperCommand):
+    """A command that refuses numbers which nothing could compute with, all of them at once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the base class; raises :class:`UsageError` for a number out of range. A whole number counts something, and
+        is at least 1 where its option names no least value."""
+        rest = super().parse_args(ctx, args)
+        problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
+        if problems:
+            raise UsageError("\n".join(problems))
+        return rest
+
+
+def _out_of_range(param: Any, given: Any) -> Iterator[str]:
+    low, high = getattr(param, "min", None), getattr(param, "max", None)
+    for value in given if isinstance(given, list) else [given]:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            least = 1 if low is None and isinstance(value, int) else low
+            if expected := out_of_range(value, least, high):
+                yield f"{param.opts[0]} {value} is out of range ({expected})"
+
+
+class Commands(typer.Typer):
+    """A group whose commands are all of :class:`Command`."""
+
+    def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
+        """As the base class."""
+        return super().command(name, cls=cls, **options)
+
+
 def with_names(*registries: str) -> type[TyperCommand]:
     """A command whose help ends with the names in the given registries, third parties' included."""
 
-    class WithNames(TyperCommand):
+    class WithNames(Command):
         def format_help(self, ctx: Any, formatter: Any) -> None:
             """Add the names when help is asked for, and only then."""
             super().format_help(ctx, formatter)
@@ -54,6 +74,16 @@ def with_names(*registries: str) -> type[TyperCommand]:
     return WithNames
 
 
+app = Commands(
+    name="retrokit",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    help="Train, stress-test and rerank with dense text retrievers.",
+    epilog="Documentation: docs/ in the repository. Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
+    "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
+)
+
 ENCODERS = "retrokit.encoders:registry"
 SIMILARITIES = "retrokit.similarities:registry"
 RETRIEVERS = "retrokit.retrievers:registry"
@@ -64,6 +94,15 @@ SPLITTERS = "retrokit.augmentation.splitters:registry"
 MIXTURE = "retrokit.augmentation.mixing:registry"
 LLMS = "retrokit.llm:registry"
 DATA = "retrokit.data.pairs:registry"
+VERIFIERS = "retrokit.reranking:verifiers"
+CONTRASTS = "retrokit.probing.sources:contrasts"
+CORPORA = "retrokit.probing.sources:corpora"
+NAMES = {
+    **{"encoders": ENCODERS, "similarities": SIMILARITIES, "data": DATA, "augmentations": AUGMENTATIONS},
+    **{"tasks": TASKS, "retrievers": RETRIEVERS, "rerankers": RERANKERS, "verifiers": VERIFIERS, "llms": LLMS},
+    **{"contrasts": CONTRASTS, "corpora": CORPORA, "splitters": SPLITTERS, "mixture": MIXTURE},
+}
+"""The kinds of names, each with its registry."""
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

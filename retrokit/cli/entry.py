@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import typer
+from typer.exceptions import TyperException
 
 from retrokit.cli.common import app, is_first_process
 from retrokit.errors import Interrupted, RetrokitError
@@ -64,33 +65,44 @@ def run() -> int:
     command = typer.main.get_command(app)
     try:
         if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
-            command.main()
+            return _invoke(command)
         _quiet_libraries()
         with listening(_listener()):
-            _main(command)
+            return _main(command)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    except TyperException as error:  # wrong options; or no command: help is printed, and nothing is left to say
+        text = error.format_message()
+        return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
     except Interrupted as error:
         return _fail(f"{error}\n{_resume_line(error.options)}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code, error.heard)
-    return 0
 
 
-def _main(command: Any) -> None:
+def _where_help_is(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return f" (see {context.command_path} --help)" if context is not None else ""
+
+
+def _invoke(command: Any) -> int:
+    """The exit code of the command; what is wrong with its options is raised."""
+    return command.main(prog_name="retrokit", standalone_mode=False) or 0
+
+
+def _main(command: Any) -> int:
     """Run the command: ``finetune`` in every process of a distributed run, any other in the first, for which the others
     encode."""
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     if os.environ.get("WORLD_SIZE", "1") == "1" or words[:1] == ["finetune"]:
-        command.main()
-        return
+        return _invoke(command)
     from retrokit.encoders.processes import help_first, helped
 
     if not is_first_process():
         help_first()
-        return
+        return 0
     with helped():
-        command.main()
+        return _invoke(command)
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ def finetune(
     precision: Annotated[
         str, _optimizer_option(help="fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
-    seed: Annotated[int, _optimizer_option(help="Of batches, dropout and fresh weights.")] = 0,
+    seed: Annotated[int, _optimizer_option(min=0, help="Of batches, dropout and fresh weights.")] = 0,
     max_length: Annotated[
         int | None,
         _batch_option(help="Tokens of a text while training; the saved encoder keeps its own limit."),
@@ -161,7 +161,7 @@ def finetune(
         seed=seed,
         max_length=max_length,
         freeze=freeze,
-        matryoshka=tuple(parse_numbers("--matryoshka", matryoshka, int)) if matryoshka else (),
+        matryoshka=tuple(parse_numbers("--matryoshka", matryoshka, int)) if matryoshka is not None else (),
         lora=lora,
         dropout=dropout,
         eval=evaluate_on,

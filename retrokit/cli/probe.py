@@ -7,10 +7,10 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, TASKS, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import DATA, ENCODERS, TASKS, Commands, DeviceOption, JsonOption, app, show, with_names
 from retrokit.errors import UsageError
 
-probe = typer.Typer(
+probe = Commands(
     no_args_is_help=True,
     help="Look inside an encoder and learn what to do next: what its embeddings hold, and where it is blind.",
 )
@@ -27,7 +27,7 @@ PlotOption = Annotated[
 PrecisionOption = Annotated[
     str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
 ]
-SeedOption = Annotated[int, typer.Option(help="Of what is drawn at random: samples, bootstrap.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Of what is drawn at random: samples, bootstrap.")]
 
 
 class _Findings(Protocol):

@@ -6,11 +6,18 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, SIMILARITIES, TASKS, DeviceOption, JsonOption, with_names
+from retrokit.cli.common import (
+    CONTRASTS,
+    CORPORA,
+    DATA,
+    ENCODERS,
+    SIMILARITIES,
+    TASKS,
+    DeviceOption,
+    JsonOption,
+    with_names,
+)
 from retrokit.cli.probe import EncodersArgument, PlotOption, PrecisionOption, SeedOption, probe, render
-
-CONTRASTS = "retrokit.probing.sources:contrasts"
-CORPORA = "retrokit.probing.sources:corpora"
 
 MetricOption = Annotated[str | None, typer.Option(help="Metric to measure by; default: the task's main one.")]
 

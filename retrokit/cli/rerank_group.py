@@ -6,9 +6,7 @@ train …``. An encoder's folder that is named like a command is written ``./tra
 
 from __future__ import annotations
 
-import typer
-
-from retrokit.cli.common import GroupWithDefault, app
+from retrokit.cli.common import Commands, GroupWithDefault, app
 
 RUN = "run"
 """The command that takes what names no command."""
@@ -18,7 +16,7 @@ class _Running(GroupWithDefault):
     default = RUN
 
 
-group = typer.Typer(
+group = Commands(
     cls=_Running,
     no_args_is_help=True,
     help="Score what a search has found anew, from the tokens of both texts; train, calibrate and use verifiers.\n\n"

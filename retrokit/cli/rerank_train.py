@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, DeviceOption, JsonOption, show, with_names
+from retrokit.cli.common import DATA, ENCODERS, VERIFIERS, DeviceOption, JsonOption, show, with_names
 from retrokit.cli.rerank_group import group
 from retrokit.errors import GateFailed, UsageError
-
-VERIFIERS = "retrokit.reranking:verifiers"
 
 _data_option = partial(typer.Option, rich_help_panel="Data")
 _batch_option = partial(typer.Option, rich_help_panel="Batches and steps")
@@ -57,7 +55,7 @@ def train(
     precision: Annotated[
         str, _optimizer_option(help="Of the encoder: fp32, bf16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
-    seed: Annotated[int, _optimizer_option(help="Of batches, dropout and fresh weights.")] = 0,
+    seed: Annotated[int, _optimizer_option(min=0, help="Of batches, dropout and fresh weights.")] = 0,
     eval_every: Annotated[
         int | None, _evaluation_option(help="Steps between evaluations, each with a checkpoint. Default: a tenth.")
     ] = None,
@@ -136,7 +134,9 @@ def calibrate(
         str,
         typer.Argument(help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels."),
     ],
-    false_accept_rate: Annotated[float, typer.Option(help="Share of pairs to reject that may be accepted.")] = 0.05,
+    false_accept_rate: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of pairs to reject that may be accepted.")
+    ] = 0.05,
     precision: PrecisionOption = "fp32",
     device: DeviceOption = None,
     as_json: JsonOption = False,

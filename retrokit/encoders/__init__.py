@@ -18,7 +18,7 @@ _COMMON = (
     Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
 )
 _POOLING = Param(
-    "pooling", str, pattern=r"mean|cls|last|sep|token\d+", summary="mean, cls, last, sep or tokenK (K from 0)"
+    "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
 )
 _SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
 
@@ -37,7 +37,7 @@ registry = SpecRegistry(
             "a bare table of token embeddings with fresh weights",
             f"{_LOADING}:static",
             (
-                Param("dim", int, 768, minimum=1, summary="dimensions of an embedding"),
+                Param("dim", int, 768, minimum=1, maximum=65536, summary="dimensions of an embedding"),
                 Param("tokenizer", str, "minilm", summary="encoder, folder or hub id whose tokenizer it uses"),
                 _SEED,
                 *_COMMON,

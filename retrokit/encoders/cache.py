@@ -54,7 +54,7 @@ def read_size(text: str) -> int:
     Raises:
         UsageError: anything else.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
     if found is None:
         raise UsageError(f"{text!r} is no size; expected for example 500MB or 20GB")
     return int(float(found[1]) * _UNITS[found[2] or ""])

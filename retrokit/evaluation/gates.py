@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from retrokit.errors import GateFailed, UsageError
+from retrokit.errors import GateFailed, UsageError, out_of_range
 from retrokit.evaluation.comparison import Evaluation
 from retrokit.notices import notice
 
@@ -25,7 +25,7 @@ def parse_gate(text: str) -> tuple[str, float]:
         least = float(value)
     except ValueError:
         least = math.nan
-    if not metric or not math.isfinite(least):
+    if not metric or out_of_range(least):
         raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
     return metric.strip(), least
 

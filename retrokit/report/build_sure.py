@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from rich.console import Group
-from rich.table import Table
 
+from retrokit.report.sheets import Table
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO, Agreement
 from retrokit.sure.build import Built, Estimate
 
@@ -91,7 +91,7 @@ def _kappa(value: float | None) -> str:
 
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column(first, overflow="fold")
+    table.add_column(first)
     for column in columns:
         table.add_column(column, justify="left" if column.endswith((" of", " by cause")) else "right")
     return table

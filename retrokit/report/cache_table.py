@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.filesize import decimal
-from rich.table import Table
 
 from retrokit.encoders.cache import EmbeddingCache
+from retrokit.report.sheets import Table
 from retrokit.report.tables import to_json
 
 

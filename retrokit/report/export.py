@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from retrokit.export import Export
+from retrokit.report.sheets import Table
 
 
 def export_table(export: Export) -> Table:
@@ -12,7 +11,7 @@ def export_table(export: Export) -> Table:
     note = export.note
     table = Table(show_header=False)
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     table.add_row("folder", str(export.folder))
     table.add_row("embeddings", f"{note['count']:,} of {note['dimension']:,} dimensions, role {note['role']}")
     table.add_row("similarity", note["similarity"]["spec"])

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Group
 from rich.styled import Styled
-from rich.table import Table
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
@@ -14,6 +13,7 @@ from retrokit.probing.geometry import WHOLE, GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
+from retrokit.report.sheets import Table
 
 ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 
@@ -21,9 +21,9 @@ ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left")
     for column in left:
-        table.add_column(column, overflow="fold")
+        table.add_column(column)
     for column in right:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right")
     return table
 
 
@@ -141,7 +141,7 @@ def layer_tables(found: LayerProbe) -> list[Group]:
     table = Table(title=f"{found.metric} after each layer on {found.task}", title_justify="left")
     table.add_column("layer")
     for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
+        table.add_column(column, justify="right")
     for k in range(max(row.layer for row in found.layers) + 1):
         cells = []
         for encoder in encoders:

@@ -10,13 +10,13 @@ from typing import Any
 
 from rich.console import Group
 from rich.styled import Styled
-from rich.table import Table
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
 from retrokit.probing.magnitude import METRIC, CvRatio, Magnitude, MagnitudeProbe
+from retrokit.report.sheets import Table
 
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
@@ -41,7 +41,7 @@ def _with_notes(table: Table, notes: Sequence[str]) -> Group:
 
 def _right(table: Table, *columns: str) -> None:
     for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right")
 
 
 # --- magnitude
@@ -50,8 +50,8 @@ def _right(table: Table, *columns: str) -> None:
 def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
     """Lengths and effect of every encoder on every data set, or of every step; then the correlations."""
     table = Table(title="lengths of embeddings: mean, and Cohen's d of relevant documents", title_justify="left")
-    table.add_column("encoder", overflow="fold")
-    table.add_column("data set", overflow="fold")
+    table.add_column("encoder")
+    table.add_column("data set")
     of_run = any(result.step is not None for result in found.results)
     if of_run:
         _right(table, "step")
@@ -110,7 +110,7 @@ def _gain_notes(results: Sequence[Magnitude]) -> list[str]:
 
 def _correlation_table(found: MagnitudeProbe) -> Table:
     table = Table(title="d and the gain over data sets", title_justify="left")
-    table.add_column("encoder", overflow="fold")
+    table.add_column("encoder")
     _right(table, "data sets", "r", "p", "gain in % of a d higher by 1")
     for one in found.correlations:
         table.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
@@ -123,7 +123,7 @@ def _correlation_table(found: MagnitudeProbe) -> Table:
 def fisher_tables(found: FisherProbe) -> list[Group]:
     """MAG, Table 2 and Table 3: information by similarity, and κ with the prediction."""
     information = Table(title="Fisher information, log₁₀ of E[(∂s/∂·)²]", title_justify="left")
-    information.add_column("encoder", overflow="fold")
+    information.add_column("encoder")
     information.add_column("of")
     _right(information, *(one.similarity for one in found.results[0].information))
     for result in found.results:
@@ -131,7 +131,7 @@ def fisher_tables(found: FisherProbe) -> list[Group]:
             values = [log10(getattr(one, name)) for one in result.information]
             information.add_row(result.encoder, told, *("none" if v is None else f"{v:.2f}" for v in values))
     kappa = Table(title="condition number, log₁₀ κ", title_justify="left")
-    kappa.add_column("encoder", overflow="fold")
+    kappa.add_column("encoder")
     _right(kappa, *CANDIDATES, "difference (95%)", "lower", "choice")
     for result in found.results:
         of = result.prediction

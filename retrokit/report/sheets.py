@@ -1,14 +1,20 @@
-"""A table as data, and its forms: for a terminal, in Markdown, in LaTeX."""
+"""A table as data, and its forms: for a terminal of any width, in Markdown, in LaTeX."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rich.console import Group
+import rich.table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.styled import Styled
-from rich.table import Table
+
+from retrokit.notices import harmless
+
+FOLDED = 12  # characters that a column of words keeps where it is folded
 
 Cell = tuple[str, ...]
 """What stands in a cell, line by line; where a cell has one line only, side by side."""
@@ -37,14 +43,67 @@ class Sheet:
     caption: str
 
 
+class Table(rich.table.Table):
+    """A table that drops nothing where room is scarce: words are folded, numbers stay whole; and where not even that
+    fits, the table is turned, a line for each column of a row. Columns that are justified to the right are numbers."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As the base class, in whichever form fits."""
+        room = options.max_width - 3 * len(self.columns) - 1  # a border and two spaces a column
+        cells = [[_text(cell) for cell in column.cells] for column in self.columns]
+        heads = [_text(column.header) if self.show_header else "" for column in self.columns]
+        wanted, needed = [], []
+        for column, head, texts in zip(self.columns, heads, cells, strict=True):
+            widest = _widest(line for text in texts for line in text.split("\n"))
+            word = _widest(head.split())
+            wanted.append(max(widest, cell_len(head)))
+            needed.append(max(word, widest if column.justify == "right" else min(widest, FOLDED)))
+        if sum(needed) > room:
+            if len(self.columns) > 2:
+                yield _turned(self.title, heads, cells)
+                return
+            needed = [min(width, max(1, room // len(needed))) for width in needed]
+        for column, width in zip(self.columns, _spread(wanted, needed, room), strict=True):
+            column.width, column.no_wrap, column.overflow = width, False, "fold"
+        yield from super().__rich_console__(console, options)
+
+
+def _text(cell: Any) -> str:
+    return harmless(str(cell), lines=True)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(cell_len, texts), default=0)
+
+
+def _spread(wanted: Sequence[int], needed: Sequence[int], room: int) -> list[int]:
+    """Widths from what is needed up to what is wanted, the columns that want least first."""
+    widths, left = list(needed), room - sum(needed)
+    by_want = sorted(range(len(widths)), key=lambda position: wanted[position] - needed[position])
+    for done, position in enumerate(by_want):
+        more = min(wanted[position] - needed[position], left // (len(widths) - done))
+        widths[position] += max(0, more)
+        left -= max(0, more)
+    return widths
+
+
+def _turned(title: Any, heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
+    """A line for each column of a row, with its name in front."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column()
+    for row in zip(*cells, strict=True):
+        for head, cell in zip(heads, row, strict=True):
+            table.add_row(head, " ".join(line.strip() for line in cell.split("\n")))
+        table.add_section()
+    return table
+
+
 def to_rich(sheet: Sheet) -> Group:
     """The table for a terminal, its caption below."""
     table = Table(title=sheet.title, title_justify="left")
     for position, column in enumerate(sheet.columns):
-        if position < sheet.words:
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="left" if position < sheet.words else "right")
     for row in sheet.rows:
         table.add_row(*("\n".join(cell) for cell in row))
     return Group(table, Styled(sheet.caption, "dim"))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from retrokit.notices import UNSAFE
+from retrokit.report.sheets import Table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.training.finetune import Outcome
@@ -50,7 +49,7 @@ def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
 def _plan_table(preflight: Preflight) -> Table:
     table = Table(title="plan", title_justify="left", show_header=False)
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     parameters, scale, steps = preflight.parameters, preflight.scale, preflight.steps
     planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
     table.add_row("steps", f"{planned} ({steps['per_epoch']:,} an epoch)")
@@ -69,7 +68,7 @@ def outcome_table(outcome: Outcome) -> Table:
     """What a finished run yielded."""
     table = Table(show_header=False)
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     table.add_row("run", outcome.folder)
     table.add_row("steps", f"{outcome.steps:,}" + (f" ({outcome.stopped_because})" if outcome.stopped_because else ""))
     if outcome.losses:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +17,8 @@ from rich.text import Text
 from retrokit.notices import Advance, harmless, unseen
 
 LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
-PLAIN_WIDTH = 160  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
+NO_LIMIT = 100_000  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe
+LEAST = 20  # columns below which COLUMNS is no width
 
 
 class _HarmlessConsole(Console):
@@ -29,9 +32,16 @@ class _HarmlessConsole(Console):
 def console(error: bool = False) -> Console:
     """A console on standard output or standard error."""
     stream = sys.stderr if error else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
+    columns, width = os.environ.get("COLUMNS", ""), None if stream.isatty() else NO_LIMIT
+    if columns.isdecimal() and int(columns) >= LEAST:
+        width = int(columns)
     # Names and paths are shown as they are: brackets are no markup, :name: is no picture.
-    return _HarmlessConsole(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=error)
+    height = (
+        None if width is None else shutil.get_terminal_size().lines
+    )  # without it rich takes no width where TERM=dumb
+    return _HarmlessConsole(
+        file=stream, width=width, height=height, highlight=False, markup=False, emoji=False, soft_wrap=error
+    )
 
 
 class TerminalListener:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from retrokit.report.sheets import Table
 from retrokit.report.tables import length_table, source_table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
@@ -17,7 +16,7 @@ def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
     """What a run will do, how large the verifier is and how fast."""
     table = Table(title="plan", title_justify="left", show_header=False)
     table.add_column()
-    table.add_column(overflow="fold")
+    table.add_column()
     parameters, steps = preflight.parameters, preflight.steps
     table.add_row("steps", f"{steps['total']:,} ({steps['per_epoch']:,} an epoch)")
     table.add_row("examples held out", f"{preflight.held_out:,}")

@@ -101,7 +101,7 @@ registry = SpecRegistry(
 )
 
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
-_HIDDEN = Param("hidden", int, 64, minimum=1, summary="width of the last layer but one")
+_HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")
 
 verifiers = Registry(
     "verifier",
@@ -115,9 +115,9 @@ verifiers = Registry(
             "a convolutional network over the token map (F3)",
             "retrokit.reranking.cnn:map_cnn",
             (
-                Param("channels", int, 8, minimum=1, summary="of a layer"),
-                Param("layers", int, 2, minimum=1, summary="convolutions"),
-                Param("kernel", int, 3, minimum=1, summary="tokens that one looks at, odd"),
+                Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
+                Param("layers", int, 2, minimum=1, maximum=100, summary="convolutions"),
+                Param("kernel", int, 3, minimum=1, maximum=1023, summary="tokens that one looks at, odd"),
                 _HIDDEN,
                 _DROPOUT,
             ),
@@ -127,11 +127,18 @@ verifiers = Registry(
             "a Transformer over patches of the token map (F4)",
             "retrokit.reranking.transformer:map_transformer",
             (
-                Param("patch", int, 4, minimum=1, summary="tokens of a patch's side"),
-                Param("keep", int, 8, minimum=1, summary="patches of a row that are attended to, the best matching"),
-                Param("dim", int, 64, minimum=4, summary="of a patch's vector"),
-                Param("layers", int, 2, minimum=1, summary="of attention"),
-                Param("heads", int, 4, minimum=1, summary="of a layer"),
+                Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
+                Param(
+                    "keep",
+                    int,
+                    8,
+                    minimum=1,
+                    maximum=4096,
+                    summary="patches of a row that are attended to, the best matching",
+                ),
+                Param("dim", int, 64, minimum=4, maximum=4096, summary="of a patch's vector"),
+                Param("layers", int, 2, minimum=1, maximum=100, summary="of attention"),
+                Param("heads", int, 4, minimum=1, maximum=1024, summary="of a layer"),
                 _HIDDEN,
                 _DROPOUT,
             ),

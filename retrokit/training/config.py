@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.data.outputs import paths_in
 from retrokit.data.pairs import registry as sources
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, out_of_range
 from retrokit.registry import parse_all
 
 _Number = TypeVar("_Number", int, float)
@@ -116,14 +116,9 @@ class FinetuneConfig:
             "--best-metric needs --eval" if self.best_metric and not self.eval else None,
             "--freeze and --lora exclude each other: LoRA freezes all else" if self.freeze and self.lora else None,
             "--overwrite and --resume exclude each other" if self.overwrite and self.resume else None,
-            *(_positive(f"--{name.replace('_', '-')}", getattr(self, name)) for name in _POSITIVE),
-            f"--dropout {self.dropout} must be from 0 to below 1"
-            if self.dropout is not None and not 0 <= self.dropout < 1
-            else None,
-            f"--warmup {self.warmup} must not be negative" if self.warmup < 0 else None,
-            f"--matryoshka sizes must be at least 1, not {min(self.matryoshka)}"
-            if self.matryoshka and min(self.matryoshka) < 1
-            else None,
+            *number_problems(self, _POSITIVE),
+            *(f"--dropout {share} must be from 0 to below 1" for share in [self.dropout] if share == 1),
+            *(f"--adam-betas {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]
 
     @property
@@ -155,8 +150,29 @@ _POSITIVE = (
 )
 
 
-def _positive(option: str, value: Any) -> str | None:
-    return f"{option} {value} must be above 0" if isinstance(value, (int, float)) and value <= 0 else None
+BOUNDS: Mapping[str, tuple[float | None, float | None]] = {
+    **dict.fromkeys(("lr", "sim_lr", "encoder_lr", "weight_decay"), (0, 100)),
+    **dict.fromkeys(("adam_betas", "dropout"), (0, 1)),
+    **dict.fromkeys(("seed", "warmup"), (0, None)),
+    "matryoshka": (1, None),
+    "epochs": (0, 1e6),
+}
+"""The least and highest values of numbers; of others those of :func:`~retrokit.errors.out_of_range`."""
+
+
+def number_problems(config: Any, positive: Sequence[str]) -> Iterator[str]:
+    """What is wrong with the numbers of a configuration: those of the fields ``positive`` must be above 0, all others
+    within :data:`BOUNDS`."""
+    for name in (field.name for field in fields(config)):
+        given = getattr(config, name)
+        for value in given if isinstance(given, (list, tuple)) else [given]:
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            option = f"--{name.replace('_', '-')} {value}"
+            if name in positive and value <= 0:
+                yield f"{option} must be above 0"
+            elif expected := out_of_range(value, *BOUNDS.get(name, (None, None))):
+                yield f"{option} is out of range ({expected})"
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> str | None:
@@ -164,7 +180,7 @@ def _one_of(option: str, value: str, allowed: Sequence[str]) -> str | None:
 
 
 def _freeze_problem(freeze: str | None) -> str | None:
-    if freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d+", freeze):
+    if freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", freeze):
         return None
     return f"--freeze {freeze}: expected embeddings, first:N or all-but:K"
 
@@ -175,7 +191,7 @@ def parse_duration(text: str) -> float:
     Raises:
         UsageError: another form.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text.strip())
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h|)", text.strip())
     if not match:
         raise UsageError(f"{text!r} is no duration; expected one such as 90s, 4m or 1.5h")
     return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
@@ -185,7 +201,7 @@ def parse_numbers(option: str, text: str, kind: type[_Number], count: int | None
     """The comma-separated numbers of ``text``.
 
     Raises:
-        UsageError: a part is no number, or there are not ``count`` of them.
+        UsageError: a part is no number, or out of range, or there are not ``count`` of them.
     """
     try:
         numbers = [kind(part) for part in text.split(",")]
@@ -195,6 +211,9 @@ def parse_numbers(option: str, text: str, kind: type[_Number], count: int | None
         what = "whole numbers" if kind is int else "numbers"
         expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
         raise UsageError(f"{option} {text}: expected {expected}")
+    for number in numbers:
+        if allowed := out_of_range(number):
+            raise UsageError(f"{option} {text} is out of range ({allowed})")
     return numbers
 
 

@@ -11,6 +11,7 @@ from retrokit.data.outputs import paths_in
 from retrokit.data.pairs import registry as sources
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
+from retrokit.training.config import number_problems
 
 BATCH_SIZE = {"cnn": 32, "transformer": 32}
 """COMP, D.3, by the verifier's name; :data:`OTHER_BATCH_SIZE` for the others."""
@@ -82,12 +83,7 @@ class VerifierConfig:
             "--cache is for a frozen encoder: one in training makes new embeddings at every step"
             if self.cache is not None and self.end_to_end
             else None,
-            f"--warmup {self.warmup} must not be negative" if self.warmup < 0 else None,
-            *(
-                f"--{name.replace('_', '-')} {value} must be above 0"
-                for name in _POSITIVE
-                if (value := getattr(self, name)) is not None and value <= 0
-            ),
+            *number_problems(self, _POSITIVE),
         ]
 
     @property

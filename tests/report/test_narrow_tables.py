@@ -1,0 +1,137 @@
+"""Tables on narrow terminals and in pipes: no name and no digit is dropped."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import retrokit.report
+from retrokit.evaluation.comparison import evaluation_of
+from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.sheets import Table, to_rich
+from retrokit.report.terminal import NO_LIMIT, console
+from tests.report.test_tables import BASE, BETTER, result, seeded
+
+NAMES = st.text("abcXYZ019/._-:= ", min_size=1, max_size=60).map(str.strip).filter(bool)
+NUMBERS = st.from_regex(r"[+-]?[0-9]\.[0-9]{4}( ± [0-9]\.[0-9]{4})?\*?", fullmatch=True)
+
+
+class Stream(io.StringIO):
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def printed(shown: object, columns: str | None, monkeypatch: pytest.MonkeyPatch, terminal: bool = True) -> str:
+    """What is printed at a width that the environment names, without colours."""
+    stream = Stream(terminal)
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", stream)
+        patched.setenv("TERM", "dumb")
+        patched.setenv("NO_COLOR", "1")
+        patched.delenv("COLUMNS", raising=False)
+        if columns is not None:
+            patched.setenv("COLUMNS", columns)
+        console().print(shown)
+    return re.sub("\x1b[^m]*m", "", stream.getvalue())
+
+
+def told(text: str) -> str:
+    """The text without what folding adds."""
+    return re.sub(r"\s", "", text)
+
+
+def folded_cells(text: str, columns: int) -> list[str]:
+    """The cells of a table, each put together from its lines, row by row."""
+    cells: list[list[str]] = []
+    found = []
+    for line in text.splitlines():
+        if line.startswith(("│", "┃")):
+            parts = re.split("[│┃]", line[1:-1])
+            assert len(parts) == columns
+            cells.append(parts)
+        elif cells:
+            found += ["".join(told(row[i]) for row in cells) for i in range(columns)]
+            cells = []
+    return found
+
+
+@settings(max_examples=40, phases=[Phase.generate])
+@given(
+    rows=st.lists(st.tuples(NAMES, NAMES, NUMBERS, NUMBERS), min_size=1, max_size=3),
+    heads=st.tuples(NAMES, NAMES, NAMES, NAMES),
+    width=st.integers(20, 200),
+)
+def test_nothing_is_dropped_at_any_width(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int) -> None:
+    table = Table(title="a title", title_justify="left")
+    for position, head in enumerate(heads):
+        table.add_column(head, justify="left" if position < 2 else "right")
+    for row in rows:
+        table.add_row(*row)
+        table.add_section()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        text = printed(table, str(width), monkeypatch)
+    assert "…" not in text
+    assert all(len(line) <= width for line in text.splitlines())
+    is_turned = "┏" not in text  # it has no heads
+    cells = folded_cells(text, 2 if is_turned else 4)
+    if is_turned:  # a section a row: all its lines are put together
+        for row in rows:
+            assert all(any(told(cell) in part for part in cells) for cell in row)
+        assert all(any(told(head) in part for part in cells) for head in heads)
+    else:
+        assert cells == [told(cell) for row in (heads, *rows) for cell in row]
+        assert all(number in text for row in rows for number in row[2:])  # each on one line
+
+
+LONG = "runs/msmarco-bert-base-dot-v5/qnorm-with-a-long-name"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("columns", ["40", "60", "80", "160", None])
+def test_an_evaluation_with_long_names(columns: str | None, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = [result(f"{LONG}-{i}", values, "beir:data/scifact,split=test") for i, values in enumerate((BASE, BETTER))]
+    evaluation = evaluation_of(results, {results[0].task: ["ndcg@10", "mrr@10"]}, {})
+    for sheet in [*evaluation_sheets(evaluation), *evaluation_sheets(seeded())]:
+        text = printed(to_rich(sheet), columns, monkeypatch, terminal)
+        lines = text.splitlines()
+        assert max(map(len, lines)) <= (int(columns) if columns else NO_LIMIT if not terminal else 80)
+        assert "…" not in re.sub(r"[+-]0\.\d+ … [+-]0\.\d+", "", " ".join(text.split()))
+        for row in sheet.rows:
+            for number in (line.strip() for cell in row[sheet.words :] for line in cell):
+                assert all(part in text for part in number.split())
+        if columns is None and not terminal:
+            assert all(any(all(part[0] in line for part in row[: sheet.words]) for line in lines) for row in sheet.rows)
+
+
+def test_off_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table("name", "value")
+    table.add_row("n" * 5000, "v" * 5000)
+    assert f"│ {'n' * 5000} │ {'v' * 5000} │" in printed(table, None, monkeypatch, terminal=False)
+    assert len(printed("x" * 100, "50", monkeypatch, terminal=False).splitlines()) == 2
+    for useless in ("", "0", "-5", "wide", "5"):
+        assert printed("x" * 1000, useless, monkeypatch, terminal=False) == "x" * 1000 + "\n"
+
+
+@pytest.mark.parametrize("columns", ["20", "30", "40"])
+def test_names_and_values_of_two_columns(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column()
+    table.add_row("trainable parameters", LONG)
+    (name, value) = folded_cells(printed(table, columns, monkeypatch), 2)
+    assert (name, value) == ("trainableparameters", LONG)
+
+
+def test_every_table_is_one_that_drops_nothing() -> None:
+    for module in Path(retrokit.report.__file__).parent.glob("*.py"):
+        if module.name != "sheets.py":
+            assert not re.search(r"rich\.table|no_wrap|overflow=", module.read_text(encoding="utf-8")), module.name

@@ -1,0 +1,180 @@
+"""Absurd numbers, in every option of every command, in every spec and every configuration: one line each, exit code 2,
+nothing left behind. What is tried is found from the commands and registries themselves."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+from typer.exceptions import TyperException
+
+from retrokit import cli
+from retrokit.cli.common import NAMES
+from retrokit.errors import LARGEST, LARGEST_WHOLE, UsageError
+from retrokit.registry import Registry
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.verifier_config import VerifierConfig
+
+ABSURD = ("nan", "inf", "-inf", "1e300", "-1e300", "1" + 20 * "0", "9" * 5000, "0x10", "")
+
+# Numbers that are written as text: with what stands before the number, and what the command then needs too.
+IN_TEXT = [
+    *(("finetune", option, []) for option in ("--scale=", "--adam-betas=", "--matryoshka=", "--time-budget=")),
+    ("finetune", "--freeze=first:", []),
+    ("augment mine", "--margin=", []),
+    ("cache", "--limit=", []),
+    ("eval", "--fail-under=ndcg@10=", ["./nowhere", "--on=knn:./nowhere"]),
+    ("rerank run", "--fail-under=ndcg@10=", ["./nowhere", "--on=pairs:./nowhere", "--with=maxsim"]),
+]
+
+
+def commands(group: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield (*names, name), command
+
+
+ROOT = typer.main.get_command(cli.app)
+COMMANDS = {" ".join(names): command for names, command in commands(ROOT)}
+
+
+def kind(command: Any, param: Any) -> type | None:
+    """Whether a parameter takes whole numbers, or others."""
+    hint = get_type_hints(command.callback)[param.name] if param.name != "help" else bool
+    parts = {hint, *get_args(hint), *(inner for part in get_args(hint) for inner in get_args(part))}
+    return next((number for number in (int, float) if number in parts), None)
+
+
+NUMERIC = {
+    (name, param.opts[0]): number
+    for name, command in COMMANDS.items()
+    for param in command.params
+    if (number := kind(command, param)) is not None
+}
+
+
+def words(name: str, without: str) -> list[str]:
+    """The command with all that it needs besides an option: of folders and files that are not there."""
+    needed = [param for param in COMMANDS[name].params if param.required and param.opts[0] != without]
+    given = [
+        [f"{param.opts[0]}={5 if kind(COMMANDS[name], param) else './nowhere'}"]
+        if param.param_type_name == "option"
+        else ["./nowhere"]
+        for param in needed
+    ]
+    return [*name.split(), *itertools.chain.from_iterable(given)]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Run a command in an empty folder; what it said, after a look at the exit code and at what is left."""
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / ".." / "cache"))
+    monkeypatch.setattr(typer.main, "get_command", lambda app: ROOT)  # made once
+    monkeypatch.chdir(tmp_path)
+
+    def one(*given: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["retrokit", *given])
+        capsys.readouterr()
+        assert cli.run() == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert all(line.startswith("retrokit: ") for line in shown.err.splitlines())
+        assert list(Path(os.curdir).iterdir()) == []
+        return shown.err
+
+    return one
+
+
+def test_the_options_are_found() -> None:
+    assert len(COMMANDS) > 20
+    assert len(NUMERIC) > 80
+    assert NUMERIC["finetune", "--lr"] is float
+    assert NUMERIC["probe fragments", "--size"] is int
+
+
+@pytest.mark.parametrize(("name", "option"), NUMERIC)
+def test_no_absurd_number_is_an_option(name: str, option: str) -> None:
+    of_its_kind = ["1.5", "-1"] if NUMERIC[name, option] is int else []  # whole numbers count something
+    given = words(name, option)[len(name.split()) :]
+    for value in (*ABSURD, *of_its_kind):
+        with pytest.raises((UsageError, TyperException)) as caught:
+            COMMANDS[name].make_context(name, [*given, f"{option}={value}"])
+        assert option in str(caught.value.format_message() if hasattr(caught.value, "format_message") else caught.value)
+
+
+@pytest.mark.parametrize(("name", "option"), dict(NUMERIC.keys()).items())
+def test_an_absurd_number_is_one_line(name: str, option: str, run: Any) -> None:
+    for value in ("nan", "-1e300", 20 * "9", ""):
+        assert option in run(*words(name, option), f"{option}={value}")
+
+
+def test_all_numbers_out_of_range_are_named(run: Any) -> None:
+    said = run(*words("finetune", ""), "--steps=99999999999", "--lr=inf", "--epochs=nan")
+    assert [line.split()[1] for line in said.splitlines()] == ["--epochs", "--steps", "--lr"]
+
+
+@pytest.mark.parametrize(("name", "option"), [key for key, number in NUMERIC.items() if number is int])
+def test_zero_is_no_crash(name: str, option: str, run: Any) -> None:
+    run(*words(name, option), f"{option}=0")
+
+
+@pytest.mark.parametrize(("name", "option", "others"), IN_TEXT)
+def test_no_absurd_number_in_text_is_an_option(name: str, option: str, others: list[str], run: Any) -> None:
+    for value in ABSURD:
+        said = run(*words(name, option), *others, f"{option}{value}")
+        assert option.partition("=")[0] in said or repr(value) in said, said
+
+
+@pytest.mark.parametrize("path", NAMES.values())
+def test_no_absurd_number_is_in_a_spec(path: str) -> None:
+    module, _, attribute = path.partition(":")
+    registry: Registry = getattr(importlib.import_module(module), attribute)
+    for entry in registry.entries():
+        for param in entry.params:
+            if param.type in (int, float):
+                for value in (*ABSURD, "-1"):
+                    with pytest.raises(UsageError, match=f"{param.name}={value}"):
+                        registry.parse(f"{entry.name}:{param.name}={value}")
+
+
+def test_a_token_of_an_absurd_number_is_no_pooling() -> None:
+    from retrokit.encoders import registry
+
+    with pytest.raises(UsageError, match="is not mean, cls, last, sep or token"):
+        registry.parse("minilm:pooling=token99999999999999999999")
+
+
+CONFIGURATIONS: list[Any] = [
+    (FinetuneConfig, {"encoder": "minilm", "data": ("x.jsonl",)}),
+    (VerifierConfig, {"verifier": "cnn", "encoder": "minilm", "data": ("x.jsonl",)}),
+]
+
+
+@pytest.mark.parametrize(("made", "needed"), CONFIGURATIONS)
+def test_no_absurd_number_is_in_a_configuration(made: type, needed: dict[str, Any]) -> None:
+    numeric = {
+        field.name: "tuple" in str(field.type) or "Sequence" in str(field.type)
+        for field in fields(made)
+        if "int" in str(field.type) or "float" in str(field.type)
+    }
+    assert len(numeric) > 10
+    for name, is_several in numeric.items():
+        for value in (float("nan"), float("inf"), float("-inf"), 1e300, 10**20, -1, LARGEST * 2, LARGEST_WHOLE + 1):
+            if name == "max_score" and value == -1:
+                continue
+            given = (value, value) if is_several else value
+            with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} .*(must be above 0|out of range)"):
+                made(**needed, **{name: given})
