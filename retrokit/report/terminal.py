@@ -35,10 +35,9 @@ def console(error: bool = False) -> Console:
     columns, width = os.environ.get("COLUMNS", ""), None if stream.isatty() else NO_LIMIT
     if columns.isdecimal() and int(columns) >= LEAST:
         width = int(columns)
+    # Where TERM=dumb, rich takes a width only with a height.
+    height = None if width is None else shutil.get_terminal_size().lines
     # Names and paths are shown as they are: brackets are no markup, :name: is no picture.
-    height = (
-        None if width is None else shutil.get_terminal_size().lines
-    )  # without it rich takes no width where TERM=dumb
     return _HarmlessConsole(
         file=stream, width=width, height=height, highlight=False, markup=False, emoji=False, soft_wrap=error
     )
