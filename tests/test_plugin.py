@@ -76,7 +76,7 @@ def python(tmp_path):
 
 HELP = """
 import runpy, sys
-sys.argv = ["retrokit", "eval", "--help"]
+sys.argv = ["retrokit", "names", "similarities"]
 try:
     runpy.run_module("retrokit", run_name="__main__")
 finally:

@@ -9,6 +9,7 @@ from retrokit.cli import cache as _cache
 from retrokit.cli import evaluate as _evaluate
 from retrokit.cli import export as _export
 from retrokit.cli import finetune as _finetune
+from retrokit.cli import names as _names
 from retrokit.cli import probe as _probe
 from retrokit.cli import probe_embeddings as _probe_embeddings
 from retrokit.cli import rerank as _rerank
@@ -26,6 +27,7 @@ _COMMANDS = (
     _evaluate,
     _export,
     _finetune,
+    _names,
     _probe,
     _probe_embeddings,
     _rerank,

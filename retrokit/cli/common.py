@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
@@ -14,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit import __version__
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
+from retrokit.registry import Registry
 
 
 class GroupWithDefault(TyperGroup):
@@ -58,18 +62,27 @@ class Commands(typer.Typer):
         return super().command(name, cls=cls, **options)
 
 
-def with_names(*registries: str) -> type[TyperCommand]:
-    """A command whose help ends with the names in the given registries, third parties' included."""
+def named(kind: str) -> Registry:
+    """The registry of a kind of names."""
+    module, _, attribute = NAMES[kind].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def with_names(*kinds: str) -> type[TyperCommand]:
+    """A command whose help ends with the names of the given kinds, third parties' included."""
 
     class WithNames(Command):
         def format_help(self, ctx: Any, formatter: Any) -> None:
             """Add the names when help is asked for, and only then."""
             super().format_help(ctx, formatter)
-            import importlib
-
-            for path in registries:
-                module, _, attribute = path.partition(":")
-                typer.echo(getattr(importlib.import_module(module), attribute).describe())
+            width = max(60, min(100, shutil.get_terminal_size().columns))
+            lines = [f" Names (what each is and takes: retrokit names {kinds[0]})"]
+            for kind in kinds:
+                names = ", ".join(named(kind).names())
+                lines += textwrap.wrap(
+                    names, width, initial_indent=f"   {kind:<14} ", subsequent_indent=18 * " ", break_on_hyphens=False
+                )
+            show("\n".join(lines) + "\n")
 
     return WithNames
 
@@ -84,25 +97,24 @@ app = Commands(
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
 
-ENCODERS = "retrokit.encoders:registry"
-SIMILARITIES = "retrokit.similarities:registry"
-RETRIEVERS = "retrokit.retrievers:registry"
-TASKS = "retrokit.evaluation:registry"
-AUGMENTATIONS = "retrokit.augmentation:registry"
-RERANKERS = "retrokit.reranking:registry"
-SPLITTERS = "retrokit.augmentation.splitters:registry"
-MIXTURE = "retrokit.augmentation.mixing:registry"
-LLMS = "retrokit.llm:registry"
-DATA = "retrokit.data.pairs:registry"
-VERIFIERS = "retrokit.reranking:verifiers"
-CONTRASTS = "retrokit.probing.sources:contrasts"
-CORPORA = "retrokit.probing.sources:corpora"
 NAMES = {
-    **{"encoders": ENCODERS, "similarities": SIMILARITIES, "data": DATA, "augmentations": AUGMENTATIONS},
-    **{"tasks": TASKS, "retrievers": RETRIEVERS, "rerankers": RERANKERS, "verifiers": VERIFIERS, "llms": LLMS},
-    **{"contrasts": CONTRASTS, "corpora": CORPORA, "splitters": SPLITTERS, "mixture": MIXTURE},
+    "encoders": "retrokit.encoders:registry",
+    "similarities": "retrokit.similarities:registry",
+    "data": "retrokit.data.pairs:registry",
+    "augmentations": "retrokit.augmentation:registry",
+    "tasks": "retrokit.evaluation:registry",
+    "retrievers": "retrokit.retrievers:registry",
+    "rerankers": "retrokit.reranking:registry",
+    "verifiers": "retrokit.reranking:verifiers",
+    "llms": "retrokit.llm:registry",
+    "contrasts": "retrokit.probing.sources:contrasts",
+    "corpora": "retrokit.probing.sources:corpora",
+    "splitters": "retrokit.augmentation.splitters:registry",
+    "mixture": "retrokit.augmentation.mixing:registry",
 }
 """The kinds of names, each with its registry."""
+ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS, RETRIEVERS, RERANKERS, VERIFIERS, LLMS, *_REST = NAMES
+CONTRASTS, CORPORA, SPLITTERS, MIXTURE = _REST
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,11 @@ if TYPE_CHECKING:  # help is shown without loading what evaluates
     from retrokit.evaluation.comparison import Evaluation
     from retrokit.report.evaluation import Form
 
+# Panels of the help page.
+_scores_option = partial(typer.Option, rich_help_panel="How texts are scored")
+_output_option = partial(typer.Option, rich_help_panel="Output")
+_gate_option = partial(typer.Option, rich_help_panel="Gates")
+
 
 @app.command("eval", cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS))
 def evaluate(
@@ -35,11 +41,11 @@ def evaluate(
     ] = None,
     sim: Annotated[
         list[str] | None,
-        typer.Option(help="Similarity to score with; default: the encoder's own. Repeatable."),
+        _scores_option(help="Similarity to score with; default: the encoder's own. Repeatable."),
     ] = None,
     cross: Annotated[
         bool,
-        typer.Option("--cross", help="Score every run with every run's similarity: training against evaluation."),
+        _scores_option("--cross", help="Score every run with every run's similarity: training against evaluation."),
     ] = False,
     correlations: Annotated[
         bool,
@@ -51,52 +57,56 @@ def evaluate(
     ] = False,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones."),
+        _scores_option(help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones."),
     ] = None,
     dims: Annotated[
-        int | None, typer.Option(help="Use the first N dimensions only: for sfs, N / size fragments.")
+        int | None, _scores_option(help="Use the first N dimensions only: for sfs, N / size fragments.")
     ] = None,
     precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
+        str, _scores_option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
     ] = "auto",
     device: DeviceOption = None,
     index: Annotated[
         str | None,
-        typer.Option(
+        _scores_option(
             help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
             "IVF4096,PQ32:nprobe=64."
         ),
     ] = None,
     results: Annotated[
         str | None,
-        typer.Option(
+        _output_option(
             help="Keep results in this folder, and use them again while nothing has changed. "
             "Without encoders: show what is there."
         ),
     ] = None,
-    format: Annotated[str | None, typer.Option(help="table (default), json, csv, markdown or latex.")] = None,
+    format: Annotated[str | None, _output_option(help="table (default), json, csv, markdown or latex.")] = None,
     as_json: JsonOption = False,
     plot: Annotated[
-        str | None, typer.Option(help="Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.")
+        str | None, _output_option(help="Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.")
     ] = None,
     save_run: Annotated[
         str | None,
-        typer.Option(help="Write the ranking of retrieval as a TREC run; a folder if there are several results."),
+        _output_option(help="Write the ranking of retrieval as a TREC run; a folder if there are several results."),
     ] = None,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="With --json: add the values of every query, text or pair.")
+        bool, _output_option("--per-query", help="With --json: add the values of every query, text or pair.")
     ] = False,
     fail_under: Annotated[
-        list[str] | None, typer.Option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
+        list[str] | None, _gate_option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
     ] = None,
     fail_if_worse: Annotated[
         bool,
-        typer.Option("--fail-if-worse", help="Exit 1 if a result is significantly worse than the first (p < 0.05)."),
+        _gate_option("--fail-if-worse", help="Exit 1 if a result is significantly worse than the first (p < 0.05)."),
     ] = False,
 ) -> None:
     """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
+
+    retrokit eval minilm --on sts:pairs.jsonl --sim cosine --sim sfs:16 --json
+
+    retrokit eval minilm runs/qnorm --on beir:data/scifact --fail-under ndcg@10=0.64 --fail-if-worse
     """
     printed = _form(format, as_json, per_query)
     _check_together(encoders, on, results, _needing_encoders(precision, dims, device, index, save_run))

@@ -130,6 +130,10 @@ def finetune(
     """Fine-tune an encoder with any similarity.
 
     retrokit finetune minilm --data pairs.jsonl --sim qnorm -o runs/qnorm
+
+    retrokit finetune minilm --data beir:data/scifact,split=train --eval beir:data/scifact --steps 200 -o runs/scifact
+
+    retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """
     from retrokit.training.config import FinetuneConfig, parse_duration, parse_numbers
 

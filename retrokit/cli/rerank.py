@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,6 +23,13 @@ from retrokit.cli.rerank_group import RUN, group
 from retrokit.errors import UsageError
 from retrokit.registry import importing
 
+# Panels of the help page.
+_stage_option = partial(typer.Option, rich_help_panel="Stages")
+_scores_option = partial(typer.Option, rich_help_panel="First stage and metrics")
+_near_miss_option = partial(typer.Option, rich_help_panel="Near-misses")
+_output_option = partial(typer.Option, rich_help_panel="Output")
+_gate_option = partial(typer.Option, rich_help_panel="Gates")
+
 
 @group.command(RUN, cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS, RERANKERS))
 def run_two_stages(
@@ -35,65 +43,71 @@ def run_two_stages(
     with_: Annotated[
         list[str] | None, typer.Option("--with", help="Reranker, e.g. maxsim, cross-encoder:PATH. Repeatable.")
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, help="How many of each query's best documents are reranked.")] = 100,
+    depth: Annotated[int, _stage_option(min=1, help="How many of each query's best documents are reranked.")] = 100,
     run: Annotated[
-        str | None, typer.Option("--run", help="Rerank this TREC run in place of a search; - is standard input.")
+        str | None, _stage_option("--run", help="Rerank this TREC run in place of a search; - is standard input.")
     ] = None,
     blend: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of the reranker in a sum with the first stage's normalised scores."),
+        _stage_option(min=0, max=1, help="Share of the reranker in a sum with the first stage's normalised scores."),
     ] = None,
-    fusion: Annotated[str | None, typer.Option(help="rrf: fuse the ranks of both stages instead of scores.")] = None,
-    sim: Annotated[str | None, typer.Option(help="Similarity of the first stage; default: the encoder's own.")] = None,
+    fusion: Annotated[str | None, _stage_option(help="rrf: fuse the ranks of both stages instead of scores.")] = None,
+    sim: Annotated[
+        str | None, _scores_option(help="Similarity of the first stage; default: the encoder's own.")
+    ] = None,
     metrics: Annotated[
-        str | None, typer.Option(help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.")
+        str | None, _scores_option(help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.")
     ] = None,
-    dims: Annotated[int | None, typer.Option(help="Use the first N dimensions only in the first stage.")] = None,
+    dims: Annotated[int | None, _scores_option(help="Use the first N dimensions only in the first stage.")] = None,
     precision: Annotated[
-        str, typer.Option(help="Of encoding in the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
+        str, _scores_option(help="Of encoding in the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
     ] = "auto",
     device: DeviceOption = None,
     reference: Annotated[
         str | None,
-        typer.Option(
+        _near_miss_option(
             help="For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. "
             "Default: the file's own positives."
         ),
     ] = None,
-    reference_pairs: Annotated[int, typer.Option(min=2, help="At most so many of them, at random.")] = 10_000,
-    format: Annotated[str | None, typer.Option(help="table (default), json, csv, markdown or latex.")] = None,
+    reference_pairs: Annotated[int, _near_miss_option(min=2, help="At most so many of them, at random.")] = 10_000,
+    format: Annotated[str | None, _output_option(help="table (default), json, csv, markdown or latex.")] = None,
     as_json: JsonOption = False,
     per_query: Annotated[
-        bool, typer.Option("--per-query", help="With --json: add the values of every query or pair.")
+        bool, _output_option("--per-query", help="With --json: add the values of every query or pair.")
     ] = False,
     plot: Annotated[
-        str | None, typer.Option(help="Draw each task as PNG and SVG into this folder, with the data as CSV.")
+        str | None, _output_option(help="Draw each task as PNG and SVG into this folder, with the data as CSV.")
     ] = None,
     save_run: Annotated[
         str | None,
-        typer.Option(
+        _output_option(
             help="Write the reranked ranking as a TREC run; a folder if there are several; - is standard output, and "
             "tables go to standard error."
         ),
     ] = None,
     work: Annotated[
         str | None,
-        typer.Option(
+        _output_option(
             help="Keep scores in this folder: a run that was interrupted goes on, and other metrics or blends need no "
             "new ones. Default: FILE.work beside --save-run FILE, until it is written."
         ),
     ] = None,
     fail_under: Annotated[
-        list[str] | None, typer.Option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
+        list[str] | None, _gate_option(help="Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.")
     ] = None,
     fail_if_worse: Annotated[
         bool,
-        typer.Option("--fail-if-worse", help="Exit 1 if a reranker is significantly worse than the first stage."),
+        _gate_option("--fail-if-worse", help="Exit 1 if a reranker is significantly worse than the first stage."),
     ] = False,
 ) -> None:
     """Rerank what a search or a run has found, and measure both stages; test rerankers on near-misses (COMP 3.2).
 
     retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
+
+    retrokit rerank --run bm25.trec --on beir:data/scifact --with maxsim --save-run reranked.trec
+
+    retrokit rerank minilm --on pairs:near-misses.jsonl --with maxsim
 
     `retrokit rerank train` makes a verifier of near-misses, `calibrate` finds the score from which it accepts, and
     `verify` accepts or rejects pairs.

@@ -1,0 +1,28 @@
+"""``retrokit names``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retrokit.cli.common import NAMES, app, named, show
+from retrokit.errors import UsageError, did_you_mean
+
+
+@app.command()
+def names(
+    kinds: Annotated[
+        list[str] | None, typer.Argument(metavar="KIND", help=f"{', '.join(NAMES)}. Default: all. Repeatable.")
+    ] = None,
+) -> None:
+    """List the registered names, what each stands for and what it takes, installed plugins' included.
+
+    retrokit names
+
+    retrokit names similarities encoders
+    """
+    wrong = [f"unknown kind {kind!r}{did_you_mean(kind, NAMES)}" for kind in kinds or () if kind not in NAMES]
+    if wrong:
+        raise UsageError("\n".join([*wrong, f"known: {', '.join(NAMES)}"]))
+    show(*(named(kind).describe() for kind in kinds or NAMES))
