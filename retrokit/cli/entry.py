@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shlex
 import sys
 from typing import Any
@@ -11,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.common import app, is_first_process
-from retrokit.errors import Interrupted, RetrokitError
+from retrokit.errors import DataError, Interrupted, RetrokitError
 from retrokit.notices import harmless
 
 
@@ -47,10 +49,19 @@ def _listener() -> Any:
     return TerminalListener()
 
 
+_MACHINE = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
+"""What the file system says of a path of the user's, wherever it is met; any other error of it may be a bug of ours."""
+
+
+def _shortened(line: str) -> str:
+    """A word that is far longer than a screen line is a slip, and is shown by its two ends."""
+    return re.sub(r"\S{400,}", lambda word: f"{word[0][:200]}…{word[0][-100:]}", line)
+
+
 def _fail(message: str, code: int, heard: bool | None = None) -> int:
     if is_first_process() if heard is None else heard:
         for line in message.rstrip("\n").split("\n"):
-            typer.echo(f"retrokit: {harmless(line)}", err=True)
+            typer.echo(f"retrokit: {_shortened(harmless(line))}", err=True)
     return code
 
 
@@ -78,6 +89,10 @@ def run() -> int:
         return _fail(f"{error}\n{_resume_line(error.options)}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code, error.heard)
+    except OSError as error:
+        if error.errno not in _MACHINE or error.filename is None:
+            raise
+        return _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", DataError.exit_code)
 
 
 def _where_help_is(error: Any) -> str:

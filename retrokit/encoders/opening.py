@@ -120,8 +120,8 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
 
 def _stands_alone(path: str) -> bool:
     """Whether all that is loaded with the folder ``path`` is in it: no model is linked to, or named for the rest."""
-    if not os.path.isdir(path):
-        return False
+    if not any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json")):
+        return False  # it is no model: nothing below it is looked at, which may be the whole disk
     below = _below(path)
     if any(found.is_symlink() and found.is_dir() for found in below):
         return False
