@@ -135,7 +135,7 @@ def test_zero_is_no_crash(name: str, option: str, run: Any) -> None:
 def test_no_absurd_number_in_text_is_an_option(name: str, option: str, others: list[str], run: Any) -> None:
     for value in ABSURD:
         said = run(*words(name, option), *others, f"{option}{value}")
-        assert option.partition("=")[0] in said or repr(value) in said, said
+        assert option.partition("=")[0] in said or repr(value)[:150].rstrip("'") in said, said
 
 
 TEXTS = {
