@@ -263,12 +263,15 @@ def _cross_sheet(cross: Cross) -> Sheet:
 
 def _correlations_sheet(found: Sequence[Correlation]) -> Sheet:
     sets = list(dict.fromkeys(one.tasks for one in found))
+    counts = {one.systems for one in found}
     cells: dict[tuple[str, str], dict[tuple[str, ...], Cell]] = {}
     for one in found:
         value = f"{one.spearman:.2f}" if one.spearman is not None else "–"
-        cells.setdefault((one.first, one.second), {})[one.tasks] = (value, f"n={one.systems}")
+        told = () if len(counts) == 1 else (f"n={one.systems}",)
+        cells.setdefault((one.first, one.second), {})[one.tasks] = (value, *told)
     rows: list[list[Cell]] = [[(a,), (b,), *(row.get(name, ("–",)) for name in sets)] for (a, b), row in cells.items()]
-    caption = "Spearman's rank correlation of two metrics over n systems (SURE, Figure 5 and Table 5)"
+    over = f"{min(counts)}" if len(counts) == 1 else "n"
+    caption = f"Spearman's rank correlation of two metrics over {over} systems (SURE, Figure 5 and Table 5)"
     single = [tasks[0] for tasks in sets if len(tasks) == 1]
     names = [task.partition(":")[2].partition(",")[0].rstrip("/").rpartition("/")[2] for task in single]
     if len(set(names)) < len(names):
