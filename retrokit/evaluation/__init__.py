@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
+import os
+
 from retrokit.registry import Entry, Param, SpecRegistry
 
 _LABELLED = Param("path", str, required=True, summary="JSONL of text and label")
 _TEST = Param("test", str, summary="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, summary="so many of the texts, at random, seed 42")
 
-registry = SpecRegistry(
+_OF_FOLDERS = ("beir", "bright", "sure", "rag")
+_OF_FIELDS = (
+    ({"text", "label"}, "knn"),
+    ({"sentence1", "sentence2", "score"}, "sts"),
+    *(({"sentence1", "sentence2", "label"}, "pairs"), ({"anchor", "negatives"}, "pairs"), ({"near_miss"}, "pairs")),
+)
+
+
+class _Tasks(SpecRegistry):
+    """The tasks; of a path without the name of one, it says which to write."""
+
+    def unknown(self, name: str) -> str:
+        """The message for an unknown name, which begins with what to do where that can be told."""
+        instead = _instead(name)
+        return super().unknown(name) if instead is None else f"write {instead}: a path needs the name of its task first"
+
+
+def _instead(text: str) -> str | None:
+    """What to write for a path, or for one of BEIR's sets, without the name of a task; ``None``: it is neither."""
+    from retrokit.data.beir import PUBLISHED, is_beir
+    from retrokit.data.jsonl import read_jsonl
+    from retrokit.errors import DataError
+
+    path = text.partition(",")[0]
+    if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):
+        return f"beir:{text}"
+    if os.path.isdir(path):
+        return f"{', '.join(f'{name}:{text}' for name in _OF_FOLDERS[:-1])} or {_OF_FOLDERS[-1]}:{text}, by its layout"
+    if not os.path.isfile(path):
+        return None
+    try:
+        fields = set(next(read_jsonl(path))[1])
+    except DataError:
+        fields = set()
+    named = next((f"{task}:{text}" for needed, task in _OF_FIELDS if needed <= fields), None)
+    return named or f"knn:{text}, sts:{text} or pairs:{text}, by its fields"
+
+
+registry = _Tasks(
     "task",
     "retrokit.tasks",
     [

@@ -105,6 +105,38 @@ def test_each_task_has_its_own_baseline(tmp_path: Path, folder: Path) -> None:
     assert len({result.metrics["ndcg@10"] for result in found.results}) == 4
 
 
+@pytest.mark.parametrize(
+    ("row", "instead"),
+    [
+        (None, "beir:{}"),
+        ({"text": "a", "label": 1}, "knn:{}"),
+        ({"sentence1": "a", "sentence2": "b", "score": 1}, "sts:{}"),
+        ({"sentence1": "a", "sentence2": "b", "label": 1}, "pairs:{}"),
+        ({"text": "a", "near_miss": "b"}, "pairs:{}"),
+        ({"anchor": "a", "positive": "a", "negatives": ["b"]}, "pairs:{}"),
+        ({"id": 1}, "knn:{0}, sts:{0} or pairs:{0}, by its fields"),
+        ([], "knn:{0}, sts:{0} or pairs:{0}, by its fields"),
+    ],
+)
+def test_a_path_without_a_task_is_told_what_to_write(row: object, instead: str, folder: Path, tmp_path: Path) -> None:
+    path = folder if row is None else tmp_path / "x.jsonl"
+    if row is not None:
+        path.write_text(json.dumps(row) + "\n")
+    for text in (str(path), f"{path},split=dev"):
+        with pytest.raises(UsageError) as caught:
+            evaluate(["hashed:1"], [text])
+        assert str(caught.value) == f"write {instead.format(text)}: a path needs the name of its task first"
+
+
+def test_a_folder_of_another_layout_or_a_set_of_beir_without_a_task(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=rf"^write beir:{tmp_path}, bright:{tmp_path}, sure:{tmp_path} or rag:{tmp_path}, by"
+    ):
+        evaluate(["hashed:1"], [str(tmp_path)])
+    with pytest.raises(UsageError, match=r"^write beir:scifact: a path"):
+        evaluate(["hashed:1"], ["scifact"])
+
+
 def test_all_wrong_names_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         evaluate(["hased:1", "hashed:x"], ["bier:x", f"beir:{tmp_path}"], ["cosin", "sfs", "dot"])
