@@ -308,9 +308,11 @@ def test_saved_runs(retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_p
     values = {mean(scores["map@100"]) for scores in found}
     assert values == {result["metrics"]["map@100"] for result in json.loads(out)["results"]}
     assert len(values) == 2
-    code, out, err = retrokit_eval(*words, tmp_path / "missing" / "run.trec")
+    assert retrokit_eval(*words, tmp_path / "missing" / "run.trec")[0] == 0
+    assert (tmp_path / "missing" / "run.trec").read_bytes() == (tmp_path / "run.trec").read_bytes()
+    code, out, err = retrokit_eval(*words, tmp_path / "run.trec" / "run.trec")
     assert (code, out) == (2, "")
-    assert f"{tmp_path / 'missing' / 'run.trec'}: could not be written" in err
+    assert f"{tmp_path / 'run.trec' / 'run.trec'}: could not be written" in err
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

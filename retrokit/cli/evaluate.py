@@ -49,7 +49,7 @@ def evaluate(
     ] = False,
     correlations: Annotated[
         bool,
-        typer.Option(
+        _output_option(
             "--correlations",
             help="How alike SURE's testbeds rank the systems, and how alike SURE and retrieval, given a task of it for "
             "each sure:FOLDER, in their order.",
