@@ -20,6 +20,7 @@ from retrokit.data.pairs import registry as sources
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.notices import notice, progress
 from retrokit.registry import parse_all
@@ -328,14 +329,14 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     """Encode (query, document) pairs of texts and compute all; ``data`` names where they are from.
 
     Raises:
-        DataError: too few pairs, or a pair whose texts have embeddings of length 0.
+        DataError: too few pairs, or a pair with a text whose embedding has the length 0.
     """
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
     kept = Kept(encoder)  # a text may stand in several pairs
     queries = kept.embed([query for query, _ in pairs], "query", precision)
     documents = kept.embed([document for _, document in pairs], "document", precision)
-    empty = np.flatnonzero((np.linalg.norm(queries, axis=1) == 0) | (np.linalg.norm(documents, axis=1) == 0))
+    empty = np.flatnonzero((row_norms(queries) <= TINY) | (row_norms(documents) <= TINY))
     if len(empty):
         raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")
     return Fisher(

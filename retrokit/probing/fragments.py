@@ -106,11 +106,11 @@ class FragmentProbe:
         elif best.difference > 0:
             first = f"{encoder}: {named} alone is above the whole ({whole:.4f}), but no more than chance may do"
         else:
-            keep = best.value / whole if whole > 0 else float("nan")
+            share = f"keeps {best.value / whole:.0%} of it" if whole > 0 else "holds as little"
             spread = np.ptp([row.value for row in same_size])
             first = (
-                f"{encoder}: no fragment alone reaches the whole ({whole:.4f}); the best, {named}, keeps {keep:.0%} of "
-                f"it, and fragments of that size differ by {spread:.4f}"
+                f"{encoder}: no fragment alone reaches the whole ({whole:.4f}); the best, {named}, {share}, "
+                f"and fragments of that size differ by {spread:.4f}"
             )
         gain = sliced - whole
         effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"

@@ -6,7 +6,7 @@ All three are taken of the embeddings at unit length, as cosine sees them; of a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from retrokit.search import top_k
 
 NEIGHBOURS = 10
 WHOLE = 0
+_ROWS = 2048  # that are widened to float64 at a time
 
 
 def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
@@ -180,11 +181,12 @@ def geometry(embeddings: np.ndarray, neighbours: int, device: torch.device | str
     }
 
 
-def unit_rows(embeddings: np.ndarray) -> np.ndarray:
-    """``[n, d]`` in float64 with rows of length 1; zero rows stay."""
-    rows = embeddings.astype(np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+def unit_blocks(embeddings: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of ``[n, d]`` in float64, of length 1, some at a time; zero rows stay."""
+    for start in range(0, len(embeddings), _ROWS):
+        rows = embeddings[start : start + _ROWS].astype(np.float64)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        yield np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
 
 
 def anisotropy(embeddings: np.ndarray) -> float:
@@ -193,10 +195,13 @@ def anisotropy(embeddings: np.ndarray) -> float:
     >>> anisotropy(np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))  # (0 + 1 + 0) / 3
     0.3333333333333333
     """
-    rows = unit_rows(embeddings)
-    total = rows.sum(axis=0)
+    count = len(embeddings)
+    total, squares = np.zeros(embeddings.shape[1]), 0.0
+    for rows in unit_blocks(embeddings):
+        total += rows.sum(axis=0)
+        squares += float((rows**2).sum())
     # ‖Σx‖² counts every couple twice, and every row with itself
-    return float((total @ total - (rows**2).sum()) / (len(rows) * (len(rows) - 1)))
+    return float((total @ total - squares) / (count * (count - 1)))
 
 
 def effective_rank(embeddings: np.ndarray) -> float:
@@ -206,8 +211,11 @@ def effective_rank(embeddings: np.ndarray) -> float:
     >>> round(effective_rank(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])), 4)
     2.0
     """
-    rows = unit_rows(embeddings)
-    values = np.linalg.svd(rows - rows.mean(axis=0), compute_uv=False)
+    mean = sum(rows.sum(axis=0) for rows in unit_blocks(embeddings)) / len(embeddings)
+    triangle = np.empty((0, embeddings.shape[1]))
+    for rows in unit_blocks(embeddings):  # R of QR has the singular values of all rows so far
+        triangle = np.linalg.qr(np.vstack([triangle, rows - mean]), mode="r")
+    values = np.linalg.svd(triangle, compute_uv=False)
     if values.sum() <= 1e-12:
         return 1.0
     shares = values / values.sum()

@@ -102,7 +102,7 @@ def probe_map(
 
     Raises:
         UsageError: an unknown name, or a task that is not ``knn:…``.
-        DataError: the file.
+        DataError: the file, or embeddings that are all the same.
     """
     *_, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on)])
     task, metric = read_task(on, None) if source.name == "knn" else (None, "")
@@ -116,7 +116,10 @@ def probe_map(
         encoder = Kept(encoder_names.registry.create(spec, device=device))
         (similarity,) = task.scored_with(encoder, [encoder.similarity])
         accuracy = quality(task, encoder, similarity, metric, precision).value
-        algorithm, positions = layout(encoder.embed(data.texts, "document", precision), seed)
+        embeddings = encoder.embed(data.texts, "document", precision)
+        if (embeddings == embeddings[0]).all():
+            raise DataError(data.name, f"{encoder.spec} embeds all {len(embeddings):,} texts alike: nothing to lay out")
+        algorithm, positions = layout(embeddings, seed)
         found.maps.append(
             TextMap(encoder.spec, algorithm, accuracy, _accuracy_within(positions, data, task.k), positions)
         )

@@ -15,8 +15,6 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.data.labelled import short_name
-from retrokit.data.labelled_pairs import FAMILY, NearMiss, read_labelled_pairs
 from retrokit.data.pairs import Pair
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
@@ -66,7 +64,8 @@ class Blindness:
         mean: their mean score; lower is better.
         deviation: population standard deviation of their scores.
         auc: share of (positive, near-miss) couples in which the positive scores higher; 0.5 is blind, below it the
-            encoder prefers the near-miss. ``None`` without positives.
+            encoder prefers the near-miss. Of a family its near-misses, and all positives, whatever their family: one
+            threshold stands before all families. ``None`` without positives.
         above_paraphrase: share of near-misses that score above the paraphrase of the same text. ``None`` where the
             file has no paraphrases.
         over_random: share of (near-miss, random pair) couples in which the near-miss scores higher. ``None`` without
@@ -168,15 +167,14 @@ def probe_near_misses(
     """
     specs = [*((encoder_names.registry, spec) for spec in encoder_specs), (similarities.registry, sim)]
     *_, source = parse_all([*specs, (evaluation.registry, on)])
-    examples = _read(source)
-    task = NearMisses(short_name(str(source.params["path"])), examples)
+    task = _read(source)
     pairs = read_reference(reference, reference_pairs) if reference is not None else None
     notice(task.describe())
     found = NearMissProbe(task.name, reference, [], [])
     for spec in encoder_specs:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)
         similarity: Similarity = similarities.registry.create(sim)
-        groups, above = _scores(task, examples, encoder, similarity, precision)
+        groups, above = _scores(task, encoder, similarity, precision)
         if pairs is not None:
             groups |= _reference_scores(pairs, encoder, similarity, precision)
         found.families.extend(_families(encoder.spec, similarity.spec, groups, above))
@@ -188,18 +186,20 @@ def probe_near_misses(
     return found
 
 
-def _read(source: Spec) -> list[NearMiss]:
-    path = str(source.params.get("path", ""))
-    family = evaluation.registry.options(source).get("family", FAMILY)
-    read = read_labelled_pairs(path, family=family) if source.name == "pairs" else []
-    examples = [example for example in read if isinstance(example, NearMiss)]
-    if not examples:
+def _read(source: Spec) -> NearMisses:
+    task = evaluation.registry.create(source) if source.name == "pairs" else None
+    if not isinstance(task, NearMisses):
         raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
-    return examples
+    return task
+
+
+def _group_of(family: str) -> str:
+    """What a family is called beside the other groups."""
+    return f"{family} (family)" if family in (ALL, POSITIVES, RANDOM) else family
 
 
 def _scores(
-    task: NearMisses, examples: Sequence[NearMiss], encoder: Encoder, similarity: Similarity, precision: str
+    task: NearMisses, encoder: Encoder, similarity: Similarity, precision: str
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Scores by group, and the share of each family's near-misses above the paraphrase, where there are paraphrases."""
     (result,) = task.evaluate(encoder, [similarity], list(task.default_metrics), precision)
@@ -207,12 +207,12 @@ def _scores(
     groups = {ALL: _array(by_id["near_miss"])}
     for name, values in by_id.items():
         if name.startswith("near_miss/"):
-            groups[name.partition("/")[2]] = _array(values)
+            groups[_group_of(name.partition("/")[2])] = _array(values)
     groups |= {POSITIVES: _array(by_id.get("positive", {})), RANDOM: _array(by_id.get("random", {}))}
     margins: dict[str, list[float]] = {}
-    for example in examples:
+    for example in task.examples:
         if example.positive != example.anchor:
-            for family in dict.fromkeys((ALL, example.family or ALL)):
+            for family in dict.fromkeys((ALL, _group_of(example.family) if example.family else ALL)):
                 margins.setdefault(family, []).append(by_id["margin"][example.id])
     return groups, {family: float((np.array(values) < 0).mean()) for family, values in margins.items()}
 

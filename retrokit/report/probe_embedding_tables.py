@@ -122,7 +122,7 @@ def near_miss_tables(found: NearMissProbe) -> list[Group]:
                 mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
                 table.add_row(encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", "")
         table.add_section()
-    note = "AUC: share of couples in which a positive scores above a near-miss"
+    note = "AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
     has_positives = any(row.auc is not None for row in found.families)
     missing = "no positives: every positive is its anchor; --reference gives some"
     return [_noted(table, note if has_positives else missing)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_rank_and_anisotropy_do_not_change_under_rotation_and_scaling_of_rows() 
     turned = (VECTORS @ rotation) * RNG.uniform(0.1, 9, size=(60, 1))
     assert effective_rank(turned) == pytest.approx(effective_rank(VECTORS), rel=1e-5)
     assert anisotropy(turned) == pytest.approx(anisotropy(VECTORS), rel=1e-5)
+
+
+def test_geometry_widens_blocks_and_not_all_embeddings() -> None:
+    embeddings = RNG.normal(size=(20_000, 64)).astype(np.float32)
+    for measured in (anisotropy, effective_rank):
+        tracemalloc.start()
+        measured(embeddings)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1.5 * embeddings.nbytes
 
 
 @pytest.mark.parametrize("k", [1, 5, 10])
