@@ -85,7 +85,7 @@ def outcome_table(outcome: Outcome) -> Table:
             table.add_row(f"as it came, under its own {outcome.baseline['similarity']}", own)
         if outcome.gain is not None:
             verdict = "better" if outcome.gain > 0 else "no better"
-            table.add_row("gain over the encoder as it came", f"{outcome.gain:+.4f}: {verdict}")
+            table.add_row("gain over the start", f"{outcome.gain:+.4f}: {verdict}")
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         table.add_row("converged (MAG, C.1)", converged)
     return table

@@ -98,7 +98,7 @@ class Outcome:
         evaluations: the history's evaluations.
         losses: step and mean loss of the first and of the last steps that were logged.
         baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
-        gain: of the metric that decides, over the encoder as it came under its own similarity (with ``--eval``).
+        gain: of the metric that decides, over the start: the encoder as it came, under its own similarity.
     """
 
     folder: str

@@ -74,7 +74,7 @@ def join() -> None:
 
 def leave() -> None:
     """Part from the others, once all have come here."""
-    if dist.is_initialized():
+    if place()[1] > 1 and dist.is_initialized():
         first_says(lambda: None)
         _Watch.stop()
         dist.destroy_process_group()
