@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
@@ -50,6 +49,8 @@ class Generator:
         self.writes_anew = bool(model.config.is_encoder_decoder)
         limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
         self.window = min((limit for limit in limits if limit and limit <= NO_LIMIT), default=None)
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"it reads {self.window} tokens")
 
     def room(self, new_tokens: int) -> int | None:
         """Tokens that a prompt may have if the answer is to have ``new_tokens``; ``None``: any number."""
@@ -129,6 +130,11 @@ class Generator:
         inputs: dict[str, Tensor] = {
             name: batch[name].to(self.model.device) for name in ("input_ids", "attention_mask")
         }
+        last, rows = int(inputs["input_ids"].max()), self.model.get_input_embeddings().weight.shape[0]
+        if last >= rows:
+            raise DataError(
+                self.name, f"its tokenizer gives token {last:,}, and its table of embeddings has {rows:,} rows"
+            )
         written = self.model.generate(
             **inputs,
             max_new_tokens=new_tokens,
@@ -227,14 +233,18 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
         ask_hub(path, f"{path!r} is no folder and no hub id", partial(_no_model, path))
     try:
         model, tokenizer = _loaded(path)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+        if not tokenizer.is_fast:
+            raise UsageError(f"{path}: its tokenizer is no fast one")
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
+        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+        generator = Generator(path, model, tokenizer, max_length)
+        generator.generate([generator.chat("x", None)], [Sampling()], 1)  # whether all of it fits together
+    except (RetrokitError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # what a damaged folder makes the libraries raise may be anything
         raise _no_model(path, error) from error
-    if not tokenizer.is_fast:
-        raise UsageError(f"{path}: its tokenizer is no fast one")
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
-    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
-    return Generator(path, model, tokenizer, max_length)
+    return generator
 
 
 def _loaded(path: str) -> tuple[Any, Any]:

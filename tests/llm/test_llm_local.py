@@ -67,8 +67,9 @@ def test_prompts_that_wait_together_are_computed_together(tiny_llama: Path, monk
         sizes.append(len(texts))
         return plain(self, texts, *rest)
 
+    llm = registry.create(f"local:{tiny_llama},batch=4")
     monkeypatch.setattr(Generator, "generate", counted)
-    complete(registry.create(f"local:{tiny_llama},batch=4"), sentences(10), Sampling(max_tokens=3))
+    complete(llm, sentences(10), Sampling(max_tokens=3))
     assert sizes == [4, 4, 2]
 
 
