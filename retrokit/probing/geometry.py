@@ -214,7 +214,7 @@ def effective_rank(embeddings: np.ndarray) -> float:
     mean = sum(rows.sum(axis=0) for rows in unit_blocks(embeddings)) / len(embeddings)
     triangle = np.empty((0, embeddings.shape[1]))
     for rows in unit_blocks(embeddings):  # R of QR has the singular values of all rows so far
-        triangle = np.linalg.qr(np.vstack([triangle, rows - mean]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, rows - mean]), mode="r"))
     values = np.linalg.svd(triangle, compute_uv=False)
     if values.sum() <= 1e-12:
         return 1.0
