@@ -86,7 +86,8 @@ def check_pronouns(replaced: str, sentences: str, passage: str, query: str) -> N
     before, after = words_of(sentences), words_of(replaced)
     if share_within(before, after, 1) < KEPT:
         raise Rejected("content_changed", "more than pronouns was replaced or left out")
-    added = [word for word in after if word not in set(before)]
+    old = set(before)
+    added = [word for word in after if word not in old]
     if len(added) > 5 and share_within(added, words_of(passage) + words_of(query), 1) < 0.5:
         raise Rejected("content_changed", "what takes the pronouns' place is not in the passage")
     if len(after) > 2 * len(before) + 10:
