@@ -27,6 +27,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -42,6 +43,7 @@ from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.outputs import check_file, locked, paths_in
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
@@ -191,8 +193,7 @@ def mine(
     requests += [
         (registry, spec) for registry, spec in ((similarities.registry, sim), (reranking.registry, judge)) if spec
     ]
-    parse_all(requests)
-    _check_output(output)
+    check_file(output, paths_in(parse_all(requests)) + ([] if corpus is None else [corpus]))
     if [*data, corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = _read_pairs(data)
@@ -247,34 +248,25 @@ def mine_pairs(
         Interrupted: Ctrl-C; what is done is kept.
     """
     settings = settings or MiningSettings()
-    _check_output(output)
+    check_file(output)
     encoder.use_with(similarity)
     work = _Work(pairs, candidates, settings)
-    store = Shards(None if _is_stream(output) else Path(f"{output}.work"))
-    if store.goes_on:
-        notice(f"going on with what is kept in {store.folder}")
-    try:
-        mined = _mine(work, encoder, similarity, output, settings, judge, precision, store)
-    except KeyboardInterrupt:
-        kept = "nothing is kept" if store.folder is None else f"what is done is kept in {store.folder}"
-        raise Interrupted(f"mining stopped; {kept}") from None
-    store.remove()
+    folder = None if _is_stream(output) else Path(f"{output}.work")
+    with locked(folder) if folder is not None else nullcontext():
+        store = Shards(folder)
+        if store.goes_on:
+            notice(f"going on with what is kept in {folder}")
+        try:
+            mined = _mine(work, encoder, similarity, output, settings, judge, precision, store)
+        except KeyboardInterrupt:
+            kept = "nothing is kept" if folder is None else f"what is done is kept in {folder}"
+            raise Interrupted(f"mining stopped; {kept}") from None
+        store.remove()
     return mined
 
 
 def _is_stream(output: str) -> bool:
     return output == "-" or (os.path.exists(output) and not os.path.isfile(output))
-
-
-def _check_output(output: str) -> None:
-    """Hours of encoding should not end with a folder that is not there."""
-    if output == "-":
-        return
-    if os.path.isdir(output):
-        raise DataError(output, "could not be written: it is a folder")
-    folder = os.path.dirname(os.path.realpath(output))
-    if not os.path.isdir(folder):
-        raise DataError(output, f"could not be written: there is no folder {folder}")
 
 
 # --- what has to be done

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, writing
 from retrokit.data.jsonl import fields_of, read_jsonl
+from retrokit.data.outputs import check_file
 from retrokit.data.pairs import Kind, read_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
@@ -180,10 +181,7 @@ def _check_paths(parts: Sequence[Part], output: str) -> None:
         raise UsageError("a mixture needs at least one part")
     if sum(one.path == "-" for one in parts) > 1:
         raise UsageError("standard input can be read once only")
-    for one in parts:
-        is_same = os.path.exists(output) and os.path.exists(one.path) and os.path.samefile(output, one.path)
-        if output != "-" and os.path.isfile(output) and is_same:
-            raise UsageError(f"{output}: is an input too; write the mixture to another file")
+    check_file(output, [one.path for one in parts])
 
 
 # --- first pass: check every line, and note where it starts

@@ -63,8 +63,10 @@ def crops(
     from retrokit.augmentation.crops import CropSettings, crop_pairs
     from retrokit.augmentation.texts import Counts, Texts, summary
     from retrokit.data.jsonl import write_jsonl
+    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
 
+    check_file(output, [path])
     settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
     with readers_may_leave():
         write_jsonl(output, crop_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
@@ -91,8 +93,10 @@ def dropout(
     from retrokit.augmentation.crops import CropSettings, dropout_pairs
     from retrokit.augmentation.texts import Counts, Texts, summary
     from retrokit.data.jsonl import write_jsonl
+    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
 
+    check_file(output, [path])
     settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
     with readers_may_leave():
         write_jsonl(output, dropout_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
@@ -121,8 +125,10 @@ def mask(
     from retrokit.augmentation.masking import Masker, masked_rows
     from retrokit.augmentation.texts import Counts, Rows, summary
     from retrokit.data.jsonl import write_jsonl
+    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
 
+    check_file(output, [path])
     counts = Counts()
     masker = Masker(encoders.registry.create(encoder, device="cpu").model.tokenizer, fraction)
     with readers_may_leave():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -161,6 +162,12 @@ def _items(
     return jsonl_items(queries, passages, qrels, limit, seed)
 
 
+def _read_from(folder: str, prompts: str | None) -> list[str]:
+    """The files that a sample is made of."""
+    files = [os.path.join(folder, name) for name in os.listdir(folder)] if os.path.isdir(folder) else []
+    return [*files, *([prompts] if prompts is not None else [])]
+
+
 @build_sure.command()
 def audit(
     folder: FolderArgument,
@@ -173,10 +180,12 @@ def audit(
 
     retrokit build-sure audit sure/scifact --sample 50 -o audit.html
     """
+    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample, write_audit_page
     from retrokit.sure.prompts import judge_prompts
 
+    check_file(output, _read_from(folder, prompts))
     judge = judge_prompts(prompts)["judge"]
     drawn = draw_sample(folder, sample, seed)
     write_audit_page(output, drawn, judge)
@@ -205,6 +214,7 @@ def judge_command(
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
+    from retrokit.data.outputs import check_file
     from retrokit.llm.base import Sampling
     from retrokit.llm.store import default_store
     from retrokit.notices import notice
@@ -215,6 +225,7 @@ def judge_command(
     spec = llms.registry.parse(llm)
     if output == "-" and store is None:
         raise UsageError("with -o - name the file that keeps the answers: --store FILE")
+    check_file(output, [*_read_from(folder, prompts), *([store] if store is not None else [])])
     wording = judge_prompts(prompts)
     judged = judge_sample(
         draw_sample(folder, sample, seed),

@@ -133,6 +133,24 @@ def _usable(device: str | None) -> str | None:
     return device
 
 
+def writable_folder(path: str | None) -> str | None:
+    """The folder of an option; raises :class:`DataError` if nothing can be written into it."""
+    if path is not None:
+        from retrokit.data.outputs import check_folder
+
+        check_folder(path)
+    return path
+
+
+def writable(path: str | None) -> str | None:
+    """The file of an option, or the folder that stands there; raises :class:`DataError` if it cannot be written."""
+    if path is not None:
+        from retrokit.data.outputs import check_file, check_folder
+
+        (check_folder if os.path.isdir(path) else check_file)(path)
+    return path
+
+
 DeviceOption = Annotated[
     str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps; default: the best there is.")
 ]

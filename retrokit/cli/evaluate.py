@@ -17,6 +17,8 @@ from retrokit.cli.common import (
     app,
     show,
     with_names,
+    writable,
+    writable_folder,
 )
 from retrokit.errors import UsageError
 
@@ -76,18 +78,25 @@ def evaluate(
     results: Annotated[
         str | None,
         _output_option(
+            callback=writable_folder,
             help="Keep results in this folder, and use them again while nothing has changed. "
-            "Without encoders: show what is there."
+            "Without encoders: show what is there.",
         ),
     ] = None,
     format: Annotated[str | None, _output_option(help="table (default), json, csv, markdown or latex.")] = None,
     as_json: JsonOption = False,
     plot: Annotated[
-        str | None, _output_option(help="Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.")
+        str | None,
+        _output_option(
+            callback=writable_folder, help="Draw each task as PNG and SVG into this folder: bars, heat maps of --cross."
+        ),
     ] = None,
     save_run: Annotated[
         str | None,
-        _output_option(help="Write the ranking of retrieval as a TREC run; a folder if there are several results."),
+        _output_option(
+            callback=writable,
+            help="Write the ranking of retrieval as a TREC run; a folder if there are several results.",
+        ),
     ] = None,
     per_query: Annotated[
         bool, _output_option("--per-query", help="With --json: add the values of every query, text or pair.")

@@ -7,7 +7,18 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, TASKS, Commands, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import (
+    DATA,
+    ENCODERS,
+    TASKS,
+    Commands,
+    DeviceOption,
+    JsonOption,
+    app,
+    show,
+    with_names,
+    writable_folder,
+)
 from retrokit.errors import UsageError
 
 probe = Commands(
@@ -22,7 +33,10 @@ TasksOption = Annotated[
 ]
 PlotOption = Annotated[
     str | None,
-    typer.Option(help="Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there."),
+    typer.Option(
+        callback=writable_folder,
+        help="Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there.",
+    ),
 ]
 PrecisionOption = Annotated[
     str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")

@@ -16,6 +16,7 @@ from retrokit.cli.common import (
     DeviceOption,
     JsonOption,
     with_names,
+    writable_folder,
 )
 from retrokit.cli.probe import EncodersArgument, PlotOption, PrecisionOption, SeedOption, probe, render
 
@@ -189,7 +190,9 @@ def geometry(
 def text_map(
     encoders: EncodersArgument,
     on: Annotated[str, typer.Option("--on", help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")],
-    plot: Annotated[str, typer.Option(help="Folder for the picture as PNG and SVG and its data as CSV.")],
+    plot: Annotated[
+        str, typer.Option(callback=writable_folder, help="Folder for the picture as PNG and SVG and its data as CSV.")
+    ],
     seed: SeedOption = 42,
     precision: PrecisionOption = "auto",
     device: DeviceOption = None,

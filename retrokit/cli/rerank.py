@@ -18,6 +18,7 @@ from retrokit.cli.common import (
     readers_may_leave,
     show,
     with_names,
+    writable_folder,
 )
 from retrokit.cli.rerank_group import RUN, group
 from retrokit.errors import UsageError
@@ -77,7 +78,10 @@ def run_two_stages(
         bool, _output_option("--per-query", help="With --json: add the values of every query or pair.")
     ] = False,
     plot: Annotated[
-        str | None, _output_option(help="Draw each task as PNG and SVG into this folder, with the data as CSV.")
+        str | None,
+        _output_option(
+            callback=writable_folder, help="Draw each task as PNG and SVG into this folder, with the data as CSV."
+        ),
     ] = None,
     save_run: Annotated[
         str | None,

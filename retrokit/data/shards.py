@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ class Shards:
         self.folder = folder
         if folder is not None:
             with disk_errors(folder):
-                folder.mkdir(exist_ok=True)
+                folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def goes_on(self) -> bool:
@@ -88,7 +89,7 @@ def _read(path: Path) -> np.ndarray | None:
 def _write(path: Path, array: np.ndarray) -> None:
     content = io.BytesIO()
     np.save(content, array, allow_pickle=False)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with open(temporary, "wb") as stream:
         stream.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
         stream.flush()

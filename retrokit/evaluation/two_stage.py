@@ -8,7 +8,9 @@ pooled score of the first stage's encoder.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ import numpy as np
 
 import retrokit
 from retrokit import encoders, reranking, retrievers, similarities
+from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import DataError, Interrupted, UsageError, disk_errors
+from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import (
     Evaluation,
@@ -147,8 +150,25 @@ def rerank(
     options = options or TwoStageOptions()
     loaded = _tasks(encoder, task_specs, reranker_specs, options)
     if save_run is not None:
-        _check_output(save_run, loaded, reranker_specs)
-    store = _store(f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work)
+        _check_output(save_run, loaded, reranker_specs, options.run)
+    place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
+    folder = None if place is None else Path(place)
+    if folder is not None:
+        check_folder(folder)
+    with locked(folder) if folder is not None else nullcontext():
+        return _reranked(encoder, loaded, reranker_specs, options, Shards(folder), work is not None, save_run)
+
+
+def _reranked(
+    encoder: str | None,
+    loaded: Sequence[Retrieval | Verification],
+    reranker_specs: Sequence[str],
+    options: TwoStageOptions,
+    store: Shards,
+    keeps: bool,
+    save_run: str | None,
+) -> Reranking:
+    """With ``keeps`` the scores stay in ``store``."""
     if store.goes_on:
         notice(f"going on with the scores kept in {store.folder}")
     try:
@@ -164,17 +184,9 @@ def rerank(
     found = _reranking(results, loaded, options)
     if save_run is not None:
         save_runs(found.reranked, save_run)
-    if work is None:
+    if not keeps:
         store.remove()
     return found
-
-
-def _store(work: str | None) -> Shards:
-    if work is None:
-        return Shards(None)
-    with disk_errors(work):
-        Path(work).parent.mkdir(parents=True, exist_ok=True)
-    return Shards(Path(work))
 
 
 def _prepare(scorers: Sequence[Any], loaded: Sequence[Retrieval | Verification], store: Shards) -> None:
@@ -188,7 +200,9 @@ def _prepare(scorers: Sequence[Any], loaded: Sequence[Retrieval | Verification],
             scorer.keep_in(store.folder)
 
 
-def _check_output(path: str, loaded: Sequence[Retrieval | Verification], reranker_specs: Sequence[str]) -> None:
+def _check_output(
+    path: str, loaded: Sequence[Retrieval | Verification], reranker_specs: Sequence[str], run: str | None
+) -> None:
     """Hours of scoring should not end with a place that cannot be written to."""
     rankings = sum(isinstance(task, Retrieval) for task in loaded)
     if not rankings:
@@ -196,9 +210,10 @@ def _check_output(path: str, loaded: Sequence[Retrieval | Verification], reranke
     several = rankings * len(set(reranker_specs)) > 1
     if path == "-" and several:
         raise UsageError("standard output takes one run: give one task and one reranker, or a folder")
-    folder = Path(path).resolve().parent
-    if not several and not folder.is_dir():
-        raise DataError(path, f"could not be written: there is no folder {folder}")
+    if several or os.path.isdir(path):
+        check_folder(path)
+    else:
+        check_file(path, [] if run is None else [run])
 
 
 # --- what has to be done

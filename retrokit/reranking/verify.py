@@ -10,6 +10,7 @@ from typing import Any
 
 from retrokit.data.files import named, writing
 from retrokit.data.jsonl import fields_of, json_line, read_jsonl, text_of
+from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 from retrokit.reranking.maps import MapReranker
 from retrokit.reranking.verifier import load_verifier, read_description
@@ -68,6 +69,7 @@ def verify(
         threshold = float(described["calibration"]["threshold"])
     if not math.isfinite(threshold):
         raise UsageError(f"--threshold {threshold} is no finite number")
+    check_file(output, [pairs])
     verdicts = Verdicts(threshold)
     reranker = load_verifier(folder, precision=precision, device=device)
     with writing(output) as file:

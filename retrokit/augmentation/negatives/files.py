@@ -16,6 +16,7 @@ from retrokit.augmentation.negatives.writer import Writer
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
+from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
 from retrokit.llm.session import check_limits
@@ -98,6 +99,8 @@ def write_near_misses(
     makers = load_families(families)
     texts = _texts(path, field, positive)
     files = _files(output, split)
+    for file in files.values():
+        check_file(file, [path, *([store] if store is not None else [])])
     with ExitStack() as stack:
         writer = None
         if llm is not None:
