@@ -470,7 +470,7 @@ WRONG = {
     "mix pairs.jsonl nowhere.jsonl": "nowhere.jsonl: does not exist",
     "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",
     "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl holds pairs, corpus.jsonl holds texts",
-    "mix pairs.jsonl pairs.jsonl -o pairs.jsonl": "pairs.jsonl: is an input too; write the mixture to another file",
+    "mix pairs.jsonl pairs.jsonl -o pairs.jsonl": "pairs.jsonl: is an input too; write to another file",
     "mix - -": "standard input can be read once only",
     "mix pairs.jsonl,weight=2,count=9": "pairs.jsonl: weight=2 and count=9 are two ways to say how much; give one",
 }

@@ -16,11 +16,14 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from retrokit.errors import DataError, disk_errors
 
+LONGEST_LINE = 64 << 20
+"""Bytes: what has no line ends, such as a device, would else be read into memory without end."""
 _UNPAIRED = "backslashreplace"
 
 # What a write to a file that is already open can fail with. Anything else that is raised while a file is being
@@ -43,12 +46,16 @@ def read_lines(
     ``update`` of a hash to get the digest of what was read, which for a pipe cannot be read twice.
 
     Raises:
-        DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, or bytes that are not UTF-8.
+        DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, bytes that are not UTF-8, or
+            a line of more than 64 MiB.
     """
     blank = True
     with _opened(path) as stream:
         try:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    problem = f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}"
+                    raise DataError(named(path), problem, number)
                 if feed is not None:
                     feed(raw)
                 if number == 1:
@@ -70,12 +77,14 @@ def read_lines(
 @contextmanager
 def _opened(path: str | Path) -> Iterator[BinaryIO]:
     if str(path) == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise DataError("standard input", "could not be read: it is closed")
         yield sys.stdin.buffer
         return
     with ExitStack() as stack:
         try:
             stream: BinaryIO = stack.enter_context(open(path, "rb"))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter: a NUL in the name
             raise DataError(path, _damage(error)) from error
         if _is_packed(path):
             # a GzipFile yields lines slowly by itself; a buffer in front of it reads them three times as fast

@@ -13,6 +13,11 @@ from retrokit.errors import DataError
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
+_AS_JSONL = {
+    kind: f'python -c "import pandas; pandas.read_csv(\'IN.{kind}\'{more}).to_json(\'OUT.jsonl\', orient=\'records\', '
+    'lines=True, force_ascii=False)" makes JSON lines of it'
+    for kind, more in (("csv", ""), ("tsv", ", sep='\\t'"))
+}
 
 
 def _refuse_constant(name: str) -> None:
@@ -34,6 +39,9 @@ def read_jsonl(
     Raises:
         DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.
     """
+    table = re.search(r"\.(csv|tsv)(\.gz)?\Z", str(path), re.IGNORECASE)
+    if table is not None:
+        raise DataError(path, f"is a table (.{table[1]}); expected {expected}: {_AS_JSONL[table[1].lower()]}")
     for number, line in read_lines(path, expected, feed):
         try:
             row = _decode(line)
@@ -114,7 +122,14 @@ def str_id(row: Mapping[str, Any], path: str | Path, line: int) -> str:
         )
     if value == "":
         raise DataError(named(path), f"field {keys[0]!r} is empty", line)
+    check_id(str(value), path, line)
     return str(value)
+
+
+def check_id(value: str, path: str | Path, line: int) -> None:
+    """Raise :class:`DataError` for an identifier that holds a NUL, at which whatever is written in C would end it."""
+    if "\0" in value:
+        raise DataError(named(path), "an identifier holds a NUL character", line)
 
 
 # json.dumps builds a new encoder at every call that changes a setting

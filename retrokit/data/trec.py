@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from retrokit.data.files import named, read_lines, writing
+from retrokit.data.jsonl import check_id
 from retrokit.errors import DataError
 
 LARGEST_GRADE = 1_000_000
@@ -52,6 +53,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
         if abs(int(grade)) > LARGEST_GRADE:
             problem = f"the grade {grade!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
             raise DataError(named(path), problem, line)
+        check_id(query_id + document_id, path, line)
         pair = query_id, document_id
         if pair not in grades:
             grades[pair] = int(grade)
@@ -102,6 +104,7 @@ def read_run_lines(
             score = math.nan
         if not math.isfinite(score):
             raise DataError(named(path), f"the score {score_text[:40]!r} is no finite number", line)
+        check_id(query_id + document_id, path, line)
         if (query_id, document_id) in seen:
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
         seen.add((query_id, document_id))
