@@ -246,7 +246,8 @@ def _writer(folder: Path, dimension: int) -> Iterator[_Writer]:
     with (
         open(folder / EMBEDDINGS, "wb") as array,
         open(folder / IDS, "w", encoding="utf-8", newline="\n") as ids,
-        ParquetWriter(folder / TABLE, columns, use_dictionary=False) as table,  # no two embeddings are alike
+        open(folder / TABLE, "wb") as parquet,  # pyarrow takes no path that is not UTF-8
+        ParquetWriter(parquet, columns, use_dictionary=False) as table,  # no two embeddings are alike
     ):
         writer = _Writer(array, ids, table, columns, dimension)
         writer.write_header()

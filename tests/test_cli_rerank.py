@@ -151,8 +151,8 @@ def test_gates(rerank: Command, folder: Path) -> None:
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--json", "--save-run", "-"], "give one of them"),
         (["--on", "beir:{folder}", "--with", "fake", "--with", "other", "--run", "x", "--save-run", "-"], "one run"),
         (
-            ["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--save-run", "{folder}/no/x"],
-            "there is no folder",
+            ["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--save-run", "{folder}/corpus.jsonl/x"],
+            "corpus.jsonl is no folder",
         ),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--format", "tabel"], "did you mean table"),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--per-query"], "--per-query adds to --json"),

@@ -16,10 +16,10 @@ from retrokit.cli.common import (
     Commands,
     DeviceOption,
     app,
-    readers_may_leave,
     show,
     with_names,
 )
+from retrokit.cli.streams import readers_may_leave
 
 augment = Commands(
     no_args_is_help=True,

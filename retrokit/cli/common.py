@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
+from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
 from retrokit.registry import Registry
@@ -177,20 +176,11 @@ def _root(
         os.environ["RETROKIT_CACHE"] = "off"
 
 
-@contextmanager
-def readers_may_leave() -> Iterator[None]:
-    """Writing to standard output is done when its reader has seen enough (``| head``): that is no error."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def show(*parts: Any, error: bool = False) -> None:
     """Print tables or text on standard output, or on standard error."""
     from retrokit.report.terminal import console
 
-    with readers_may_leave():
+    with printing():
         for part in parts:
             if not isinstance(part, str):
                 shown = console(error)
@@ -200,7 +190,6 @@ def show(*parts: Any, error: bool = False) -> None:
             else:
                 part = harmless(part, lines=True)
             typer.echo(part, err=error)
-        sys.stdout.flush()
 
 
 def is_first_process() -> bool:

@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.common import app, is_first_process
+from retrokit.cli.streams import prepare_streams, printing
 from retrokit.errors import DataError, Interrupted, RetrokitError
 from retrokit.notices import harmless
 
@@ -75,8 +76,10 @@ def run() -> int:
 
     command = typer.main.get_command(app)
     try:
+        prepare_streams()
         if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
-            return _invoke(command)
+            with printing():
+                return _invoke(command)
         _quiet_libraries()
         with listening(_listener()):
             return _main(command)
@@ -123,6 +126,11 @@ def _main(command: Any) -> int:
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
     code = run()
+    try:
+        with printing():
+            pass
+    except DataError as error:  # the help page, or what an error has left unprinted
+        code = code or _fail(str(error), error.exit_code)
     if os.environ.get("WORLD_SIZE", "1") != "1":
         # Threads of the collective backend can abort an interpreter that shuts down, when all is long done.
         sys.stdout.flush()

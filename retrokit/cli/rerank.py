@@ -15,12 +15,12 @@ from retrokit.cli.common import (
     TASKS,
     DeviceOption,
     JsonOption,
-    readers_may_leave,
     show,
     with_names,
     writable_folder,
 )
 from retrokit.cli.rerank_group import RUN, group
+from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
 from retrokit.registry import importing
 

@@ -172,7 +172,7 @@ def verify(
 
     retrokit rerank verify runs/verifier pairs.jsonl --keep accepted -o same.jsonl
     """
-    from retrokit.cli.common import readers_may_leave
+    from retrokit.cli.streams import readers_may_leave
     from retrokit.notices import notice
     from retrokit.reranking.verify import verify as judge
 

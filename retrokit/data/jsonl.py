@@ -14,7 +14,7 @@ from retrokit.errors import DataError
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
 _AS_JSONL = {
-    kind: f'python -c "import pandas; pandas.read_csv(\'IN.{kind}\'{more}).to_json(\'OUT.jsonl\', orient=\'records\', '
+    kind: f"python -c \"import pandas; pandas.read_csv('IN.{kind}'{more}).to_json('OUT.jsonl', orient='records', "
     'lines=True, force_ascii=False)" makes JSON lines of it'
     for kind, more in (("csv", ""), ("tsv", ", sep='\\t'"))
 }

@@ -156,10 +156,10 @@ def rerank(
     if folder is not None:
         check_folder(folder)
     with locked(folder) if folder is not None else nullcontext():
-        return _reranked(encoder, loaded, reranker_specs, options, Shards(folder), work is not None, save_run)
+        return _in_two_stages(encoder, loaded, reranker_specs, options, Shards(folder), work is not None, save_run)
 
 
-def _reranked(
+def _in_two_stages(
     encoder: str | None,
     loaded: Sequence[Retrieval | Verification],
     reranker_specs: Sequence[str],

@@ -623,8 +623,10 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         mine("static:8", [f"{data},query_prompt=x"], str(tmp_path / "o.jsonl"))
     with pytest.raises(UsageError, match="once only"):
         mine("static:8", ["-"], str(tmp_path / "o.jsonl"), corpus="-")
-    with pytest.raises(DataError, match=r"could not be written: there is no folder"):
-        mine("static:8", [data], str(tmp_path / "no" / "o.jsonl"))
+    with pytest.raises(DataError, match=r"could not be written: .*p\.jsonl is no folder"):
+        mine("static:8", [data], str(tmp_path / "p.jsonl" / "o.jsonl"))
+    with pytest.raises(UsageError, match="is an input too"):
+        mine("static:8", [data], data)
     with pytest.raises(DataError, match="it is a folder"):
         mine("static:8", [data], str(tmp_path))
     with pytest.raises(DataError, match=r"holds no corpus\.jsonl"):

@@ -1,0 +1,67 @@
+"""Standard streams that are closed, full, or asked to take what is not UTF-8."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from retrokit.errors import DataError, disk_errors
+
+
+def prepare_streams() -> None:
+    """Make standard streams fit for use, before any file is opened.
+
+    In place of a closed one, nothing is opened: else the next file that is opened would have its number, and would get
+    what is printed. What stands for a byte of a path that is not UTF-8 is printed as an escape.
+
+    Raises:
+        DataError: standard output is closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        raise DataError("standard output", "is closed; send it to a file, or to /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def drop_output() -> None:
+    """Send what is still to be printed nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Writing to standard output is done when its reader has seen enough (``| head``): that is no error."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_output()
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Within it, nothing else than printing on standard output can fail with an :class:`OSError`.
+
+    Raises:
+        DataError: it takes no more, as on a full disk.
+    """
+    with readers_may_leave():
+        try:
+            yield
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            drop_output()
+            with disk_errors("standard output"):
+                raise
