@@ -433,7 +433,7 @@ WRONG = {
     "crops nowhere.jsonl": "nowhere.jsonl: does not exist",
     "crops .": ".: is a folder; expected a file",
     "crops corpus.jsonl --field body": "corpus.jsonl:1: no field 'body'; the fields are 'id', 'text'",
-    "crops corpus.jsonl -o nowhere/x.jsonl": "nowhere/x.jsonl: could not be written: No such file or directory",
+    "crops corpus.jsonl -o corpus.jsonl": "corpus.jsonl: is an input too; write to another file",
     "crops corpus.jsonl -o .": ".: could not be written: it is a folder",
     "crops corpus.jsonl --splitter periods": (
         "unknown splitter 'periods' (did you mean period?); known: period, multilingual"

@@ -234,7 +234,7 @@ def test_bad_lines_are_named(tmp_path, content, message):
         ([], "out.jsonl", UsageError, "at least one part"),
         (["no.jsonl"], "out.jsonl", DataError, "does not exist"),
         (["folder"], "out.jsonl", DataError, "is a folder"),
-        (["a.jsonl"], "missing/out.jsonl", DataError, "could not be written"),
+        (["a.jsonl"], "a.jsonl/out.jsonl", DataError, "could not be written"),
     ],
 )
 def test_wrong_use_is_refused(tmp_path, monkeypatch, parts, output, error, message):
