@@ -80,6 +80,7 @@ def run() -> int:
         if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
             with printing():
                 return _invoke(command)
+            return 0  # its reader has seen enough of the help
         _quiet_libraries()
         with listening(_listener()):
             return _main(command)
