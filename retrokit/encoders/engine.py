@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without th
     from sentence_transformers import SentenceTransformer
 
 CHUNK = 512  # texts tokenised in one call
+CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
+NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
 
@@ -82,6 +84,17 @@ def unchecked(
     if embeddings is None:
         return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
     return embeddings
+
+
+@torch.inference_mode()
+def plainly(model: SentenceTransformer, text: str) -> Tensor:
+    """The embedding ``[1, d]`` of one text by the model as it is, without a copy that computes faster."""
+    model.eval()
+    features = _forward(model[0], model.preprocess([text], prompt=None, task="document"), model.device)
+    for module in list(model)[1:]:
+        features = module.float()(features)
+    made: Tensor = features["sentence_embedding"]
+    return made
 
 
 @torch.inference_mode()
@@ -194,9 +207,11 @@ def _tokenised(
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
     chunks = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
+    limit = token_limit(model, role)
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
-        made: dict[str, Any] = model.preprocess([texts[i] for i in chunk], prompt=prompt, task=role)
+        given = [start_of(texts[i], model.tokenizer, limit) for i in chunk]
+        made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=role)
         return made
 
     with ThreadPoolExecutor(1, "tokenise") as background:
@@ -205,6 +220,42 @@ def _tokenised(
             ready = coming.pop().result()
             coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
             yield chunk, ready
+
+
+def token_limit(model: SentenceTransformer, role: str) -> int | None:
+    """Tokens of a text that count in its role; ``None``: all."""
+    truncation = getattr(model.tokenizer, "truncation", None)  # of the package tokenizers: a static encoder's
+    length = truncation["max_length"] if truncation else None
+    if not hasattr(model.tokenizer, "encode_batch"):
+        length = getattr(model[0], f"{role}_length", None) or model.max_seq_length
+    return None if length is None or length > NO_LIMIT else int(length)
+
+
+def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
+    """As much of a long text as decides its first ``limit`` tokens: a tokenizer makes all tokens of a text, half a
+    kilobyte each, before it cuts them off.
+
+    The rest is left out from a space on that lies at least ``limit`` tokens behind the last one that counts. Words are
+    tokenised one by one, and where a tokenizer takes a text as a whole, what is so far ahead decides nothing.
+    """
+    size = CHARACTERS_A_TOKEN * (limit or 0)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if limit is None or len(text) <= 2 * size or not hasattr(backend, "truncation"):
+        return text
+    if {getattr(tokenizer, "truncation_side", "right"), (backend.truncation or {}).get("direction", "right")} != {
+        "right"
+    }:
+        return text
+    while 2 * size < len(text):
+        start = text[:size]
+        word = "" if start[-1].isspace() else start.split()[-1]
+        if len(word) < size // 2:  # longer, it is a script without spaces
+            start = start[: size - len(word)]
+        found = backend.encode(start, add_special_tokens=False)
+        if len(found.ids) + sum(len(rest.ids) for rest in found.overflowing) >= 2 * limit:
+            return start
+        size *= 2
+    return text
 
 
 def _special_ids(model: SentenceTransformer) -> set[int]:

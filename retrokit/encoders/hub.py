@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from retrokit.errors import RetrokitError, UsageError
+from retrokit.errors import DataError, RetrokitError, UsageError
+from retrokit.notices import no_progress_bars
 
 
 def ask_hub(name: str, no_id: str, failed: Callable[[BaseException], RetrokitError]) -> None:
@@ -27,6 +30,31 @@ def ask_hub(name: str, no_id: str, failed: Callable[[BaseException], RetrokitErr
         raise UsageError(no_id) from None
     except Exception as error:  # the hub client's own errors and its transport's share no base class
         raise failed(error) from error
+
+
+@contextmanager
+def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitError]) -> Iterator[None]:
+    """Turn what the libraries raise about a damaged folder, or a name that the hub does not have, into one line.
+
+    Raises:
+        DataError: ``path`` is a folder that holds no ``what``.
+        RetrokitError: what ``failed`` makes of the error, if it is no folder.
+    """
+    try:
+        with no_progress_bars():
+            yield
+    except RetrokitError:
+        raise
+    except Exception as error:  # of a damaged file the libraries raise anything
+        if os.path.isdir(path):
+            kind = "" if isinstance(error, (ValueError, OSError, RuntimeError)) else f"{type(error).__name__}: "
+            raise DataError(path, f"is no {what} that can be loaded: {kind}{first_line(error)}") from error
+        raise failed(error) from error
+
+
+def shown(name: str) -> str:
+    """A name for a message, cut where it is absurdly long."""
+    return repr(name if len(name) <= 100 else f"{name[:100]}…")
 
 
 def first_line(error: BaseException) -> str:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from retrokit.encoders.casting import cast
+from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.hub import ask_hub, first_line, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.opening import MINILM_ID, RUN_FILE, minilm_path, run_similarity
 from retrokit.encoders.precision import PRECISIONS
-from retrokit.errors import DataError, MissingExtra, RetrokitError, ServiceError, UsageError
-from retrokit.notices import no_progress_bars
+from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
@@ -36,7 +35,7 @@ def load_model(name: str, path: str, device: str | None = None, **options: Any) 
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished.
     """
-    similarity = run_similarity(path) if (Path(path) / RUN_FILE).is_file() else None
+    similarity = run_similarity(path) if os.path.isfile(os.path.join(path, RUN_FILE)) else None
     loaded = _load(path, device, PRECISIONS[options.get("dtype", "fp32")])
     return _finish(name, loaded, similarity=similarity, **options)
 
@@ -60,8 +59,7 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
         _copy_without_weights(source, Path(folder))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            with no_progress_bars():
-                AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
+            AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
             made = _load(folder, device)
             _take_off_last(made, Prepare)
             for module in list(made)[1:]:
@@ -71,35 +69,31 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
     return _finish(f"scratch:{architecture}", made, **options)
 
 
-@contextmanager
-def _loading(path: str) -> Iterator[None]:
-    """Turn the libraries' errors about a missing or broken model into one clear line."""
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        if Path(path).is_dir():
-            raise DataError(path, f"is no model that can be loaded: {first_line(error)}") from error
-        raise _no_model(path, error) from error
+def _loading(path: str) -> AbstractContextManager[None]:
+    return loading(path, "model", partial(_no_model, path))
 
 
 def _no_model(name: str, error: BaseException) -> RetrokitError:
     if name == MINILM_ID:
         return MissingExtra(f"minilm (the hub gave nothing: {first_line(error)})", "minilm")
     return ServiceError(
-        f"{name!r} is no registered encoder and no folder, and the model hub gave nothing: {first_line(error)}"
+        f"{shown(name)} is no registered encoder and no folder, and the model hub gave nothing: {first_line(error)}"
     )
 
 
 def _load(path: str, device: str | None, dtype: torch.dtype = torch.float32) -> SentenceTransformer:
     """The model with its transformer's weights in ``dtype``, whatever type they are stored in."""
-    if Path(path).is_file():
+    if os.path.isfile(path):
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
-    if not Path(path).is_dir():
-        ask_hub(path, f"{path!r} is no registered encoder, no folder and no hub id", partial(_no_model, path))
-    with _loading(path), no_progress_bars():
+    if not os.path.isdir(path):
+        ask_hub(path, f"{shown(path)} is no registered encoder, no folder and no hub id", partial(_no_model, path))
+    with _loading(path), whole_weights(UNUSED):
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs={"dtype": dtype}
         )
+        if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
+            loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
+        check_parts(loaded, path)
     return loaded
 
 
@@ -152,8 +146,6 @@ def _finish(
         similarity.spec = learned.similarity_spec
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
-    if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
-        loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
     if _pools_last_token(loaded):
         _append_eos(loaded, name)
     prompts = {"query": query_prompt, "document": document_prompt}

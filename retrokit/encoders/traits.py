@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from retrokit.encoders.engine import token_limit
 from retrokit.encoders.fingerprint import Weights, code, describe
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
 _COMPUTING = [str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py", "casting.py")]
 
 
@@ -48,18 +48,7 @@ class Loaded:
     @property
     def max_lengths(self) -> dict[str, int | None]:
         """Tokens of a query, and of a document, that count (special tokens and the prompt included); ``None``: all."""
-        return {role: self._max_length(role) for role in ("query", "document")}
-
-    def _max_length(self, role: str) -> int | None:
-        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-        first = self.model[0]
-        if isinstance(first, StaticEmbedding):
-            truncation = first.tokenizer.truncation
-            return None if truncation is None else int(truncation["max_length"])
-        own = getattr(first, f"{role}_length", None)
-        limit = own or self.model.max_seq_length
-        return None if limit is None or limit > NO_LIMIT else int(limit)
+        return {role: token_limit(self.model, role) for role in ("query", "document")}
 
     def fingerprint(self) -> str:
         """A digest of weights and their dtype, architecture, tokenizer, pooling, prompts and maximum lengths."""

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from retrokit.encoders.engine import NO_LIMIT
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line
-from retrokit.encoders.traits import NO_LIMIT
 from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import Prompt, Sampling
 from retrokit.notices import no_progress_bars

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from sentence_transformers import MultiVectorEncoder
 
+from retrokit.encoders.checks import UNUSED, whole_weights
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
-from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.hub import ask_hub, first_line, loading
 from retrokit.errors import DataError, ServiceError, UsageError
-from retrokit.notices import no_progress_bars
 from retrokit.reranking.base import Reranker, check_counts, check_finite
 
 
@@ -90,13 +89,8 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
     if not os.path.isdir(path):
         ask_hub(path, f"colbert: {path!r} is no folder and no hub id", partial(_no_model, path))
     said = _Said()
-    try:
-        with no_progress_bars(), said:
-            loaded = MultiVectorEncoder(path, device=device)
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        if os.path.isdir(path):
-            raise DataError(path, f"is no multi-vector encoder that can be loaded: {first_line(error)}") from error
-        raise _no_model(path, error) from error
+    with loading(path, "multi-vector encoder", partial(_no_model, path)), whole_weights(UNUSED), said:
+        loaded = MultiVectorEncoder(path, device=device, model_kwargs={"dtype": torch.float32})
     if any("randomly-initialised" in line for line in said.lines):
         raise DataError(path, "is no multi-vector encoder: it has no projection of its token vectors")
     if max_length is not None:

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from sentence_transformers import CrossEncoder
 
+from retrokit.encoders.checks import whole_weights
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
-from retrokit.encoders.hub import ask_hub, first_line
+from retrokit.encoders.hub import ask_hub, first_line, loading
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, ServiceError, UsageError
-from retrokit.notices import no_progress_bars
 from retrokit.reranking.base import Reranker, check_counts, check_finite
 
 CPU_PAIRS = 32  # pairs of a batch
@@ -104,13 +103,8 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
 
 
 def _load(path: str, device: str | None, dtype: torch.dtype) -> CrossEncoder:
-    try:
-        with no_progress_bars():
-            return CrossEncoder(path, device=device, model_kwargs={"dtype": dtype})
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        if os.path.isdir(path):
-            raise DataError(path, f"is no cross-encoder that can be loaded: {first_line(error)}") from error
-        raise _no_model(path, error) from error
+    with loading(path, "cross-encoder", partial(_no_model, path)), whole_weights(head=False):
+        return CrossEncoder(path, device=device, model_kwargs={"dtype": dtype})
 
 
 def _no_model(name: str, error: BaseException) -> ServiceError:

@@ -1,0 +1,139 @@
+"""Whether the parts of a model's folder fit together.
+
+The libraries give random weights to what is missing, a default to a folder without a tokenizer, and pass on settings as
+they find them; at most a line in a log tells. Here each of these is a :class:`ValueError` that names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from torch import nn
+from transformers import PreTrainedModel
+
+from retrokit.encoders import engine
+from retrokit.encoders.modules import Prepare
+
+LISTED = 3  # names in a message
+UNUSED = ("pooler",)  # what pools here is a module of its own, behind the transformer
+
+_PROBE = "a"
+
+
+@contextmanager
+def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[None]:
+    """Within the block, a transformer is loaded with all of its weights or not at all.
+
+    Args:
+        unused: names of modules that may lack their weights, for nothing asks for their output.
+        head: whether what stands on top of the base model is looked at too.
+
+    Raises:
+        ValueError: weights are missing, have no place or another shape; with their names.
+    """
+    plain = vars(PreTrainedModel)["from_pretrained"]
+
+    def from_pretrained(kind: type[PreTrainedModel], *args: Any, **options: Any) -> Any:
+        tells = options.pop("output_loading_info", False)
+        options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # so that they can be named
+        model, told = plain.__func__(kind, *args, **options)
+        _check_weights(model, told, unused, head)
+        return (model, told) if tells else model
+
+    PreTrainedModel.from_pretrained = classmethod(from_pretrained)
+    try:
+        yield
+    finally:
+        PreTrainedModel.from_pretrained = plain
+
+
+def _check_weights(model: PreTrainedModel, told: dict[str, Any], unused: Collection[str], head: bool) -> None:
+    base = f"{model.base_model_prefix}."
+    missing = [name for name in told["missing_keys"] if not set(name.split(".")) & set(unused)]
+    if not head:
+        missing = [name for name in missing if name.startswith(base)]
+    problems = {
+        "lack": missing,
+        "have no place for": [name for name in told["unexpected_keys"] if _belongs(model, name)],
+        "have another shape in": [
+            f"{name} ({_shape(there)} for {_shape(expected)})" for name, there, expected in told["mismatched_keys"]
+        ],
+    }
+    said = [f"its weights {problem} {listed(names)}" for problem, names in problems.items() if names]
+    said += [f"its weights cannot be read: {message}" for message in told.get("error_msgs", ())]
+    if said:
+        raise ValueError("; ".join(said))
+
+
+def _belongs(model: PreTrainedModel, name: str) -> bool:
+    """Whether a weight that the model has no place for is one of its own, and not of a head for another task."""
+    words = name.removeprefix(f"{model.base_model_prefix}.").split(".")
+    is_part = isinstance(getattr(model.base_model, words[0], None), nn.Module)
+    return is_part and words[-1] in ("weight", "bias")
+
+
+def _shape(size: Any) -> str:
+    return " × ".join(map(str, size))
+
+
+def listed(names: Collection[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = sorted(names)[:LISTED]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def check_parts(loaded: SentenceTransformer, path: str) -> None:
+    """Check tokenizer, settings and table of a model that was loaded from ``path``, and try it on one text.
+
+    Raises:
+        ValueError: what does not fit.
+    """
+    _check_tokenizer(loaded, path)
+    prompts = loaded.prompts
+    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise ValueError("its prompts are no texts by name")
+    for module in loaded:
+        for name in ("max_seq_length", "query_length", "document_length"):
+            length = getattr(module, name, None)
+            if length is not None and (isinstance(length, bool) or not isinstance(length, int | float) or length < 1):
+                raise ValueError(f"its {name} is {length!r}, and no number of tokens")
+    _check_positions(loaded)
+    made, told = engine.plainly(loaded, _PROBE).shape[-1], loaded.get_embedding_dimension()
+    if made != told and not isinstance(loaded[-1], Prepare):  # which may take some of them
+        raise ValueError(f"its embeddings have {made} dimensions, and it says {told}")
+
+
+def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:
+    tokenizer = loaded.tokenizer
+    names = {*getattr(tokenizer, "vocab_files_names", {}).values(), "tokenizer.json"}
+    is_whole = os.path.isdir(path) and not os.path.isfile(Path(path) / "adapter_config.json")  # else a base has it
+    if is_whole and not any(next(Path(path).rglob(name), None) for name in names):
+        raise ValueError(f"it has no tokenizer (none of {', '.join(sorted(names))})")
+    ids = tokenizer.get_vocab().values()
+    table = _table(loaded[0])
+    if table is not None and ids and max(ids) >= len(table):
+        raise ValueError(f"its tokenizer numbers tokens up to {max(ids)}, and its table has {len(table)} rows")
+
+
+def _table(first: nn.Module) -> torch.Tensor | None:
+    """The weights of the token embeddings ``[v, d]``, if the first module has such."""
+    table = first.model.get_input_embeddings() if isinstance(first, Transformer) else getattr(first, "embedding", None)
+    weight = getattr(table, "weight", None)
+    return weight if isinstance(weight, torch.Tensor) else None
+
+
+def _check_positions(loaded: SentenceTransformer) -> None:
+    """A table of positions must be as long as the longest text."""
+    limit = loaded.max_seq_length
+    for name, part in loaded[0].named_modules():
+        is_table = isinstance(part, nn.Embedding) and name.endswith("position_embeddings")
+        if is_table and limit is not None and limit > part.num_embeddings:
+            raise ValueError(f"its max_seq_length of {limit} is more than its {part.num_embeddings} positions")
