@@ -133,10 +133,12 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     for other in others:
         cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
         rows.append([(other.encoder,), (other.similarity,), *cells])
+    apart = any(metric in system.first.own_scale for system in systems for metric in metrics)
     methods = sorted({comparison.method for key, comparison in tests.items() if key[1] in metrics}, reverse=True)
     caption = [
         _sizes(first),
         *([_how_compared(methods)] if others else []),
+        *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
         *_about_precisions(systems),

@@ -171,6 +171,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     assert task.main_metric in comparable
     check_gates(found, [], fail_if_worse=True)
     (sheet, *_) = evaluation_sheets(found)
+    assert "scores are on scales of their own, so their means are not compared" in sheet.caption
     second = dict(zip(sheet.columns, sheet.rows[1], strict=True))
     assert {name for name in (*own_scale, *comparable) if len(second[name]) == 1} == set(own_scale)  # the value alone
     kept = json.loads(json.dumps(_plain(results[0])))
