@@ -25,6 +25,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.retrieval import beir, save_runs
 from retrokit.search import top_k
+from tests.close import assert_rounded
 from tests.evaluation.fakes import piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -74,7 +75,7 @@ def test_files_hold_what_the_note_says(tiny_bert, encoder, folder, tmp_path):
     assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=np.float32), rows)
     raw = encoder.embed(list(DOCUMENTS.values()), "document", "fp32").reshape(70, 4, 4)
     expected = raw / np.linalg.norm(raw, axis=2, keepdims=True) / 2
-    assert np.allclose(rows, expected.reshape(70, 16), atol=1e-6)
+    assert_rounded(rows, expected.reshape(70, 16))
     assert {key: made.note[key] for key in ("count", "dimension", "role")} == {
         "count": 70,
         "dimension": 16,
@@ -108,7 +109,7 @@ def test_the_transform_in_words_suffices(tiny_bert, encoder, folder, tmp_path, s
         out = str(tmp_path / role)
         made = export.export(str(tiny_bert), str(folder), out, role=role, sim=sim, precision="fp32", dims=dims)
         raw = encoder.embed(list(texts.values()), role, "fp32")
-        assert np.allclose(made.embeddings(), in_words(made.note["transform"][role], raw), atol=1e-5)
+        assert_rounded(made.embeddings(), in_words(made.note["transform"][role], raw))
 
 
 @pytest.mark.parametrize("sim", FACTORABLE)
@@ -123,7 +124,7 @@ def test_the_inner_product_is_the_similarity(tiny_bert, encoder, folder, tmp_pat
         for texts, role in ((QUERIES, "query"), (DOCUMENTS, "document"))
     ]
     scores = retrokit.similarity(sim).score(*raw).detach().numpy()
-    assert np.allclose(queries @ documents.T, scores, atol=1e-5)
+    assert_rounded(queries @ documents.T, scores)
 
 
 @pytest.mark.parametrize("sim", ["sfs:4", "learn:query=0.3,document=0.8", "qnorm"])
@@ -177,7 +178,7 @@ def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypa
     assert cli.run() == 0
     from_command = export.open_export("queries")
     assert from_command.ids() == ["1"]
-    assert np.allclose(from_command.embeddings(), names["prepared"], atol=1e-6)
+    assert_rounded(from_command.embeddings(), names["prepared"])
     assert names["prepared"].shape == (1, 8)
 
 
@@ -200,7 +201,7 @@ def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path)
         assert f"^{gammas[1]!r}" in made.note["transform"]["document"]
         raw = loaded.embed(list(QUERIES.values()), "query", "fp32")
         expected = raw / np.linalg.norm(raw, axis=1, keepdims=True) ** gammas[0]
-        assert np.allclose(made.embeddings(), expected, atol=1e-5)
+        assert_rounded(made.embeddings(), expected)
     assert any("gamma" in name for name in load_file(next(run.glob("*_Prepare/*.safetensors"))))
 
 
@@ -208,7 +209,7 @@ def test_chunks_make_no_difference(tiny_bert, folder, tmp_path, monkeypatch):
     whole = export.export(str(tiny_bert), str(folder), str(tmp_path / "whole"), precision="fp32")
     monkeypatch.setattr(export, "CHUNK", 32)
     parts = export.export(str(tiny_bert), str(folder), str(tmp_path / "parts"), precision="fp32")
-    assert np.allclose(parts.embeddings(), whole.embeddings(), atol=1e-6)
+    assert_rounded(parts.embeddings(), whole.embeddings())
     assert parts.ids() == whole.ids()
     assert pyarrow.parquet.ParquetFile(tmp_path / "parts" / "embeddings.parquet").num_row_groups == 3
 
@@ -223,7 +224,7 @@ def test_standard_input_and_pipes(tiny_bert, encoder, tmp_path, monkeypatch, is_
         made = export.export(str(tiny_bert), source, str(tmp_path / "out"), sim="dot", precision="fp32")
     assert made.ids() == ["a", "7"]
     assert made.note["source"] == {"spec": source, "digest": None}
-    assert np.allclose(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"), atol=1e-6)
+    assert_rounded(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"))
 
 
 def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):

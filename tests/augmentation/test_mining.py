@@ -22,6 +22,7 @@ from retrokit.augmentation.mining import MiningSettings, mine, mine_pairs
 from retrokit.data.pairs import Pair, read_source
 from retrokit.encoders import registry as encoders
 from retrokit.errors import DataError, Interrupted, UsageError
+from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder
 from tests.models import sentences
 
@@ -582,11 +583,11 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
     reranker = reranking.registry.create(judge)
     for row in rows_of(tmp_path / "out.jsonl"):
         scores = reranker.score(row["anchor"], [row["positive"], *row["negatives"]])
-        np.testing.assert_allclose([row["positive_score"], *row["negative_scores"]], scores, atol=2e-6)
+        assert_rounded([row["positive_score"], *row["negative_scores"]], scores)
         assert all(score <= row["positive_score"] for score in row["negative_scores"])
         everything = reranker.score(row["anchor"], texts[20:])
         allowed = sorted((s for s in everything if s <= scores[0] - 1e-6), reverse=True)[:2]
-        np.testing.assert_allclose(row["negative_scores"], allowed, atol=2e-6)
+        assert_rounded(row["negative_scores"], allowed)
 
 
 @pytest.mark.parametrize(

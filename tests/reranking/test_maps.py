@@ -13,6 +13,7 @@ from retrokit.reranking import registry, verifiers
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
 from retrokit.reranking.mean import mean_of_map
 from retrokit.reranking.soft import soft_alignment
+from tests.close import assert_rounded
 from tests.models import sentences
 
 SPECS = ["mean", "maxsim", "soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,keep=2,dim=16,heads=2"]
@@ -116,7 +117,7 @@ def test_all_maps_and_pair_maps_agree():
     rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 0])
     query = TokenBlock(queries.tokens[rows], queries.mask[rows])
     document = TokenBlock(documents.tokens[columns], documents.mask[columns])
-    np.testing.assert_allclose(maps[rows, columns], pair_maps(query, document), atol=1e-6)
+    assert_rounded(maps[rows, columns], pair_maps(query, document))
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -10,6 +10,7 @@ from sentence_transformers.util import mean_maxsim_pairwise
 from retrokit.errors import UsageError
 from retrokit.reranking import maps, registry
 from retrokit.reranking.maxsim import maxsim
+from tests.close import assert_rounded
 from tests.models import sentences
 
 QUERIES = sentences(9, seed=1)
@@ -46,9 +47,9 @@ def test_scores_are_those_of_loops(reranker, expected):
     every = list(expected)
     scores = scored(reranker, every)
     assert scores.dtype == np.float32
-    np.testing.assert_allclose(scores, list(expected.values()), atol=2e-6)
+    assert_rounded(scores, list(expected.values()))
     assert np.ptp(scores) > 0.1, "different pairs must get different scores"
-    np.testing.assert_allclose(reranker.score(QUERIES[2], DOCUMENTS), [expected[2, j] for j in range(33)], atol=2e-6)
+    assert_rounded(reranker.score(QUERIES[2], DOCUMENTS), [expected[2, j] for j in range(33)])
     assert reranker.score(QUERIES[0], [QUERIES[0]])[0] == pytest.approx(1.0, abs=1e-5)
 
 
@@ -59,7 +60,7 @@ def test_neither_batch_nor_order_matters(reranker, expected, monkeypatch, dense,
     monkeypatch.setattr(maps, "BLOCK_CHARACTERS", characters)
     shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
     for pairs in (PAIRS, shuffled):
-        np.testing.assert_allclose(scored(reranker, pairs), [expected[pair] for pair in pairs], atol=2e-6)
+        assert_rounded(scored(reranker, pairs), [expected[pair] for pair in pairs])
 
 
 def test_scores_are_the_librarys(reranker):
