@@ -406,14 +406,14 @@ class _Shard:
         self._sorted = np.empty(0, dtype=np.uint64)
 
     def refresh(self) -> bool:
-        """Look again; false if the shard is no more."""
+        """Look again; false if the shard is no more, or cannot be read."""
         index, rows = _stat(self._files.index), _stat(self._files.rows)
         now = (index[0], index[2], rows[0], rows[2])
         if now == self._seen:
             return True
         try:
             raw = self._files.index.read_bytes()
-        except FileNotFoundError:
+        except OSError:
             return False
         count = min(len(raw) // _RECORD.itemsize, rows[0] // self._row_bytes)
         self._records = np.frombuffer(raw[: count * _RECORD.itemsize], dtype=_RECORD)
@@ -436,7 +436,7 @@ class _Shard:
         shape = (len(self._records), self._dimension)
         try:
             mapped = np.memmap(self._files.rows, dtype="<f4", mode="r", shape=shape)
-        except (FileNotFoundError, ValueError):  # removed, or cut short, since its index was read
+        except (OSError, ValueError):  # removed, or cut short, since its index was read, or not to be read
             return nothing
         rows = mapped[numbers]
         is_whole = _checks(keys[positions], rows) == self._records["check"][numbers]

@@ -188,6 +188,7 @@ def _plan(config: FinetuneConfig) -> Plan:
     preflight = _inspect(config, encoder, model, similarity, batches)
     identity = {
         **config.identity(),
+        "precision": encoder.computes_in(config.precision),
         "data_digests": [source.digest for source in sources],
         "encoder_fingerprint": fingerprint,
         "processes": world,

@@ -23,7 +23,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from retrokit.errors import DataError
+from retrokit.errors import DataError, disk_errors
 from retrokit.evaluation.result import Result, Task
 from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
@@ -54,7 +54,7 @@ class History:
         """Append a line."""
         self.rows.append(row)
         if self._writes:
-            with open(self.path, "a", encoding="utf-8") as file:
+            with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row, allow_nan=False) + "\n")
 
     @property

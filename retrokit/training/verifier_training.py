@@ -124,6 +124,7 @@ def plan_verifier(config: VerifierConfig) -> VerifierPlan:
     preflight = _inspect(config, encoder, trained, scorer, batches, len(held_out))
     identity = {
         **config.identity(),
+        "precision": encoder.computes_in(config.precision),
         "data_digests": [source.digest for source in sources],
         "dev_digests": [source.digest for source in dev],
         "encoder_fingerprint": fingerprint,

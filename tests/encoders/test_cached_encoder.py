@@ -171,6 +171,17 @@ def test_a_class_derived_from_encoder_misses(tiny_bert, encoded):
     assert len(encoded) == 2 * len(TEXTS)
 
 
+@pytest.mark.parametrize("name", ["*/*.index", "*/*.rows", "*/about.json"])
+def test_a_file_of_the_cache_that_cannot_be_read_is_as_if_it_were_not_there(tiny_bert, tmp_path, encoded, name):
+    made = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+    for path in (tmp_path / "cache").glob(name):
+        path.unlink()
+        path.mkdir()  # permissions would not hold off an administrator
+    again = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
+    assert np.array_equal(again, made)
+    assert len(encoded) == (1 if name.endswith("json") else 2) * len(TEXTS)
+
+
 def test_a_class_that_comes_from_no_file_is_not_cached(tiny_bert, encoded):
     encoder = retrokit.encoder(str(tiny_bert))
     made = type("Made", (torch.nn.Identity,), {"__module__": "typed_in_a_session"})
