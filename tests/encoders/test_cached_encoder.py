@@ -22,6 +22,7 @@ from retrokit.encoders.layers import layers
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError
 from retrokit.training.model import as_encoder, build
+from tests.close import assert_rounded
 from tests.models import sentences
 
 TEXTS = [*sentences(20, seed=5), "", "cat cat", "ünïcödé 猫 🐈"]
@@ -236,7 +237,7 @@ def test_any_mixture_of_cached_and_fresh_is_what_encoding_gives(tiny_bert, monke
     for texts in calls:
         made, expected = (one.embed(texts, "query", "fp32") for one in (cached, plain))
         assert made.shape == (len(texts), 16)
-        np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+        assert_rounded(made, expected)
 
 
 KILLED = """

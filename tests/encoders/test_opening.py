@@ -23,6 +23,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.traits import Remembered
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError
+from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -101,7 +102,7 @@ def test_a_text_that_is_new_loads_the_model(tiny_bert, monkeypatch, loads):
     assert len(loads) == 2
     monkeypatch.setenv("RETROKIT_CACHE", "off")
     expected = retrokit.encoder(str(tiny_bert)).embed([*TEXTS, "a bird"], "document", "fp32")
-    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+    assert_rounded(made, expected)
 
 
 def test_all_that_asks_for_the_model_loads_it_once(tiny_bert, loads):

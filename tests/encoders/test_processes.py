@@ -13,6 +13,7 @@ import pytest
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
+from tests.close import assert_rounded
 from tests.models import make_bert, sentences
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
@@ -87,7 +88,7 @@ def test_each_process_encodes_its_share(tiny_bert, tmp_path):
     texts, alone = sentences(50), retrokit.encoder(spec, device="cpu")
     expected = [alone.embed(texts, "document", "fp32"), alone.embed(texts, "query", "fp32")]
     expected.append(alone.embed(["cat"], "document", "fp32"))
-    np.testing.assert_allclose(found, np.concatenate(expected), atol=1e-6, rtol=0)
+    assert_rounded(found, np.concatenate(expected))
     assert [len(share) for share in encoded] == [51, 50]
     assert sorted(encoded[0] + encoded[1]) == sorted([*texts, *texts, "cat"])
     assert notes == ""
@@ -102,7 +103,7 @@ def test_an_encoder_that_the_others_have_not_is_used_alone(tiny_bert, tmp_path):
         tmp_path, str(model), EMBED.replace(loading, f"{loading}; os.rename(spec, {moved!r})")
     )
     expected = retrokit.encoder(moved, device="cpu").embed(sentences(50), "document", "fp32")
-    np.testing.assert_allclose(found[:50], expected, atol=1e-6, rtol=0)
+    assert_rounded(found[:50], expected)
     assert [len(share) for share in encoded] == [101, 0]
     assert len(notes.splitlines()) == 1
     assert notes.startswith(f"{model}: one process encodes alone, for another one cannot help: ")

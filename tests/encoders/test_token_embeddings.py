@@ -8,6 +8,7 @@ import torch
 
 import retrokit
 from retrokit.errors import DataError
+from tests.close import assert_rounded
 from tests.models import sentences
 
 TEXTS = [*sentences(12, seed=1), "cat", " ".join(sentences(4, seed=2)), "", "zzz qqq", *sentences(5, seed=4)]
@@ -34,7 +35,7 @@ def test_they_are_the_hidden_states_of_the_texts_own_tokens(bert):
         states, names = hidden_states(bert, text)
         assert (names[0], names[-1]) == ("[CLS]", "[SEP]")
         assert tokens.shape == (len(names) - 2, 16)
-        np.testing.assert_allclose(tokens, states[1:-1], atol=2e-6)
+        assert_rounded(tokens, states[1:-1])
     assert found[TEXTS.index("")].shape == (0, 16)
     assert not np.allclose(found[0][:3], found[1][:3], atol=1e-2)
 
@@ -52,7 +53,7 @@ def test_a_decoder_whose_padding_is_its_end_token(tiny_llama):
     for text, tokens in zip(texts, found, strict=True):
         states, names = hidden_states(encoder, text)
         assert (names[0], names[-1]) == ("<s>", "</s>")
-        np.testing.assert_allclose(tokens, states[1:-1], atol=2e-6)
+        assert_rounded(tokens, states[1:-1])
 
 
 def test_a_static_encoder_gives_the_rows_that_it_averages(tiny_bert):
@@ -61,7 +62,7 @@ def test_a_static_encoder_gives_the_rows_that_it_averages(tiny_bert):
     found = encoder.token_embeddings(texts, "document")
     assert [len(tokens) for tokens in found] == [0, 3, 0, 1, 2, 0]
     means = np.stack([tokens.mean(axis=0) if len(tokens) else np.zeros(8) for tokens in found])
-    np.testing.assert_allclose(means, encoder.embed(texts, "document", "fp32"), atol=1e-6)
+    assert_rounded(means, encoder.embed(texts, "document", "fp32"))
 
 
 def test_prompt_and_length_are_those_of_the_role(tiny_bert):
@@ -70,10 +71,10 @@ def test_prompt_and_length_are_those_of_the_role(tiny_bert):
         encoder.token_embeddings(["cat runs near one"], role, "fp32")[0] for role in ("query", "document")
     )
     assert len(query) == len(document) == 4  # of six with the two special ones
-    np.testing.assert_allclose(query, hidden_states(encoder, "the dog cat runs")[0][1:-1], atol=2e-6)
+    assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][1:-1])
     encoder.model[1].include_prompt = False
     (query,) = encoder.token_embeddings(["cat runs near one"], "query", "fp32")
-    np.testing.assert_allclose(query, hidden_states(encoder, "the dog cat runs")[0][3:-1], atol=2e-6)
+    assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][3:-1])
 
 
 def test_precision_and_no_texts(bert):

@@ -14,6 +14,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.layers import layer_changes, layer_count, layers, starting_encoder
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
+from tests.close import assert_rounded
 from tests.models import sentences
 
 TEXTS = sentences(7, seed=3)
@@ -74,7 +75,7 @@ def test_layers_are_pooled_hidden_states(tiny_bert: Path, pooling: str) -> None:
     mask = features["attention_mask"].unsqueeze(-1)
     for view, state in zip(views, states, strict=True):
         expected = state[:, 0] if pooling == "cls" else (state * mask).sum(1) / mask.sum(1)
-        assert view.embed(TEXTS, "document", "fp32") == pytest.approx(expected.numpy(), abs=1e-5)
+        assert_rounded(view.embed(TEXTS, "document", "fp32"), expected)
     assert not network.config.output_hidden_states  # the switch is back
 
 
@@ -87,9 +88,9 @@ def test_a_decoder_has_layers_too(tiny_llama: Path) -> None:
     views = layers(encoder)
     assert [view.dimension for view in views] == [16] * 3
     found = [view.embed(TEXTS, "document", "fp32") for view in views]
-    assert found[-1] == pytest.approx(encoder.embed(TEXTS, "document", "fp32"), abs=1e-6)
+    assert_rounded(found[-1], encoder.embed(TEXTS, "document", "fp32"))
     # with the last token pooled, the embedding layer sees the end token alone
-    assert np.ptp(found[0], axis=0).max() == pytest.approx(0, abs=1e-6)
+    assert_rounded(found[0], found[0][[0] * len(TEXTS)], 4)
     assert np.ptp(found[1], axis=0).max() > 1e-3
 
 
@@ -109,7 +110,7 @@ def test_changes_are_relative_frobenius_norms(tiny_bert: Path) -> None:
     old = np.concatenate([p.detach().numpy().ravel() for p in start.model[0].model.embeddings.parameters()])
     new = np.concatenate([p.detach().numpy().ravel() for p in network.embeddings.parameters()])
     expected = np.linalg.norm(new - old) / np.linalg.norm(old)
-    assert layer_changes(start, end) == pytest.approx([expected, 0.0, 0.5], rel=1e-6)
+    assert layer_changes(start, end) == pytest.approx([expected, 0.0, 0.5], rel=1e-5)  # norms of float32
 
 
 def test_changes_between_two_architectures(tiny_bert: Path, tiny_llama: Path) -> None:

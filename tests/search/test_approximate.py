@@ -11,6 +11,7 @@ import pytest
 import retrokit
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.search import approximate, approximate_top_k, check_index, exact, top_k
+from tests.close import assert_rounded
 from tests.search.test_exact import FORMULAS, embeddings
 
 INNER_PRODUCTS = [spec for spec in FORMULAS if retrokit.similarity(spec).factorable]
@@ -25,7 +26,7 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
     scores = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
     order = np.argsort(-scores, axis=1)[:, :20]
     np.testing.assert_array_equal(found.indices, order)
-    np.testing.assert_allclose(found.scores, np.take_along_axis(scores, order, axis=1), atol=2e-5, rtol=1e-5)
+    assert_rounded(found.scores, np.take_along_axis(scores, order, axis=1))
     assert (found.indices.dtype, found.scores.dtype) == (np.int64, np.float32)
     assert (found.recall, found.queries_checked) == ({10: 1.0, 20: 1.0}, 7)
 
@@ -37,7 +38,7 @@ def test_a_graph_finds_nearly_all(spec: str) -> None:
     _, best = top_k(retrokit.similarity(spec), queries, documents, 10)
     shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, best, strict=True)])
     assert shared > 0.97
-    assert found.recall == {10: pytest.approx(shared, abs=1e-6)}
+    assert found.recall == {10: pytest.approx(shared)}
 
 
 def test_recall_counts_what_was_found() -> None:
@@ -48,7 +49,7 @@ def test_recall_counts_what_was_found() -> None:
     _, best = top_k(similarity, queries, documents, 50)
     for k in (10, 50):
         shared = np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(found.indices, best, strict=True)])
-        assert found.recall[k] == pytest.approx(shared, abs=1e-6)
+        assert found.recall[k] == pytest.approx(shared)
     assert 0.2 < found.recall[50] < 0.95
     every = approximate_top_k(similarity, queries, documents, 50, "IVF4,Flat:nprobe=4")
     assert every.recall == {10: 1.0, 50: 1.0}
@@ -62,7 +63,7 @@ def test_documents_that_are_not_found() -> None:
     assert absent.any()
     assert (absent == np.isneginf(found.scores)).all()
     assert (np.sort(absent, axis=1) == absent).all()  # they come last
-    assert found.recall[60] == pytest.approx((~absent).mean(), abs=1e-6)
+    assert found.recall[60] == pytest.approx((~absent).mean())
 
 
 def test_equal_documents_count_as_found() -> None:

@@ -15,6 +15,7 @@ import retrokit
 from retrokit.errors import UsageError
 from retrokit.search import exact as search
 from retrokit.search import top_k
+from tests.close import assert_rounded
 
 
 def norm(x: np.ndarray) -> np.ndarray:
@@ -82,8 +83,8 @@ def assert_is_ranking(scores: np.ndarray, indices: np.ndarray, exact: np.ndarray
     assert (scores.dtype, indices.dtype) == (np.float32, np.int64)
     order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
     best = np.take_along_axis(exact, order, axis=1)
-    np.testing.assert_allclose(scores, best, atol=2e-5, rtol=1e-5)
-    np.testing.assert_allclose(np.take_along_axis(exact, indices, axis=1), best, atol=2e-5, rtol=1e-5)
+    assert_rounded(scores, best)
+    assert_rounded(np.take_along_axis(exact, indices, axis=1), best)
     assert all(len(set(row)) == k for row in indices.tolist())
     assert (indices == order).mean() > 0.97
     assert (np.diff(scores, axis=1) <= 0).all()
@@ -127,7 +128,7 @@ def test_ties_go_to_the_lower_index(
     scores, indices = top_k(retrokit.similarity(spec), queries, documents, k)
     order = np.argsort(-exact.round(9), axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(indices, order)
-    np.testing.assert_allclose(scores, np.take_along_axis(exact, order, axis=1), atol=1e-5)
+    assert_rounded(scores, np.take_along_axis(exact, order, axis=1), 8)
 
 
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4", "l1"])
@@ -154,8 +155,12 @@ def test_documents_that_are_passed_over_in_groups(
     monkeypatch.setattr(search, "_promising", watched)
     scores, indices = top_k(retrokit.similarity(spec), queries, documents, 5)
     exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64)).round(9)
-    np.testing.assert_array_equal(indices, np.argsort(-exact, axis=1, kind="stable")[:, :5])
-    np.testing.assert_allclose(scores, np.take_along_axis(exact, indices, axis=1), atol=2e-5, rtol=1e-5)
+    # a document that stands twice may be rounded otherwise in another place of a block
+    kind = np.unique(documents, axis=0, return_inverse=True)[1].reshape(-1)
+    best = np.argsort(-exact, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(kind[indices], kind[best])
+    assert all(len(set(row)) == 5 for row in indices.tolist())
+    assert_rounded(scores, np.take_along_axis(exact, best, axis=1))
     assert (shares[0] < 1) == (block in (32, 64))
     assert any(share < 1 for share in shares[1:-1]) == (block % group == 0)
 
@@ -259,7 +264,7 @@ def test_inputs_of_any_kind(kind: str) -> None:
         wanted = kind == "torch with gradients"
         inputs = tuple(torch.from_numpy(side).clone().requires_grad_(wanted) for side in (queries, documents))
     scores, indices = top_k(retrokit.similarity("learn"), *inputs, 10)  # type: ignore[arg-type]
-    np.testing.assert_allclose(scores, expected[0], rtol=1e-5)
+    assert_rounded(scores, expected[0])
     np.testing.assert_array_equal(indices, expected[1])
 
 
