@@ -74,21 +74,27 @@ def run_similarity(folder: str) -> Similarity:
         UsageError: the run is not finished.
         DataError: its ``retrokit.json`` is damaged.
     """
-    path = Path(folder) / RUN_FILE
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        spec, status = described["similarity"], described["status"]
-    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
-    if status != "finished":
-        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+    spec = _description(folder).get("similarity")
     if not isinstance(spec, str):
-        raise DataError(path, f"is no description of a run: its similarity is {spec!r}")
+        raise DataError(Path(folder) / RUN_FILE, f"is no description of a run: its similarity is {spec!r}")
     try:
         return similarities.create(spec)
     except UsageError as error:
         problem = f"was trained with a similarity that is not installed (a plugin's?) or not valid: {error}"
         raise UsageError(f"{folder}: {problem}") from None
+
+
+def _description(folder: str) -> dict[str, Any]:
+    """What ``retrokit.json`` says of a finished run; raises as :func:`run_similarity`."""
+    path = Path(folder) / RUN_FILE
+    try:
+        described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        status = described["status"]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    if status != "finished":
+        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+    return described
 
 
 def minilm_path() -> str:
@@ -132,11 +138,13 @@ def _check_folder(path: str) -> None:
     """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
     if not os.path.isdir(path):
         return
+    has_run_file = os.path.isfile(os.path.join(path, RUN_FILE))
     if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
+        if has_run_file:
+            _description(path)  # its training is not finished
         raise DataError(path, f"is no model: it has none of {', '.join(_TOPS)}")
     if os.path.isfile(os.path.join(path, _SETTINGS)) and not os.path.isfile(os.path.join(path, _TOPS[0])):
         raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
-    has_run_file = os.path.isfile(os.path.join(path, RUN_FILE))
     if not has_run_file and os.path.isfile(os.path.join(path, _METRICS)):
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
 
