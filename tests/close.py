@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from torch import Tensor
 
 
-def assert_rounded(actual: ArrayLike, expected: ArrayLike, units: float = 64, dtype: type = np.float32) -> None:
-    """Check that two arrays differ by rounding alone: by ``units`` units in the last place of the largest value."""
-    actual, expected = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
-    size = max((float(np.abs(side[np.isfinite(side)]).max(initial=0.0)) for side in (actual, expected)), default=0.0)
+def assert_rounded(
+    actual: ArrayLike, expected: ArrayLike, units: float = 64, dtype: type = np.float32, size: float = 0.0
+) -> None:
+    """Check that two arrays differ by rounding alone: by ``units`` units in the last place of the largest value.
+
+    Where sums may cancel, ``size`` is that of their terms: a cosine of 0 is a sum of terms up to 1.
+    """
+    sides = [side.detach() if isinstance(side, Tensor) else side for side in (actual, expected)]
+    actual, expected = (np.asarray(side, dtype=np.float64) for side in sides)
+    size = max(size, *(float(np.abs(side[np.isfinite(side)]).max(initial=0.0)) for side in (actual, expected)))
     np.testing.assert_allclose(actual, expected, rtol=0, atol=units * np.finfo(dtype).eps * size)
