@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from retrokit.data import files
 from retrokit.data.beir import read_beir
 from retrokit.data.pairs import ScoredPair, read_source
 
 pytestmark = pytest.mark.shared_data
 
 
-def test_scifact(shared_data: Path) -> None:
+def test_scifact(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = Mock(wraps=open)
+    monkeypatch.setattr(files, "open", opening, raising=False)
     data = read_beir(shared_data / "scifact")
+    opened = [Path(call.args[0]).name for call in opening.call_args_list]
+    assert sorted(opened) == ["corpus.jsonl", "queries.jsonl", "test.tsv"], "each is read once"
     assert data.counts == {
         "documents": 5183,
         "documents_without_text": 0,

@@ -26,6 +26,7 @@ from retrokit.evaluation.sure_reference import ScorerReference, make_reference
 from retrokit.evaluation.systems import System
 from retrokit.notices import listening
 from retrokit.registry import Entry
+from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
 from tests.models import sentences
 from tests.sure_folders import VARIANTS, cut, small_folder, write_sure
@@ -303,7 +304,7 @@ def test_bm25_is_a_reference(tmp_path):
     index = bm25.index([candidates.text(entry) for entry in range(12)])
     for query, scores in zip(candidates.queries, found, strict=True):
         expected = index.score_pairs([query] * len(everything), [candidates.text(entry) for entry in everything])
-        assert scores == pytest.approx(expected, abs=1e-5)
+        assert_rounded(scores, expected, 16)
     assert 0.1 < np.mean(np.stack(found) > 0) < 0.95
     place = {id: position for position, id in enumerate(candidates.ids)}
     assert all(scores[place["p2#paraphrase"]] == scores[place["p3"]] for scores in found)

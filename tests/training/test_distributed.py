@@ -25,6 +25,7 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import _loss, finetune, plan
 from retrokit.training.processes import is_first, leave, own_device
 from retrokit.training.trainer import FinetuneTrainer
+from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import Ended, in_processes, retrokit_in
 
@@ -85,8 +86,9 @@ def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, tmp_path,
     two = torch.load(output, weights_only=True)
     assert one.keys() == two.keys()
     assert ("2.similarity.query_gamma_logit" in one) == (sim == "learn")
+    largest = max(float(value.abs().max()) for name, value in one.items() if name != "loss")
     for name, value in one.items():
-        torch.testing.assert_close(two[name], value, atol=1e-5, rtol=1e-4, msg=name)
+        assert_rounded(two[name], value, size=largest)  # gradients of which nothing is left but rounding, too
         assert value.abs().max() > 0 or "key.bias" in name
 
 

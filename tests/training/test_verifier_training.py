@@ -24,6 +24,7 @@ from retrokit.training.verifier_config import VerifierConfig
 from retrokit.training.verifier_data import RankedLists, draw_candidates, hold_out
 from retrokit.training.verifier_loss import verifier_loss
 from retrokit.training.verifier_training import plan_verifier, train_verifier
+from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
 
@@ -137,7 +138,7 @@ def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
     as_verifier = registry.create(f"verifier:{tmp_path / 'run'}", device="cpu")
     texts = sentences(5, seed=1)
     scores = after.score_pairs(texts, texts[::-1])
-    np.testing.assert_allclose(as_verifier.score_pairs(texts, texts[::-1]), scores, rtol=1e-5, atol=1e-5)
+    assert_rounded(as_verifier.score_pairs(texts, texts[::-1]), scores)
     assert np.abs(scores - before.score_pairs(texts, texts[::-1])).max() > 1e-4
     assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode(texts).shape == (5, 16)
 
