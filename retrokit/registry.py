@@ -359,13 +359,14 @@ class Registry:
 
         width = max(60, min(100, shutil.get_terminal_size().columns))
         lines = [f" Names: {self.kind} (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"]
+        longest = max([10, *(len(entry.name) for entry in self.entries())])
+        indent = " " * (longest + 4)
         for entry in self.entries():
-            lines += textwrap.wrap(
-                entry.summary, width, initial_indent=f"   {entry.name:<10} ", subsequent_indent=" " * 14
-            )
+            name = f"   {entry.name:<{longest}} "
+            lines += textwrap.wrap(entry.summary, width, initial_indent=name, subsequent_indent=indent)
             params = " ".join(param.describe() for param in entry.params)
             lines += textwrap.wrap(
-                params, width, initial_indent=" " * 14, subsequent_indent=" " * 14, break_on_hyphens=False
+                params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
         return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -59,6 +60,13 @@ def test_pairs_come_through_a_pipe(typed, tiny_bert, pairs, monkeypatch):
     code, out, err = typed("finetune", tiny_bert, "--data", "-", "-o", "run", *QUICK, "--json")
     assert code == 0, err
     assert json.loads(out)["steps"] == 2
+
+
+def test_a_folder_that_no_model_can_be_saved_in_is_refused_before_the_work(typed, tiny_bert, pairs):
+    code, out, err = typed("finetune", tiny_bert, "--data", pairs, "-o", os.fsdecode(b"runs/caf\xe9"), *QUICK)
+    line = "retrokit: runs/caf\\udce9: could not be written: a model's folder needs a name in UTF-8\n"
+    assert (code, out, err) == (2, "", line)
+    assert not Path("runs").exists()
 
 
 def test_a_dry_run_is_json_and_writes_nothing(typed, tiny_bert, pairs, tmp_path):

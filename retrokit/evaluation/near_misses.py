@@ -85,11 +85,17 @@ class NearMisses(SymmetricTask):
         self.shown_metrics = tuple(shown)
         self.known_metrics = self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
 
-    def describe(self) -> str:
-        """What is used, and what the near-misses are set against, in a line."""
+    def describe(self, reference: int | None = None) -> str:
+        """What is used, and what the near-misses are set against, in a line.
+
+        Args:
+            reference: how many pairs take the place of the file's positives.
+        """
         families, sizes = np.unique(self._families, return_counts=True)
         named = ", ".join(f"{size:,} {family}" for family, size in zip(families, sizes, strict=True) if family)
         line = f"{self.name}: {self.counts['near_misses']:,} near-misses" + (f" ({named})" if named else "")
+        if reference is not None:
+            return f"{line}, against {reference:,} positives of the reference"
         if self.counts["paraphrases"]:
             return f"{line}, against {self.counts['paraphrases']:,} positives"
         random = self.counts["random_pairs"]
@@ -184,11 +190,11 @@ class Verification(NearMisses):
         every += [f"positive{family}" for family in (named[:1] if self._reference else named)]
         self.shown_metrics = self.known_metrics = self.default_metrics = tuple(every)
 
-    def describe(self) -> str:
+    def describe(self, reference: int | None = None) -> str:
         """What is used, and what the near-misses are set against, in a line."""
-        line = super().describe()
+        line = super().describe(len(self._reference) if self._reference else reference)
         if self._reference:
-            return f"{line} of the reference"
+            return line
         return f"{line}: the anchors themselves; --reference gives other texts" if self._identical else line
 
     def measure(

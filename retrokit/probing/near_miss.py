@@ -169,7 +169,7 @@ def probe_near_misses(
     *_, source = parse_all([*specs, (evaluation.registry, on)])
     task = _read(source)
     pairs = read_reference(reference, reference_pairs) if reference is not None else None
-    notice(task.describe())
+    notice(task.describe(None if pairs is None else len(pairs)))
     found = NearMissProbe(task.name, reference, [], [])
     for spec in encoder_specs:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)

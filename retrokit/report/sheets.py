@@ -65,7 +65,13 @@ class Table(rich.table.Table):
             needed = [min(width, max(1, room // len(needed))) for width in needed]
         for column, width in zip(self.columns, _spread(wanted, needed, room), strict=True):
             column.width, column.no_wrap, column.overflow = width, False, "fold"
-        yield from super().__rich_console__(console, options)
+        title, self.title = self.title, None
+        if title:  # as wide as the terminal, not as the table: a name in it stays whole
+            yield console.render_str(str(title), style="table.title", overflow="fold")
+        try:
+            yield from super().__rich_console__(console, options)
+        finally:
+            self.title = title
 
 
 def _text(cell: Any) -> str:

@@ -61,6 +61,8 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     """
     path = Path(folder) / RUN_FILE
     if not path.is_file():
+        if not Path(folder).exists():
+            raise UsageError(f"{folder} is no verifier: it does not exist")
         raise UsageError(f"{folder} is no verifier: it has no {RUN_FILE}; rerank train makes one")
     try:
         described = json.loads(path.read_text(encoding="utf-8"))

@@ -77,9 +77,8 @@ class Batches(Sampler[list[int]]):
             if count == 0:
                 joint = f"{size} × {world} processes" if world > 1 else str(size)
                 share = f" at weight {source.weight:g}" if source.weight != 1 else ""
-                raise UsageError(
-                    f"{source.name}: a batch of {joint} is larger than its {len(source.records)} records{share}"
-                )
+                small = f"a batch of {joint} is larger than its {len(source.records)} records{share}"
+                raise UsageError(f"{source.name}: {small}; give a smaller --batch-size")
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration yields; the texts' pairs follow it."""

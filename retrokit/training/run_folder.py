@@ -84,6 +84,10 @@ class RunFolder:
             DataError: it cannot be written.
         """
         check_folder(self.target)
+        try:
+            str(self.path).encode()
+        except UnicodeEncodeError:  # the libraries that save tokenizers take no other
+            raise DataError(self.target, "could not be written: a model's folder needs a name in UTF-8") from None
         check_free(self.target)
         self._check_content(inputs)
 

@@ -90,7 +90,9 @@ def test_without_paraphrases_there_are_random_pairs_alone(encoder: str, tmp_path
     assert "100% above random pairs" in found.conclusion
 
 
-def test_reference_pairs_take_the_place_of_positives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reference_pairs_take_the_place_of_positives(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     near = write_lines(
         tmp_path / "n.jsonl", [{"text": "x", "near_miss": "x near"}, {"text": "y", "near_miss": "y near"}]
     )
@@ -100,7 +102,9 @@ def test_reference_pairs_take_the_place_of_positives(monkeypatch: pytest.MonkeyP
     vectors = {"x": at(0), "x near": at(15), "y": at(90), "y near": at(125)}
     vectors |= {"q0": at(0), "q1": at(0), "q3": at(0)} | {f"d{i}": at(10 + 10 * i) for i in range(4)}
     (encoder,) = register(monkeypatch, {"a": vectors})
+    caplog.set_level("INFO", logger="retrokit")
     found = probe_near_misses([encoder], f"pairs:{near}", reference=str(reference))
+    assert "2 near-misses, against 4 positives of the reference" in caplog.text
     (overall,) = found.families  # the file names no families
     assert np.sort(scores(found, POSITIVES)) == pytest.approx(cosines(40, 30, 20, 10), abs=1e-6)
     # of 8 couples: the near-miss at 15° is below a positive at 10° alone, that at 35° below 10°, 20° and 30°

@@ -92,6 +92,18 @@ def test_nothing_is_dropped_at_any_width(rows: list[tuple[str, ...]], heads: tup
         assert all(number in text for row in rows for number in row[2:])  # each on one line
 
 
+def test_a_title_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (2, 5):  # as it is, and turned
+        table = Table(title="sure:data/a-benchmark,reference=maxsim", title_justify="left")
+        for name in "abcde"[:columns]:
+            table.add_column(name, justify="right")
+        table.add_row(*["0.123456"] * columns)
+        lines = [line.rstrip() for line in printed(table, "50", monkeypatch).splitlines()]
+        assert lines[0] == "sure:data/a-benchmark,reference=maxsim"
+        assert lines[1][0] in "┏┌"
+        assert table.title
+
+
 LONG = "runs/msmarco-bert-base-dot-v5/qnorm-with-a-long-name"
 
 
