@@ -204,7 +204,7 @@ def test_csv_has_a_line_for_each_system_and_metric() -> None:
 
 def test_json_has_all_of_it() -> None:
     found = json.loads(to_json(evaluation_json(seeded())))
-    assert set(found) == {"results", "seeds", "comparisons", "over_tasks", "cross"}
+    assert set(found) == {"results", "seeds", "comparisons", "over_tasks", "cross", "correlations"}
     assert len(found["results"]) == 6
     first = found["seeds"][0]
     assert (first["encoders"], first["seeds"]) == (["runs/q-0", "runs/q-1"], ["0", "1"])
