@@ -441,13 +441,13 @@ WRONG = {
     "crops corpus.jsonl --splitter multilingual:German": (
         "multilingual:German: language=German is not a language code such as en, de or zh"
     ),
-    "crops corpus.jsonl --sentences 0": "a chunk of 0 sentences is none; expected at least 1",
+    "crops corpus.jsonl --sentences 0": "--sentences 0 is out of range (at least 1)",
     "crops corpus.jsonl --min-chars 9 --max-chars 8": "no sentence has 9 or more and 8 or fewer characters",
-    "crops corpus.jsonl --per-text 0": "pairs per text: expected at least 1, found 0",
-    "dropout corpus.jsonl --epochs 0": "epochs: expected at least 1, found 0",
-    "mask corpus.jsonl --encoder BERT --epochs 0": "epochs: expected at least 1, found 0",
-    "mask corpus.jsonl --encoder BERT --fraction 1.5": (
-        "a fraction of 1.5 of the tokens: expected more than 0 and less than 1"
+    "crops corpus.jsonl --per-text 0": "--per-text 0 is out of range (at least 1)",
+    "dropout corpus.jsonl --epochs 0": "--epochs 0 is out of range (at least 1)",
+    "mask corpus.jsonl --encoder BERT --epochs 0": "--epochs 0 is out of range (at least 1)",
+    "mask corpus.jsonl --encoder BERT --fraction 1": (
+        "a fraction of 1 of the tokens: expected more than 0 and less than 1"
     ),
     "negatives corpus.jsonl --families negation,bindings": (
         "unknown families: bindings; there are negation, binding, spatial"
@@ -457,10 +457,10 @@ WRONG = {
     "negatives corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
     "negatives corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
     "negatives corpus.jsonl --split 0.8 -o -": "--split writes two files: give --output NAME.jsonl",
-    "negatives corpus.jsonl --split 1.8 -o x.jsonl": (
-        "the share of the training split must lie between 0 and 1, not 1.8"
+    "negatives corpus.jsonl --split 1 -o x.jsonl": (
+        "the share of the training split must lie between 0 and 1, not 1"
     ),
-    "negatives corpus.jsonl --per-family 0": "near-misses per family must be at least 1, not 0",
+    "negatives corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
     "mine pairs.jsonl --encoder BERT --margin -1": "absolute_margin must be 0 or more, not -1.0",
     "mine pairs.jsonl --encoder BERT --sampling worst": "sampling 'worst' is none of top, random",

@@ -281,7 +281,7 @@ def test_runs_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"file: could not be written"):
         save_runs(results, str(tmp_path / "file"))
     with pytest.raises(DataError, match=r"could not be written"):
-        save_runs(results[:1], str(tmp_path / "missing" / "run.trec"))
+        save_runs(results[:1], str(tmp_path / "file" / "run.trec"))
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path)
     assert all(torch.equal(value, best[name]) for name, value in weights(tmp_path / "run").items())
 
 
-def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path):
+def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="maxsim learns nothing by itself: give --end-to-end"):
         plan_verifier(configure("maxsim", tiny_bert, triplets, None))
     with pytest.raises(UsageError) as caught:
@@ -185,8 +185,10 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path):
         plan_verifier(configure("cnn", tiny_bert, few, None))
     with pytest.raises(UsageError, match="have no negatives"):
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
-    with pytest.raises(DataError, match="the loss is"):
-        train("cnn", tiny_bert, triplets, tmp_path / "run", lr=1e30, warmup=0)
+    real = module.verifier_loss
+    monkeypatch.setattr(module, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
+    with pytest.raises(DataError, match="the loss is inf at step 1"):
+        train("cnn", tiny_bert, triplets, tmp_path / "run")
 
 
 def test_candidates_are_the_positive_the_negatives_and_others_that_are_no_positives(tmp_path):
