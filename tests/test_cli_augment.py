@@ -457,9 +457,7 @@ WRONG = {
     "negatives corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
     "negatives corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
     "negatives corpus.jsonl --split 0.8 -o -": "--split writes two files: give --output NAME.jsonl",
-    "negatives corpus.jsonl --split 1 -o x.jsonl": (
-        "the share of the training split must lie between 0 and 1, not 1"
-    ),
+    "negatives corpus.jsonl --split 1 -o x.jsonl": ("the share of the training split must lie between 0 and 1, not 1"),
     "negatives corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
     "mine pairs.jsonl --encoder BERT --margin -1": "absolute_margin must be 0 or more, not -1.0",
