@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks inside an encoder and the runs trained from it with different similarities (those that
-# examples/similarities_on_scifact.sh leaves in RUNS): lengths and Fisher information (MAG, Tables 2, 3, 25 and Figure
+# examples/similarities_on_scifact.sh leaves in RUNS): lengths and Fisher information (MAG, Tables 2, 3, 26 and Figure
 # 4), fragments, contrast and geometry (SFS, Figures 2 and 3, Table 7), near-misses (COMP, Figure 1), layers (CROP, Figure
 # 4b). OUT/NAME.json and OUT/NAME/ (CSV, PNG, SVG) for each probe; what is there already is not done again. DATA holds
 # scifact/, banking77/, counterfactual/, paradetox/ and near-misses.jsonl (what `retrokit augment negatives` writes).
