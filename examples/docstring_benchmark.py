@@ -51,8 +51,8 @@ QUERY_CHARACTERS = 25
 DOCUMENT_WORDS = 25
 DOCUMENT_CUT = 120
 SHINGLE = 5
-SMALLEST = 100  # documents, so that whole files fit the shares below
-SPLITS = {"test": 1 / 6, "train": 3 / 5}  # shares of the documents; what is left has no query and only distracts
+SMALLEST = 200  # documents, so that whole files fit the shares below
+SPLITS = {"test": 3 / 8, "train": 3 / 5}  # shares of the documents; a test query has the train documents as distractors
 
 FUNCTION_WORDS = frozenset(
     "a an and are as at be by can each for from has have if in into is it its may not of on one only or other so such "
