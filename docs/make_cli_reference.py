@@ -24,7 +24,7 @@ from retrokit.registry import Registry
 
 TARGET = Path(__file__).resolve().parent / "cli.md"
 TITLES = {
-    **{"encoders": "Encoders", "retrievers": "Retrievers", "similarities": "Similarities", "data": "Training data"},
+    **{"encoders": "Encoders", "searchers": "Searchers", "similarities": "Similarities", "data": "Training data"},
     **{"augmentations": "Augmentations", "tasks": "Tasks", "contrasts": "Contrasting pairs", "corpora": "Corpora"},
     **{"splitters": "Splitters", "mixture": "Parts of a mixture", "rerankers": "Rerankers", "verifiers": "Verifiers"},
     "llms": "Language models",

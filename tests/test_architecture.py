@@ -17,7 +17,7 @@ PACKAGE = Path(retrokit.__file__).parent
 FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 LOW = {"errors", "notices", "registry"}
-MIDDLE = {"similarities", "encoders", "retrievers", "data", "search", "metrics", "llm"}
+MIDDLE = {"similarities", "encoders", "retrieval", "data", "metrics", "llm"}
 HIGH = {"augmentation", "training", "evaluation", "export", "probing", "reranking", "sure"}
 TOP = {"cli", "report", "__main__", "__init__"}
 

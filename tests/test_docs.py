@@ -21,7 +21,7 @@ import torch
 import typer
 
 import retrokit
-from retrokit import augmentation, encoders, evaluation, reranking, retrievers, similarities
+from retrokit import augmentation, encoders, evaluation, reranking, retrieval, similarities
 from retrokit.cli import app
 from retrokit.data import pairs
 from retrokit.probing import sources
@@ -175,7 +175,7 @@ def test_specs_in_the_text_parse(name):
     what it needs."""
     written = re.findall(r"`'?([a-z0-9-]+:[^`\s…]+?)'?`", prose(ROOT / "docs" / name))
     found = [spec for spec in written if not re.fullmatch(r"[a-z0-9-]+:[A-Z]+", spec)]
-    known = [retrievers.registry, evaluation.registry, similarities.registry, reranking.registry]
+    known = [retrieval.registry, evaluation.registry, similarities.registry, reranking.registry]
     parsed = [
         str(registry.parse(spec)) for spec in found for registry in known if spec.partition(":")[0] in registry.names()
     ]
@@ -187,7 +187,7 @@ def test_every_similarity_and_encoder_is_explained():
         (similarities.registry, "similarities.md"),
         (encoders.registry, "encoders.md"),
         (evaluation.registry, "eval.md"),
-        (retrievers.registry, "eval.md"),
+        (retrieval.registry, "eval.md"),
     ):
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         for entry in registry.entries():
@@ -219,7 +219,7 @@ def test_commands_parse(page, words):
         return
     systems = _listed(given.get("encoders") or given.get("encoder"))
     if name in WITH_RETRIEVERS:
-        parse_all([(retrievers.registry, spec) for spec in systems if _is_retriever(spec)])
+        parse_all([(retrieval.registry, spec) for spec in systems if _is_retriever(spec)])
         systems = [spec for spec in systems if not _is_retriever(spec)]
     assert not any(map(_is_retriever, systems)), f"{name} takes no retriever"
     parse_all([(encoders.registry, spec) for spec in systems])
@@ -232,7 +232,7 @@ def test_commands_parse(page, words):
 
 
 def _is_retriever(spec: str) -> bool:
-    return spec.partition(":")[0] in retrievers.registry.names()
+    return spec.partition(":")[0] in retrieval.registry.names()
 
 
 def _listed(value: Any) -> list[str]:

@@ -24,7 +24,7 @@ from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.retrieval import beir, save_runs
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.evaluation.fakes import piped, write_folder, write_lines
 from tests.models import sentences

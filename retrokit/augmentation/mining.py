@@ -52,7 +52,7 @@ from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Scorer, score_lists
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 SHARD = 1024  # texts encoded, and kept on disk, at once

@@ -102,7 +102,7 @@ NAMES = {
     "data": "retrokit.data.pairs:registry",
     "augmentations": "retrokit.augmentation:registry",
     "tasks": "retrokit.evaluation:registry",
-    "retrievers": "retrokit.retrievers:registry",
+    "searchers": "retrokit.retrieval:registry",
     "rerankers": "retrokit.reranking:registry",
     "verifiers": "retrokit.reranking:verifiers",
     "llms": "retrokit.llm:registry",
@@ -112,7 +112,7 @@ NAMES = {
     "mixture": "retrokit.augmentation.mixing:registry",
 }
 """The kinds of names, each with its registry."""
-ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS, RETRIEVERS, RERANKERS, VERIFIERS, LLMS, *_REST = NAMES
+ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS, SEARCHERS, RERANKERS, VERIFIERS, LLMS, *_REST = NAMES
 CONTRASTS, CORPORA, SPLITTERS, MIXTURE = _REST
 
 

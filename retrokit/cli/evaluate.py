@@ -9,7 +9,7 @@ import typer
 
 from retrokit.cli.common import (
     ENCODERS,
-    RETRIEVERS,
+    SEARCHERS,
     SIMILARITIES,
     TASKS,
     DeviceOption,
@@ -32,10 +32,10 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 _gate_option = partial(typer.Option, rich_help_panel="Gates")
 
 
-@app.command("eval", cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS))
+@app.command("eval", cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, TASKS))
 def evaluate(
     encoders: Annotated[
-        list[str] | None, typer.Argument(help="Encoders or retrievers to evaluate; the first is the one compared with.")
+        list[str] | None, typer.Argument(help="Encoders or searchers to evaluate; the first is the one compared with.")
     ] = None,
     on: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ import typer
 from retrokit.cli.common import (
     ENCODERS,
     RERANKERS,
-    RETRIEVERS,
+    SEARCHERS,
     SIMILARITIES,
     TASKS,
     DeviceOption,
@@ -32,10 +32,10 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 _gate_option = partial(typer.Option, rich_help_panel="Gates")
 
 
-@group.command(RUN, cls=with_names(ENCODERS, RETRIEVERS, SIMILARITIES, TASKS, RERANKERS))
+@group.command(RUN, cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, TASKS, RERANKERS))
 def run_two_stages(
     encoder: Annotated[
-        str | None, typer.Argument(help="Encoder or retriever of the first stage; left out where --run gives it.")
+        str | None, typer.Argument(help="Encoder or searcher of the first stage; left out where --run gives it.")
     ] = None,
     on: Annotated[
         list[str] | None,

@@ -15,7 +15,7 @@ from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.knn import check_neighbours, describe_split, hits, majority
 from retrokit.evaluation.symmetric import Measured, SymmetricTask, prepared
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
 ITERATIONS = 100

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from retrokit import encoders, retrievers, similarities
+from retrokit import encoders, retrieval, similarities
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.correlations import METRICS as CORRELATED
@@ -30,7 +30,7 @@ from retrokit.registry import Registry, parse_all
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.encoder import Encoder
     from retrokit.evaluation.result import Result, Task
-    from retrokit.retrievers.base import Retriever
+    from retrokit.retrieval.base import Retriever
     from retrokit.similarities.base import Similarity
 
 SIGNIFICANCE = 0.05
@@ -176,8 +176,8 @@ def evaluate(
     ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
     compared. Results are kept in ``results_folder`` and taken from there while nothing that matters has changed;
     ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
-    faiss index (:mod:`retrokit.search.approximate`), documents are searched by that and not exactly, and results tell
-    its recall. With ``correlate``, SURE's metrics are correlated over the systems
+    faiss index (:mod:`retrokit.retrieval.approximate`), documents are searched by that and not exactly, and results
+    tell its recall. With ``correlate``, SURE's metrics are correlated over the systems
     (:mod:`retrokit.evaluation.correlations`).
 
     Raises:
@@ -211,7 +211,7 @@ def evaluate(
     results = []
     for spec in encoder_specs:
         if spec not in embedding:
-            results += _of_retriever(retrievers.registry.create(spec), loaded, asked, folder)
+            results += _of_retriever(retrieval.registry.create(spec), loaded, asked, folder)
             continue
         encoder: Encoder = encoders.registry.create(spec, device=device)
         chosen = [encoder.similarity_of(name) for name in columns]
@@ -317,7 +317,7 @@ def evaluated_before(
 
 def registry_of(spec: str) -> Registry:
     """Where the name of an encoder, or of a retriever without embeddings, is looked up."""
-    return retrievers.registry if spec.partition(":")[0] in retrievers.registry.names() else encoders.registry
+    return retrieval.registry if spec.partition(":")[0] in retrieval.registry.names() else encoders.registry
 
 
 def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:

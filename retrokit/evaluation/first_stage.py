@@ -10,7 +10,7 @@ from retrokit.errors import DataError
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.retrieval import Retrieval
 from retrokit.notices import notice
-from retrokit.retrievers.base import OWN_SIMILARITY
+from retrokit.retrieval.base import OWN_SIMILARITY
 
 
 def ranking_of_run(path: str | Path, task: Retrieval, metrics: list[str]) -> Result:

@@ -19,7 +19,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.symmetric import Measured, SymmetricTask, moderate
 from retrokit.notices import notice
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
 METRICS = ("euclidean", "cosine", "similarity")

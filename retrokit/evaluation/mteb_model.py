@@ -24,7 +24,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.views import Kept
 from retrokit.evaluation.knn import majority
 from retrokit.evaluation.symmetric import prepared
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clustering", "Regression"})

@@ -29,7 +29,7 @@ from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.notices import progress
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 

@@ -22,8 +22,9 @@ from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
-from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
-from retrokit.search import approximate_top_k, check_index, top_k
+from retrokit.retrieval.approximate import approximate_top_k, check_index
+from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 
@@ -39,8 +40,7 @@ class Retrieval(AsymmetricTask):
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
     index: str | None = None
-    """The faiss index that an encoder's documents are searched with (:mod:`retrokit.search.approximate`); none: exact
-    search."""
+    """The faiss index of an encoder's documents (:mod:`retrokit.retrieval.approximate`); none: exact search."""
 
     def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
         self.data = data

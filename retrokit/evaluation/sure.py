@@ -41,8 +41,8 @@ from retrokit.metrics.sure import (
     ranks_counted_twice,
 )
 from retrokit.notices import notice
-from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
-from retrokit.search import top_k
+from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
+from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 ONCE, TWICE = "once", "published-script"

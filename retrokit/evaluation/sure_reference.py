@@ -20,14 +20,14 @@ from typing import Protocol
 
 import numpy as np
 
-from retrokit import encoders, reranking, retrievers
+from retrokit import encoders, reranking, retrieval
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
 from retrokit.notices import notice
 from retrokit.reranking.base import Scorer, is_listwise, score_lists
-from retrokit.retrievers.base import Retriever
+from retrokit.retrieval.base import Retriever
 from retrokit.similarities.base import Similarity
 
 PAIRS_AT_ONCE = 65_536
@@ -240,8 +240,8 @@ def make_reference(spec: str, device: str | None = None) -> Reference | ListRefe
         if not path:
             raise UsageError(f"reference={spec}: expected {RUN}:FILE, a TREC run")
         return RunReference(path)
-    if name in retrievers.registry.names():
-        return RetrieverReference(retrievers.registry.create(spec))
+    if name in retrieval.registry.names():
+        return RetrieverReference(retrieval.registry.create(spec))
     rerankers = reranking.registry.names()
     if name in rerankers:
         scorer = reranking.registry.create(spec, device=device)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import retrokit
-from retrokit import encoders, reranking, retrievers, similarities
+from retrokit import encoders, reranking, retrieval, similarities
 from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
@@ -41,7 +41,7 @@ from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Scorer, is_listwise
 from retrokit.reranking.fusion import blend, reciprocal_rank_fusion
-from retrokit.retrievers.base import OWN_SIMILARITY, Retriever
+from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
@@ -252,7 +252,7 @@ def _task(spec: str, options: TwoStageOptions) -> Retrieval | Verification:
 def _check_first_stage(
     encoder: str | None, rankings: Sequence[Retrieval], has_near_misses: bool, options: TwoStageOptions
 ) -> None:
-    is_retriever = encoder is not None and registry_of(encoder) is retrievers.registry
+    is_retriever = encoder is not None and registry_of(encoder) is retrieval.registry
     if options.run is None:
         if rankings and encoder is None:
             raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (--run FILE)")
@@ -313,8 +313,8 @@ class _FirstStage:
         self._options = options
         self._encoder: Encoder | None = None
         self._retriever: Retriever | None = None
-        if spec is not None and registry_of(spec) is retrievers.registry:
-            self._retriever = retrievers.registry.create(spec)
+        if spec is not None and registry_of(spec) is retrieval.registry:
+            self._retriever = retrieval.registry.create(spec)
         elif spec is not None:
             self._encoder = encoders.registry.create(spec, device=options.device)
 

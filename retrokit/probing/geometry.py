@@ -25,7 +25,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice, progress
 from retrokit.probing.sources import SEED, corpora
 from retrokit.registry import parse_all
-from retrokit.search import top_k
+from retrokit.retrieval.exact import top_k
 
 NEIGHBOURS = 10
 WHOLE = 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit import encoders, retrievers
+from retrokit import encoders, retrieval
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation.comparison import T_TEST, Evaluation, compare, evaluate, evaluated_before, evaluation_of
 from retrokit.evaluation.cross import cross_of
@@ -594,7 +594,7 @@ def shortest() -> Shortest:
 
 @pytest.fixture
 def _shortest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(retrievers.registry._entries, "shortest", Entry("shortest", "", f"{__name__}:shortest"))
+    monkeypatch.setitem(retrieval.registry._entries, "shortest", Entry("shortest", "", f"{__name__}:shortest"))
 
 
 @pytest.mark.usefixtures("_shortest")

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import retrokit
-from retrokit import reranking, retrievers
+from retrokit import reranking, retrieval
 from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
@@ -295,7 +295,7 @@ def test_bm25_is_a_reference(tmp_path):
     folder = write_sure(tmp_path / "x", queries, qrels, passages, dict(zip(VARIANTS, variants, strict=True)))
     task = tasks.create(f"sure:{folder},reference=bm25")
     assert task.describe().endswith(", reference bm25")
-    bm25 = retrievers.registry.create("bm25")
+    bm25 = retrieval.registry.create("bm25")
     own = task.evaluate_retriever(bm25)
     assert {own.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
     candidates = task._candidates

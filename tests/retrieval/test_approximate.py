@@ -10,9 +10,11 @@ import pytest
 
 import retrokit
 from retrokit.errors import MissingExtra, UsageError
-from retrokit.search import approximate, approximate_top_k, check_index, exact, top_k
+from retrokit.retrieval import approximate, exact
+from retrokit.retrieval.approximate import approximate_top_k, check_index
+from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
-from tests.search.test_exact import FORMULAS, embeddings
+from tests.retrieval.test_exact import FORMULAS, embeddings
 
 INNER_PRODUCTS = [spec for spec in FORMULAS if retrokit.similarity(spec).factorable]
 

@@ -19,7 +19,7 @@ import torch
 
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.notices import notice, progress
-from retrokit.search.exact import checked, in_order, prepared_documents, prepared_queries, top_k
+from retrokit.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
 from retrokit.similarities.base import Embeddings, Similarity
 
 QUERIES_CHECKED = 100  # whose best documents are searched exactly too

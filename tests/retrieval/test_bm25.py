@@ -12,7 +12,7 @@ from retrokit.errors import MissingExtra, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.sure import Sure
 from retrokit.evaluation.sure_reference import ScorerReference
-from retrokit.retrievers import LANGUAGES, registry
+from retrokit.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.sure_folders import small_folder
@@ -80,7 +80,7 @@ def test_settings_decide_the_fingerprint():
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
-    monkeypatch.delitem(__import__("sys").modules, "retrokit.retrievers.bm25", raising=False)
+    monkeypatch.delitem(__import__("sys").modules, "retrokit.retrieval.bm25", raising=False)
     with pytest.raises(MissingExtra, match=r"retrokit\[bm25\]"):
         registry.create("bm25")
 

@@ -13,8 +13,8 @@ import torch
 
 import retrokit
 from retrokit.errors import UsageError
-from retrokit.search import exact as search
-from retrokit.search import top_k
+from retrokit.retrieval import exact as search
+from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
 
 

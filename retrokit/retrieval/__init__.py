@@ -10,13 +10,13 @@ LANGUAGES = (
 )
 
 registry = SpecRegistry(
-    "retriever",
-    "retrokit.retrievers",
+    "searcher",
+    "retrokit.searchers",
     [
         Entry(
             "bm25",
             "words that query and document share, weighted by their rarity (Lucene's BM25)",
-            "retrokit.retrievers.bm25:bm25",
+            "retrokit.retrieval.bm25:bm25",
             (
                 Param("k1", float, 1.5, minimum=0, summary="how much repetition of a word counts"),
                 Param("b", float, 0.75, minimum=0, maximum=1, summary="how much a long document is held against it"),
