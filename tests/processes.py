@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["retrokit.training.finetune", "retrokit.evaluation.retrieval", "retrokit.cli.entry"])
+_CONTEXT.set_forkserver_preload(
+    ["retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval", "retrokit.cli.entry"]
+)
 
 
 @dataclass(frozen=True)

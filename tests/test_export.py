@@ -23,7 +23,7 @@ from retrokit.data.files import digest
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.evaluation.retrieval import beir, save_runs
+from retrokit.evaluation.tasks.retrieval import beir, save_runs
 from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.evaluation.fakes import piped, write_folder, write_lines

@@ -23,7 +23,7 @@ from retrokit.cli.common import (
 from retrokit.errors import UsageError
 
 if TYPE_CHECKING:  # help is shown without loading what evaluates
-    from retrokit.evaluation.comparison import Evaluation
+    from retrokit.evaluation.comparison.comparison import Evaluation
     from retrokit.report.evaluation import Form
 
 # Panels of the help page.
@@ -119,15 +119,16 @@ def evaluate(
     """
     printed = _form(format, as_json, per_query)
     _check_together(encoders, on, results, _needing_encoders(precision, dims, device, index, save_run))
-    from retrokit.evaluation import comparison, gates
+    from retrokit.evaluation import evaluate as evaluation
+    from retrokit.evaluation.comparison import gates
 
     wanted = [name.strip() for name in metrics.split(",")] if metrics else []
     least = [gates.parse_gate(text) for text in fail_under or []]
     also = [metric for metric, _ in least]
     if not encoders:
-        found = comparison.evaluated_before(str(results), on or (), sim or (), wanted, also, cross, correlations)
+        found = evaluation.evaluated_before(str(results), on or (), sim or (), wanted, also, cross, correlations)
     else:
-        found = comparison.evaluate(
+        found = evaluation.evaluate(
             encoders,
             on or (),
             sim or (),
@@ -163,7 +164,7 @@ def _form(format: str | None, as_json: bool, per_query: bool) -> Form:
 def _write(found: Evaluation, save_run: str | None, plot: str | None) -> None:
     """The files that were asked for: rankings, pictures."""
     if save_run is not None:
-        from retrokit.evaluation.retrieval import save_runs
+        from retrokit.evaluation.tasks.retrieval import save_runs
 
         save_runs(found.results, save_run)
     if plot is not None:

@@ -130,7 +130,7 @@ def run_two_stages(
     if save_run == "-" and format == "json":
         raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
     with importing():
-        from retrokit.evaluation import gates
+        from retrokit.evaluation.comparison import gates
         from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 
     least = [gates.parse_gate(text) for text in fail_under or []]

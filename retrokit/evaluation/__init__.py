@@ -55,7 +55,7 @@ registry = _Tasks(
         Entry(
             "beir",
             "retrieval on a BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv",
-            "retrokit.evaluation.retrieval:beir",
+            "retrokit.evaluation.tasks.retrieval:beir",
             (
                 Param("path", str, required=True, summary="the folder, or the name of one of BEIR's sets"),
                 Param("split", str, "test", summary="which judgements"),
@@ -66,7 +66,7 @@ registry = _Tasks(
         Entry(
             "bright",
             "retrieval on a domain of BRIGHT: documents and examples with excluded ids, nDCG@10 after exclusion",
-            "retrokit.evaluation.bright:bright",
+            "retrokit.evaluation.tasks.bright:bright",
             (
                 Param("path", str, required=True, summary="a folder, or a domain of the hub's copy"),
                 Param("domain", str, summary="which, where the folder holds several"),
@@ -78,7 +78,7 @@ registry = _Tasks(
         Entry(
             "mteb",
             "a task or benchmark of MTEB, or a set of the papers (@sfs, @crop, @mag), through mteb itself",
-            "retrokit.evaluation.mteb_tasks:mteb",
+            "retrokit.evaluation.mteb.tasks:mteb",
             (
                 Param("name", str, required=True, summary="of the task, benchmark or set"),
                 Param("data", str, summary="local data: a folder, or a folder with one per task; default: the hub"),
@@ -98,7 +98,7 @@ registry = _Tasks(
         Entry(
             "sure",
             "ranks of a passage's variants beside a reference's: a folder of the SURE release, or of build-sure",
-            "retrokit.evaluation.sure:sure",
+            "retrokit.evaluation.tasks.sure:sure",
             (
                 Param("path", str, required=True, summary="the folder"),
                 Param("reference", str, required=True, summary="a reranker, an encoder, bm25, or run:FILE"),
@@ -118,7 +118,7 @@ registry = _Tasks(
         Entry(
             "rag",
             "question answering over the best passages: corpus.jsonl, and queries.jsonl with answers",
-            "retrokit.evaluation.rag:rag",
+            "retrokit.evaluation.tasks.rag:rag",
             (
                 Param("path", str, required=True, summary="the folder"),
                 Param(
@@ -133,7 +133,7 @@ registry = _Tasks(
         Entry(
             "knn",
             "labels from the k nearest texts: JSONL of text and label",
-            "retrokit.evaluation.knn:knn",
+            "retrokit.evaluation.tasks.knn:knn",
             (
                 _LABELLED,
                 _TEST,
@@ -151,14 +151,14 @@ registry = _Tasks(
         Entry(
             "sts",
             "correlation with people's scores: JSONL of sentence1, sentence2, score",
-            "retrokit.evaluation.sts:sts",
+            "retrokit.evaluation.tasks.sts:sts",
             (Param("path", str, required=True, summary="JSONL of sentence1, sentence2, score"),),
             positional="path",
         ),
         Entry(
             "pairs",
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
-            "retrokit.evaluation.pairs:pairs",
+            "retrokit.evaluation.tasks.pairs:pairs",
             (
                 Param("path", str, required=True, summary="what augment negatives writes, or labelled pairs"),
                 Param("family", str, "family", summary="field that names the family of a near-miss"),
@@ -168,14 +168,14 @@ registry = _Tasks(
         Entry(
             "classify",
             "labels by logistic regression and by neighbours: JSONL of text and label",
-            "retrokit.evaluation.classification:classify",
+            "retrokit.evaluation.tasks.classification:classify",
             (_LABELLED, _TEST, Param("k", int, 3, minimum=1, summary="neighbours that vote"), _SAMPLE),
             positional="path",
         ),
         Entry(
             "cluster",
             "clusters against labels: JSONL of text and label",
-            "retrokit.evaluation.clustering:cluster",
+            "retrokit.evaluation.tasks.clustering:cluster",
             (
                 _LABELLED,
                 Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"),

@@ -8,7 +8,7 @@ from retrokit.data.files import named
 from retrokit.data.trec import read_run_lines
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice
 from retrokit.retrieval.base import OWN_SIMILARITY
 

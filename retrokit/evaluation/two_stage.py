@@ -24,18 +24,13 @@ from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import (
-    Evaluation,
-    check_measured,
-    evaluation_of,
-    measures,
-    registry_of,
-)
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.evaluate import check_measured, measures, registry_of
 from retrokit.evaluation.first_stage import ranking_of_run
 from retrokit.evaluation.kept_scores import KeptScorer
-from retrokit.evaluation.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.result import Result, draws_of
-from retrokit.evaluation.retrieval import Retrieval, save_runs
+from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
+from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEEPEST, trec_order
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all

@@ -20,7 +20,7 @@ from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.data.labelled import short_name
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.symmetric import DistinctTexts
+from retrokit.evaluation.scoring import DistinctTexts
 from retrokit.notices import notice
 from retrokit.probing.sources import contrasts
 from retrokit.registry import parse_all

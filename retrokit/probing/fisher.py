@@ -21,7 +21,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.encoding import row_norms
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice, progress
 from retrokit.registry import parse_all
 from retrokit.similarities.base import TINY

@@ -25,7 +25,7 @@ from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
 from retrokit.notices import notice
 from retrokit.registry import parse_all

@@ -18,7 +18,7 @@ from retrokit import evaluation
 from retrokit.data.labelled import LabelledSplit
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.knn import NearestNeighbours, predict_by_distance
+from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
 from retrokit.notices import notice
 from retrokit.probing.quality import quality, read_task
 from retrokit.registry import parse_all

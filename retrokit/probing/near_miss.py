@@ -18,8 +18,8 @@ from retrokit import evaluation, similarities
 from retrokit.data.pairs import Pair
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
-from retrokit.evaluation.near_misses import NearMisses, read_reference
-from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
+from retrokit.evaluation.scoring import DistinctTexts, pair_scores
+from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
 from retrokit.registry import Spec, parse_all

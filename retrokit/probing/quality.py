@@ -9,7 +9,7 @@ from retrokit import evaluation
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.result import Task
-from retrokit.evaluation.symmetric import SymmetricTask
+from retrokit.evaluation.tasks.symmetric import SymmetricTask
 from retrokit.notices import notice
 from retrokit.similarities.base import Similarity
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from retrokit.errors import UsageError, did_you_mean
-from retrokit.evaluation.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
-from retrokit.evaluation.correlations import Correlation
-from retrokit.evaluation.cross import Cross, cross_of
+from retrokit.evaluation.comparison.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
+from retrokit.evaluation.comparison.correlations import Correlation
+from retrokit.evaluation.comparison.cross import Cross, cross_of
+from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
-from retrokit.evaluation.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.tables import to_json

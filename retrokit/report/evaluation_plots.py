@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.evaluation.comparison import Evaluation
-from retrokit.evaluation.cross import Cross, cross_of
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.comparison.cross import Cross, cross_of
+from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
-from retrokit.evaluation.systems import System
 from retrokit.metrics.bootstrap import Draws, draw
 from retrokit.metrics.significance import PairedTest
 from retrokit.report.figures import GREY, RED, ROWS, SKY, WIDTH, fitting, plt, save, shown, wrapped

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from retrokit.evaluation.near_misses import FALSE_ACCEPTS
+from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.systems import System
+from retrokit.evaluation.tasks.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich

@@ -14,7 +14,7 @@ from retrokit.data.shards import Shards
 from retrokit.encoders import fingerprint
 from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.kept_scores import KeptScorer
-from retrokit.evaluation.mteb_model import Embeddings, _meta
+from retrokit.evaluation.mteb.model import Embeddings, _meta
 from retrokit.reranking.base import Reranker
 from retrokit.reranking.tokens import TokenCache
 

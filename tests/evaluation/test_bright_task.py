@@ -13,7 +13,7 @@ import pytrec_eval
 import retrokit
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.bright import Bright
+from retrokit.evaluation.tasks.bright import Bright
 from tests.evaluation.fakes import GivenEncoder
 
 DOCUMENT_COUNT, QUERY_COUNT, DIMENSION = 60, 25, 6

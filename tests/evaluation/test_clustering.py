@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score, v_measure_score
 import retrokit
 from retrokit.errors import DataError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import compare
+from retrokit.evaluation.comparison.comparison import compare
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 

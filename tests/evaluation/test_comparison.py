@@ -13,12 +13,13 @@ from scipy import stats
 
 from retrokit import encoders, retrieval
 from retrokit.errors import GateFailed, UsageError
-from retrokit.evaluation.comparison import T_TEST, Evaluation, compare, evaluate, evaluated_before, evaluation_of
-from retrokit.evaluation.cross import cross_of
-from retrokit.evaluation.gates import check_gates, parse_gate
+from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, compare, evaluation_of
+from retrokit.evaluation.comparison.cross import cross_of
+from retrokit.evaluation.comparison.gates import check_gates, parse_gate
+from retrokit.evaluation.comparison.trained import Training
+from retrokit.evaluation.evaluate import evaluate, evaluated_before
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.retrieval import Retrieval
-from retrokit.evaluation.trained import Training
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
 from retrokit.notices import listening
 from retrokit.registry import Entry, Param

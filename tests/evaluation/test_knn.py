@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.knn import TRANSFORMS, majority, transformed
+from retrokit.evaluation.tasks.knn import TRANSFORMS, majority, transformed
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 

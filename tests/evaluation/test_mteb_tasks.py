@@ -25,10 +25,10 @@ from tests.models import sentences
 
 mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
-from retrokit.evaluation.mteb_data import check_hub, leaves  # noqa: E402 - they import mteb
-from retrokit.evaluation.mteb_groups import CLASSIFIERS, GROUPS  # noqa: E402
-from retrokit.evaluation.mteb_model import Embeddings, MtebModel, Neighbours  # noqa: E402
-from retrokit.evaluation.mteb_tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
+from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they import mteb
+from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
+from retrokit.evaluation.mteb.model import Embeddings, MtebModel, Neighbours  # noqa: E402
+from retrokit.evaluation.mteb.tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
 
 TEXTS = sentences(60, seed=7)
 

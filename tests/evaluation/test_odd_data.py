@@ -12,9 +12,9 @@ import pytest
 
 from retrokit import encoders
 from retrokit.errors import DataError
-from retrokit.evaluation.comparison import evaluate, evaluated_before
-from retrokit.evaluation.knn import transformed
-from retrokit.evaluation.sts import pearson
+from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.tasks.knn import transformed
+from retrokit.evaluation.tasks.sts import pearson
 from retrokit.metrics import bootstrap
 from retrokit.registry import Entry, Param
 from retrokit.report.evaluation import FORMATS

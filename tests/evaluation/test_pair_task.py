@@ -13,9 +13,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import T_TEST, compare, evaluation_of
-from retrokit.evaluation.gates import check_gates
-from retrokit.evaluation.results_folder import _plain, _result
+from retrokit.evaluation.comparison.comparison import T_TEST, compare, evaluation_of
+from retrokit.evaluation.comparison.gates import check_gates
+from retrokit.evaluation.comparison.results_folder import _plain, _result
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening
 from retrokit.report.evaluation import evaluation_sheets

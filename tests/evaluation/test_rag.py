@@ -13,7 +13,7 @@ from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.rag import Rag, prompt_of, read_questions
+from retrokit.evaluation.tasks.rag import Rag, prompt_of, read_questions
 from retrokit.llm.base import Completion, Prompt, Sampling
 from tests.evaluation.fakes import GivenEncoder
 from tests.llm.server import ChatServer, Plan

@@ -17,9 +17,10 @@ from retrokit import encoders
 from retrokit.data.files import digest
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation import results_folder
-from retrokit.evaluation.comparison import Evaluation, evaluate, evaluated_before
-from retrokit.evaluation.sure_reference import make_reference
+from retrokit.evaluation.comparison import results_folder
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.tasks.sure_reference import make_reference
 from retrokit.llm.replay import ReplayLLM
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening

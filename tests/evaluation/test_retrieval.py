@@ -19,7 +19,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.encoding import norm_statistics
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.retrieval import Retrieval, save_runs
+from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder

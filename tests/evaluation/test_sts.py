@@ -12,7 +12,8 @@ from scipy import stats
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import BOOTSTRAP, evaluate
+from retrokit.evaluation.comparison.comparison import BOOTSTRAP
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 from tests.models import sentences

@@ -17,13 +17,13 @@ from retrokit import reranking, retrieval
 from retrokit.data.sure import read_sure
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison import evaluate
-from retrokit.evaluation.correlations import check_correlated, correlations
+from retrokit.evaluation.comparison.correlations import check_correlated, correlations
+from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.retrieval import save_runs
-from retrokit.evaluation.sure import Sure
-from retrokit.evaluation.sure_reference import ScorerReference, make_reference
-from retrokit.evaluation.systems import System
+from retrokit.evaluation.tasks.retrieval import save_runs
+from retrokit.evaluation.tasks.sure import Sure
+from retrokit.evaluation.tasks.sure_reference import ScorerReference, make_reference
 from retrokit.notices import listening
 from retrokit.registry import Entry
 from tests.close import assert_rounded

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.trained import training_of
+from retrokit.evaluation.comparison.trained import training_of
 
 
 def run(folder: Path, status: str = "finished", similarity: str = "qnorm", **identity: Any) -> str:

@@ -14,8 +14,8 @@ from scipy.stats import pearsonr
 from retrokit import encoders, evaluation
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.comparison import evaluate
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, cohens_d
 from retrokit.probing.magnitude import (
     MagnitudeOptions,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrokit.data.labelled import LabelledSplit
-from retrokit.evaluation.comparison import evaluation_of
+from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.metrics.effect_size import EffectSize

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from retrokit.errors import DataError
-from retrokit.evaluation.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.systems import System
-from retrokit.evaluation.trained import Training
 from retrokit.report import evaluation_plots as plots
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import retrokit.report
-from retrokit.evaluation.comparison import evaluation_of
+from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.sheets import Table, to_rich
 from retrokit.report.terminal import NO_LIMIT, console

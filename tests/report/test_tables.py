@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from retrokit.errors import UsageError
-from retrokit.evaluation.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.trained import Training
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
 from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich

@@ -20,8 +20,8 @@ from retrokit.errors import ServiceError, UsageError
 from retrokit.evaluation import kept_scores
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.kept_scores import KeptScorer
-from retrokit.evaluation.sure import Sure
-from retrokit.evaluation.sure_reference import ListReference
+from retrokit.evaluation.tasks.sure import Sure
+from retrokit.evaluation.tasks.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.llm.base import PromptRefused
 from retrokit.llm.session import Session

@@ -10,8 +10,8 @@ import pytest
 from retrokit.data.sure import read_sure
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.sure import Sure
-from retrokit.evaluation.sure_reference import ScorerReference
+from retrokit.evaluation.tasks.sure import Sure
+from retrokit.evaluation.tasks.sure_reference import ScorerReference
 from retrokit.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences

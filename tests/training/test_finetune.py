@@ -22,8 +22,8 @@ from sentence_transformers import SentenceTransformer
 import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.evaluation.comparison import evaluate
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import listening, unseen
 from retrokit.report.tables import outcome_table
 from retrokit.training.config import FinetuneConfig, parse_duration

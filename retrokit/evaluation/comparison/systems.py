@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
-from retrokit.evaluation.trained import Training
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
 
 _TELLING = ("dims", "precision", "device", "index")

@@ -16,7 +16,7 @@ import numpy as np
 
 from retrokit.data.sure import TESTBEDS
 from retrokit.errors import UsageError
-from retrokit.evaluation.systems import System
+from retrokit.evaluation.comparison.systems import System
 
 LEAST = 3
 """Systems: two are in the same order or in the reverse."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from retrokit.errors import GateFailed, UsageError, out_of_range
-from retrokit.evaluation.comparison import Evaluation
+from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.notices import notice
 
 

@@ -22,8 +22,8 @@ from mteb.types import PromptType
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.views import Kept
-from retrokit.evaluation.knn import majority
-from retrokit.evaluation.symmetric import prepared
+from retrokit.evaluation.scoring import prepared
+from retrokit.evaluation.tasks.knn import majority
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 

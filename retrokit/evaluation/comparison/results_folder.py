@@ -27,8 +27,8 @@ import numpy as np
 import retrokit
 from retrokit.data.files import digest, writing
 from retrokit.errors import DataError, disk_errors
+from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
-from retrokit.evaluation.trained import Training
 from retrokit.metrics.bootstrap import Draws
 from retrokit.notices import notice
 

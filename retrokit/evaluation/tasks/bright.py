@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
-from retrokit.evaluation.retrieval import Retrieval
+from retrokit.evaluation.tasks.retrieval import Retrieval
 
 
 class Bright(Retrieval):

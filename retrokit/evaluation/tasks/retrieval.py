@@ -17,9 +17,9 @@ from retrokit.data.beir import RetrievalData, digest_beir, read_beir
 from retrokit.data.trec import write_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import disk_errors
-from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.tasks.asymmetric import AsymmetricTask
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
 from retrokit.retrieval.approximate import approximate_top_k, check_index

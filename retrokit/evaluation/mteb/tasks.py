@@ -22,9 +22,9 @@ from retrokit.data.files import writing
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.encoding import encode_sides
-from retrokit.evaluation.mteb_data import check_hub, folder_digest, judgements, leaves, use_folder
-from retrokit.evaluation.mteb_groups import CLASSIFIERS, GROUPS
-from retrokit.evaluation.mteb_model import Embeddings, MtebModel, Neighbours
+from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
+from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
+from retrokit.evaluation.mteb.model import Embeddings, MtebModel, Neighbours
 from retrokit.evaluation.result import Result, check_known
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.notices import no_progress_bars, notice, progress

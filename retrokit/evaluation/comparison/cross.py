@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from retrokit.evaluation.comparison import Evaluation
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
-from retrokit.evaluation.systems import System
 
 
 @dataclass(frozen=True)

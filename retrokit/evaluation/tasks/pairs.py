@@ -1,6 +1,6 @@
 """Do scores tell pairs that mean the same from pairs that do not? Score distributions, ROC-AUC, best threshold.
 
-``pairs:PATH`` reads near-misses (:mod:`retrokit.evaluation.near_misses`) or, here, pairs labelled 1 (duplicates,
+``pairs:PATH`` reads near-misses (:mod:`retrokit.evaluation.tasks.near_misses`) or, here, pairs labelled 1 (duplicates,
 paraphrases) and 0.
 """
 
@@ -15,8 +15,9 @@ from retrokit import similarities as similarity_functions
 from retrokit.data.labelled import short_name
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.near_misses import NearMisses, resampled_area
-from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores
+from retrokit.evaluation.scoring import DistinctTexts, pair_scores
+from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_area
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, roc_auc
 from retrokit.similarities.base import Similarity
 

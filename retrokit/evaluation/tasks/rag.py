@@ -20,9 +20,9 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, ServiceError
-from retrokit.evaluation.asymmetric import AsymmetricTask
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.tasks.asymmetric import AsymmetricTask
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, FitsPrompts, Prompt, Sampling
 from retrokit.llm.session import Session, run_all, wait_for

@@ -26,12 +26,18 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
-from retrokit.evaluation.asymmetric import AsymmetricTask
-from retrokit.evaluation.correlations import MEASURES
+from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Draws, Resampled, Result, check_known
-from retrokit.evaluation.sure_reference import Candidates, ListReference, Reference, make_reference, scores_of_pairs
-from retrokit.evaluation.symmetric import DistinctTexts
+from retrokit.evaluation.scoring import DistinctTexts
+from retrokit.evaluation.tasks.asymmetric import AsymmetricTask
+from retrokit.evaluation.tasks.sure_reference import (
+    Candidates,
+    ListReference,
+    Reference,
+    make_reference,
+    scores_of_pairs,
+)
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.sure import (
     deviation_consistency,
@@ -102,7 +108,7 @@ class Sure(AsymmetricTask):
     rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
     Table 6), over all judged queries.
 
-    Passages are searched in descending order of their ids, as in :class:`retrokit.evaluation.retrieval.Retrieval`.
+    Passages are searched in descending order of their ids, as those of :mod:`retrokit.evaluation.tasks.retrieval`.
 
     Args:
         data: the queries, originals and variants.

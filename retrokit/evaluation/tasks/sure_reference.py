@@ -24,7 +24,7 @@ from retrokit import encoders, reranking, retrieval
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
-from retrokit.evaluation.symmetric import DistinctTexts, pair_scores
+from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.notices import notice
 from retrokit.reranking.base import Scorer, is_listwise, score_lists
 from retrokit.retrieval.base import Retriever

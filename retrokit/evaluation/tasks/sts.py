@@ -19,7 +19,8 @@ from retrokit.data.labelled import short_name
 from retrokit.data.pairs import ScoredPair, read_records
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
-from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, moderate, pair_scores, resampled
+from retrokit.evaluation.scoring import DistinctTexts, moderate, pair_scores, resampled
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.similarities.base import Similarity
 
 

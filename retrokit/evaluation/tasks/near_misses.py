@@ -28,7 +28,8 @@ from retrokit.data.pairs import Pair, read_source
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.symmetric import DistinctTexts, Measured, SymmetricTask, pair_scores
+from retrokit.evaluation.scoring import DistinctTexts, pair_scores
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
 from retrokit.reranking.base import Scorer
 from retrokit.similarities.base import Similarity

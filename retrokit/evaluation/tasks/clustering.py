@@ -13,7 +13,8 @@ import numpy as np
 
 from retrokit.data.labelled import LabelledTexts, read_labelled
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.symmetric import Measured, SymmetricTask, moderate, prepared
+from retrokit.evaluation.scoring import moderate, prepared
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.notices import progress
 from retrokit.similarities.base import Similarity
 

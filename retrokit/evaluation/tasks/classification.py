@@ -13,8 +13,9 @@ import numpy as np
 
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.knn import check_neighbours, describe_split, hits, majority
-from retrokit.evaluation.symmetric import Measured, SymmetricTask, prepared
+from retrokit.evaluation.scoring import prepared
+from retrokit.evaluation.tasks.knn import check_neighbours, describe_split, hits, majority
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 

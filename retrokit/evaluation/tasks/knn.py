@@ -17,7 +17,8 @@ from retrokit.data.files import named
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
-from retrokit.evaluation.symmetric import Measured, SymmetricTask, moderate
+from retrokit.evaluation.scoring import moderate
+from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.notices import notice
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity

@@ -1,0 +1,228 @@
+"""How systems differ from the first one, on each task and over tasks, and whether it is more than chance.
+
+A metric that is a mean over items is tested by a paired t-test (MAG, Q.1) and by a randomisation test, any other by a
+paired bootstrap. Over tasks, the tasks are the items, and seeds are averaged before anything is tested (MAG, Q.1). All
+tests of one metric are corrected together by Holm's method.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from retrokit.evaluation.comparison.correlations import Correlation, correlations
+from retrokit.evaluation.comparison.systems import System, comparable, precisions_of, systems_of
+from retrokit.evaluation.comparison.trained import Training
+from retrokit.evaluation.result import settled
+from retrokit.metrics.bootstrap import alike, paired_bootstrap
+from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
+
+if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.evaluation.result import Result
+
+SIGNIFICANCE = 0.05
+T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the system ``result`` differs from ``baseline`` in one metric over the same items: queries, texts, pairs,
+    tasks.
+
+    Attributes:
+        method: names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
+        randomisation_p: p of the randomisation test; ``None`` where the metric is no mean.
+        corrected_p: the larger of the two p, corrected by Holm over all comparisons in the metric.
+        precisions: what the baseline and the result were computed in, if that is not the same.
+    """
+
+    task: str
+    metric: str
+    baseline: str
+    result: str
+    method: str
+    test: PairedTest
+    randomisation_p: float | None = None
+    corrected_p: float = 1.0
+    precisions: tuple[str, str] | None = None
+
+    @property
+    def p(self) -> float:
+        """The larger p of the tests that were made, not corrected."""
+        return self.test.p if self.randomisation_p is None else max(self.test.p, self.randomisation_p)
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p is below 0.05."""
+        return self.corrected_p < SIGNIFICANCE
+
+    @property
+    def significantly_worse(self) -> bool:
+        """Whether the difference is negative and significant."""
+        return self.test.difference < 0 and self.significant
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class OverTasks:
+    """One system over the tasks of one main metric (MAG, Table 30): their ``mean``, the sample standard ``deviation``
+    between them, and the comparison with the first system, which has none."""
+
+    system: str
+    metric: str
+    tasks: tuple[str, ...]
+    mean: float
+    deviation: float
+    comparison: Comparison | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All results and what follows from them.
+
+    Attributes:
+        systems: the rows of each task: results, those that differ in their seed alone averaged.
+        comparisons: of each task's systems with its first one.
+        over_tasks: systems over the tasks that have one main metric.
+        shown: the metrics to show, by task.
+        is_cross: whether training similarities are set against evaluation similarities.
+        correlations: of SURE's metrics over the systems, if they were asked for.
+    """
+
+    results: list[Result]
+    systems: list[System]
+    comparisons: list[Comparison]
+    over_tasks: list[OverTasks]
+    shown: dict[str, list[str]]
+    is_cross: bool = False
+    correlations: list[Correlation] = field(default_factory=list)
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks' specs, in order."""
+        return list(dict.fromkeys(result.task for result in self.results))
+
+    def main_metric(self, task: str) -> str:
+        """The metric that decides on ``task``."""
+        return next(result.main_metric for result in self.results if result.task == task)
+
+    def systems_on(self, task: str) -> list[System]:
+        """The rows of one task; the first is what the others are compared with."""
+        return [system for system in self.systems if system.task == task]
+
+
+def evaluation_of(
+    results: Sequence[Result],
+    shown: Mapping[str, Sequence[str]],
+    trainings: Mapping[str, Training | None],
+    is_cross: bool = False,
+    correlate: bool = False,
+) -> Evaluation:
+    """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec."""
+    results = [settled(result) for result in results]
+    systems = systems_of(results, trainings)
+    comparisons = _compared(systems, shown)
+    return Evaluation(
+        results,
+        systems,
+        comparisons,
+        _over_tasks(systems),
+        {task: list(names) for task, names in shown.items()},
+        is_cross,
+        correlations(systems) if correlate else [],
+    )
+
+
+def compare(results: Sequence[Result], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
+    """Compare each task's results with its first one in the task's ``metrics``, and always in its main one.
+
+    A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out; so
+    is one on the scale of the scores.
+    """
+    return _compared(systems_of(results, {}), metrics)
+
+
+def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
+    comparisons = []
+    for task in dict.fromkeys(system.task for system in systems):
+        first, *others = [system for system in systems if system.task == task]
+        for other in others:
+            for metric in dict.fromkeys([first.first.main_metric, *metrics.get(task, ())]):
+                comparison = _tested(first, other, metric)
+                if comparison is not None:
+                    comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    return _corrected(comparisons)
+
+
+def _tested(first: System, other: System, metric: str) -> Comparison | None:
+    if not comparable(first, other, metric):
+        return None
+    named = (first.task, metric, first.name, other.name)
+    a, b = first.per_item(metric), other.per_item(metric)
+    if a is not None and b is not None:
+        return Comparison(*named, T_TEST, paired_t_test(a, b), randomisation_test(a, b))
+    of_first, of_other = first.draws(metric), other.draws(metric)
+    if of_first is not None and of_other is not None and alike([of_first, of_other]):
+        return Comparison(*named, BOOTSTRAP, paired_bootstrap(of_first, of_other))
+    return None
+
+
+def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[str, str] | None:
+    """What both were computed in, on one task or over several, if that differs."""
+    if not precisions_of([*baseline, *result]):
+        return None
+    a, b = (" and ".join(dict.fromkeys(one.precision for one in side if one.precision)) for side in (baseline, result))
+    return (a, b) if a and b and a != b else None
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with Holm's correction over those in the same metric."""
+    corrected: dict[int, float] = {}
+    for metric in dict.fromkeys(comparison.metric for comparison in comparisons):
+        places = [i for i, comparison in enumerate(comparisons) if comparison.metric == metric]
+        corrected |= zip(places, holm([comparisons[i].p for i in places]), strict=True)
+    return [replace(comparison, corrected_p=corrected[i]) for i, comparison in enumerate(comparisons)]
+
+
+def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
+    """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
+    found = []
+    for metric in dict.fromkeys(system.first.main_metric for system in systems):
+        by_name: dict[str, dict[str, float]] = {}
+        for system in systems:
+            if system.first.main_metric == metric and math.isfinite(system.metrics[metric]):
+                by_name.setdefault(system.name, {})[system.task] = system.metrics[metric]
+        baseline = next((system.name for system in systems if system.first.main_metric == metric), "")
+        by_name.setdefault(baseline, {})
+        shared = {
+            name: {task: value for task, value in values.items() if task in by_name[baseline]}
+            for name, values in by_name.items()
+        }
+        shared = {name: values for name, values in shared.items() if len(values) > 1}
+        compared = _corrected(
+            [_tested_over_tasks(metric, baseline, name, shared) for name in shared if name != baseline]
+        )
+        of_name = {name: [one for one in systems if one.name == name and one.task in shared[name]] for name in shared}
+        comparisons: dict[str, Comparison] = {
+            one.result: replace(one, precisions=_precisions(of_name[baseline], of_name[one.result])) for one in compared
+        }
+        for name, values in shared.items():
+            spread = (statistics.fmean(values.values()), statistics.stdev(values.values()))
+            found.append(OverTasks(name, metric, tuple(values), *spread, comparisons.get(name)))
+    return found
+
+
+def _tested_over_tasks(metric: str, baseline: str, name: str, values: Mapping[str, Mapping[str, float]]) -> Comparison:
+    a, b = values[baseline], values[name]
+    task = f"mean of {len(b)} tasks"
+    return Comparison(task, metric, baseline, name, T_TEST, paired_t_test(a, b), randomisation_test(a, b))
