@@ -23,7 +23,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from retrokit.augmentation.negatives.generator import load_families, why_not
+from retrokit.augmentation.negatives.family import load_families
+from retrokit.augmentation.negatives.generator import why_not
 from retrokit.augmentation.negatives.phrases import parse
 from retrokit.augmentation.negatives.sentence import Change, inflected, rewrite, tag
 from retrokit.augmentation.splitters import Multilingual
@@ -144,11 +145,11 @@ _PAIRED = {
 
 def _cancelled(text: str) -> Iterator[tuple[str, str]]:
     """Two near-misses that undo each other: arguments exchanged, then the passive; *above* to *below*, exchanged."""
-    families = load_families()
-    for family in ("binding", "spatial"):
-        for edit in families[family](tag(text)):
-            for second in families["binding"](tag(edit.text)) if (family, edit.name) in _PAIRED else ():
-                if second.name in _PAIRED[family, edit.name]:
+    binding, spatial = load_families(["binding", "spatial"])
+    for family in (binding, spatial):
+        for edit in family.edits(tag(text)):
+            for second in binding.edits(tag(edit.text)) if (family.name, edit.name) in _PAIRED else ():
+                if second.name in _PAIRED[family.name, edit.name]:
                     yield f"{edit.name}+{second.name}", second.text
 
 
@@ -156,9 +157,9 @@ def triplets(text: str, random: random.Random) -> Iterator[dict[str, object]]:
     """Triplets of a sentence, a family at a time, and of its near-misses."""
     tagged = tag(text)
     same = list(rewritings(text))
-    for family, make in load_families().items():
+    for family in load_families():
         by_kind: dict[str, list[str]] = {}
-        for edit in make(tagged):
+        for edit in family.edits(tagged):
             by_kind.setdefault(edit.name, []).append(edit.text)
         if not by_kind:
             continue
@@ -169,10 +170,10 @@ def triplets(text: str, random: random.Random) -> Iterator[dict[str, object]]:
         name, positive = _chosen(same, random) if same else ("same", text)
         if random.random() < 0.15:
             name, positive = "same", text
-        yield _row(text, positive, near_texts, family, kind, name)
+        yield _row(text, positive, near_texts, family.name, kind, name)
         if of_near:
             name, positive = _chosen(of_near, random)
-            yield _row(near, positive, [text, *([_chosen(same, random)[1]] if same else [])], family, kind, name)
+            yield _row(near, positive, [text, *([_chosen(same, random)[1]] if same else [])], family.name, kind, name)
 
 
 def _chosen(found: list[tuple[str, str]], random: random.Random) -> tuple[str, str]:
@@ -224,10 +225,10 @@ def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
                 continue
             if draw.random() < 0.5:
                 one, other = other, one
-            near = [edit for make in families.values() for edit in make(tag(draw.choice([one, other])))]
+            near = [(f.name, edit) for f in families for edit in f.edits(tag(draw.choice([one, other])))]
             if near:
-                edit = draw.choice(near)
-                yield _row(one, other, [edit.text], edit.family, edit.name, "rewritten")
+                family, edit = draw.choice(near)
+                yield _row(one, other, [edit.text], family, edit.name, "rewritten")
 
 
 def mirrored(path: str) -> Iterator[dict[str, object]]:

@@ -21,7 +21,7 @@ from retrokit.augmentation import mining
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.negatives import sentence
-from retrokit.augmentation.negatives.generator import load_families
+from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.encoders.encoder import Encoder
 
@@ -287,11 +287,11 @@ def test_a_mixture_names_its_parts(typed, tmp_path):
 def test_the_near_misses_that_the_page_shows_are_made():
     page = (ROOT / "docs" / "augment.md").read_text(encoding="utf-8")
     shown = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
-    makers = load_families()
-    assert [row["family"] for row in shown] == list(makers)
+    families = {family.name: family for family in load_families()}
+    assert [row["family"] for row in shown] == list(families)
     for row in shown:
         assert row["positive"] == row["anchor"]
-        made = {(edit.name, edit.text) for edit in makers[row["family"]](sentence.tag(row["anchor"]))}
+        made = {(edit.name, edit.text) for edit in families[row["family"]].edits(sentence.tag(row["anchor"]))}
         assert (row["edit"], *row["negatives"]) in made
 
 
@@ -450,7 +450,7 @@ WRONG = {
         "a fraction of 1 of the tokens: expected more than 0 and less than 1"
     ),
     "negatives corpus.jsonl --families negation,bindings": (
-        "unknown families: bindings; there are negation, binding, spatial"
+        "unknown family of near-misses 'bindings' (did you mean binding?); known: negation, binding, spatial"
     ),
     "negatives corpus.jsonl --families spatial,spatial": "a family is named twice: spatial, spatial",
     "negatives corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",

@@ -10,6 +10,7 @@ from retrokit.cli.common import (
     ENCODERS,
     LLMS,
     MIXTURE,
+    NEAR_MISSES,
     RERANKERS,
     SIMILARITIES,
     SPLITTERS,
@@ -153,7 +154,7 @@ def split(
     notice(f"{counts[0]:,} rows to train on, {counts[1]:,} to ask about: --on knn:{train},test={test}")
 
 
-@augment.command(cls=with_names(LLMS))
+@augment.command(cls=with_names(NEAR_MISSES, LLMS))
 def negatives(
     path: Annotated[
         str,

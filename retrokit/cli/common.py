@@ -110,10 +110,11 @@ NAMES = {
     "corpora": "retrokit.probing.sources:corpora",
     "splitters": "retrokit.augmentation.splitters:registry",
     "mixture": "retrokit.augmentation.mixing:registry",
+    "near-misses": "retrokit.augmentation.negatives:registry",
 }
 """The kinds of names, each with its registry."""
 ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS, SEARCHERS, RERANKERS, VERIFIERS, LLMS, *_REST = NAMES
-CONTRASTS, CORPORA, SPLITTERS, MIXTURE = _REST
+CONTRASTS, CORPORA, SPLITTERS, MIXTURE, NEAR_MISSES = _REST
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from retrokit.augmentation.negatives import writer
-from retrokit.augmentation.negatives.answers import CAUSES, answered, overlap, prompt, why_rejected
-from retrokit.augmentation.negatives.estimate import estimate
+from retrokit.augmentation.negatives import registry
+from retrokit.augmentation.negatives.by_model import writer
+from retrokit.augmentation.negatives.by_model.answers import CAUSES, SYSTEM, answered, overlap, why_rejected
+from retrokit.augmentation.negatives.by_model.estimate import estimate
+from retrokit.augmentation.negatives.family import Family, load_families
 from retrokit.augmentation.negatives.files import write_near_misses
-from retrokit.augmentation.negatives.generator import FAMILIES
 from retrokit.cli.entry import run
 from retrokit.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import estimated_tokens
@@ -25,6 +26,7 @@ from tests.llm.server import FAULTS, ChatServer, Plan, error, message
 pytest.importorskip("HanTa")
 pytest.importorskip("sentencex")
 
+FAMILIES = load_families()
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat"]
 TEXTS = [f"The {one} sees the {other} above the house." for one in ANIMALS for other in ANIMALS if one != other]
 
@@ -32,7 +34,7 @@ TEXTS = [f"The {one} sees the {other} above the house." for one in ANIMALS for o
 def sentence_of(body: dict[str, Any]) -> tuple[str, str]:
     """The family and the sentence that are asked for."""
     text = body["messages"][-1]["content"]
-    family = next(name for name in FAMILIES if text.startswith(prompt(name)[:60]))
+    family = next(family.name for family in FAMILIES if text.startswith(family.prompt[:60]))
     return family, re.search("<sentence>(.*)</sentence>", text)[1]
 
 
@@ -58,7 +60,7 @@ def write(server: ChatServer, corpus: Path, name: str = "near.jsonl", **options:
     """The lines that come out, and what is said of them."""
     output = corpus.with_name(name)
     spec = f"openai:m,url={server.url}"
-    written = write_near_misses(str(corpus), str(output), families=list(FAMILIES), llm=spec, **options)
+    written = write_near_misses(str(corpus), str(output), families=registry.names(), llm=spec, **options)
     return [json.loads(line) for line in output.read_text().splitlines()], written
 
 
@@ -67,7 +69,7 @@ def test_a_good_model(corpus: Path) -> None:
         rows, written = write(server, corpus, concurrency=8)
         assert 4 <= server.log.most_at_once <= 8  # sentences are asked for ahead
         assert len(server.log.bodies) == 3 * len(TEXTS)
-        assert {body["messages"][0]["content"] for body in server.log.bodies} == {prompt("system")}
+        assert {body["messages"][0]["content"] for body in server.log.bodies} == {SYSTEM}
     # where every pair has its mirror image, the second of the two repeats the first
     assert [row["anchor"] for row in rows if row["family"] == "spatial"] == TEXTS
     assert rows[:3] == [
@@ -89,7 +91,7 @@ def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
         store = str(corpus.with_name("answers.db"))
         rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0)
         assert rows == [row for row in expected if row in rows]
-        assert Counter(row["family"] for row in rows) == dict.fromkeys(FAMILIES, 20)
+        assert Counter(row["family"] for row in rows) == dict.fromkeys(registry.names(), 20)
         calls = len(server.log.bodies)
         again, written = write(server, corpus, "again.jsonl", store=store, per_family=20)
         assert again == rows
@@ -199,14 +201,14 @@ def test_the_estimate_counts_the_calls(
         capsys.readouterr().out,
     )
     assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
-    found = estimate(TEXTS, list(FAMILIES))
+    found = estimate(TEXTS, FAMILIES)
     with ChatServer(Plan(edit)) as server:
         write(server, corpus)
         assert len(server.log.bodies) == found.calls
         asked = sum(estimated_tokens(*(part["content"] for part in body["messages"])) for body in server.log.bodies)
         assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
-    assert not estimate(TEXTS, ["spatial"], 50).whole
-    assert estimate(TEXTS, ["spatial"], 50).calls == 50
+    assert not estimate(TEXTS, FAMILIES[2:], 50).whole
+    assert estimate(TEXTS, FAMILIES[2:], 50).calls == 50
 
 
 def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +307,8 @@ def test_the_sentence_in_an_answer(text: str, expected: str) -> None:
     ],
 )
 def test_why_an_answer_is_rejected(family: str, anchor: str, answer: str, cause: str | None) -> None:
-    assert why_rejected(family, anchor, answer) == cause
+    [chosen] = load_families([family])
+    assert why_rejected(anchor, answer, chosen.least_overlap) == cause
     assert cause is None or cause in CAUSES
 
 
@@ -314,7 +317,7 @@ def test_overlap_counts_repetitions() -> None:
     assert overlap("the dog", "The dog, the dog!") == 0.5
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_hold_the_sentence_once(family: str) -> None:
-    assert prompt(family).count("<sentence>{sentence}</sentence>") == 1
-    assert prompt(family).count("{") == 1
+@pytest.mark.parametrize("family", FAMILIES, ids=registry.names())
+def test_prompts_hold_the_sentence_once(family: Family) -> None:
+    assert family.prompt.count("<sentence>{sentence}</sentence>") == 1
+    assert family.prompt.count("{") == 1

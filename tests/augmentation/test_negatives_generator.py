@@ -14,16 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.augmentation.negatives import generator
-from retrokit.augmentation.negatives.generator import (
-    FAMILIES,
-    RULES,
-    NearMiss,
-    load_families,
-    near_misses,
-    why_not,
-)
-from retrokit.augmentation.negatives.sentence import Edit, Sentence, tag
+from retrokit.augmentation.negatives import generator, registry
+from retrokit.augmentation.negatives.family import Edit, Family, load_families
+from retrokit.augmentation.negatives.generator import RULES, NearMiss, near_misses, why_not
+from retrokit.augmentation.negatives.sentence import Sentence, tag
 from retrokit.errors import UsageError
 
 pytest.importorskip("HanTa")
@@ -36,22 +30,23 @@ SENTENCES = [f"{name} sees the {thing} in the house." for name, thing in itertoo
 
 def deny(sentence: Sentence) -> Iterator[Edit]:
     """One edit of every sentence."""
-    yield Edit("deny", "insert-not", sentence.text.replace("sees", "does not see"))
+    yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
 
 
 def move(sentence: Sentence) -> Iterator[Edit]:
     """Nine edits of one kind, and one of another."""
     for place in "barn shed hall yard tent cave boat shop park".split():
-        yield Edit("move", "change-place", sentence.text.replace("house", place))
-    yield Edit("move", "change-preposition", sentence.text.replace(" in ", " near "))
+        yield Edit("change-place", sentence.text.replace("house", place))
+    yield Edit("change-preposition", sentence.text.replace(" in ", " near "))
 
 
-BOTH = {"deny": deny, "move": move}
+DENY, MOVE = Family("deny", deny), Family("move", move)
+BOTH = [DENY, MOVE]
 
 
 def test_the_triplet_of_comp_is_the_default() -> None:
     text = "Anna sees the apple in the house."
-    records = list(near_misses([text], {"deny": deny}))
+    records = list(near_misses([text], [DENY]))
     miss = NearMiss(text, text, ("Anna does not see the apple in the house.",), "deny", "insert-not")
     assert records == [("train", miss)]
     assert miss.to_json() == {
@@ -65,37 +60,40 @@ def test_the_triplet_of_comp_is_the_default() -> None:
 
 def test_a_pair_keeps_its_paraphrase_and_is_not_cut() -> None:
     anchor, paraphrase = "Anna sees it. Boris sees the apple.", "Both of them see the apple."
-    [(_, miss)] = near_misses([(anchor, paraphrase)], {"deny": deny})
+    [(_, miss)] = near_misses([(anchor, paraphrase)], [DENY])
     assert (miss.anchor, miss.positive) == (anchor, paraphrase)
 
 
 def test_a_text_is_cut_and_every_family_has_its_turn() -> None:
     counts: Counter[str] = Counter()
     found = list(near_misses([" ".join(SENTENCES[:3]) + "\nHello."], BOTH, counts=counts))
-    assert [(miss.anchor, miss.family) for _, miss in found] == list(itertools.product(SENTENCES[:3], BOTH))
+    assert [(miss.anchor, miss.family) for _, miss in found] == list(itertools.product(SENTENCES[:3], ["deny", "move"]))
     assert counts == {"texts": 1, "sentences": 4, "short": 1, "deny/train": 3, "move/train": 3}
 
 
 def test_a_draw_depends_on_the_seed_and_the_sentence_alone() -> None:
-    forward = {miss.anchor: miss for _, miss in near_misses(SENTENCES, {"move": move}, seed=3)}
+    forward = {miss.anchor: miss for _, miss in near_misses(SENTENCES, [MOVE], seed=3)}
     backward = {miss.anchor: miss for _, miss in near_misses(SENTENCES[::-1], BOTH, seed=3) if miss.family == "move"}
     assert forward == backward
-    assert forward != {miss.anchor: miss for _, miss in near_misses(SENTENCES, {"move": move}, seed=4)}
+    assert forward != {miss.anchor: miss for _, miss in near_misses(SENTENCES, [MOVE], seed=4)}
 
 
 def test_the_kind_is_drawn_before_the_edit() -> None:
-    kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, {"move": move}))
+    kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, [MOVE]))
     assert kinds.total() == len(SENTENCES)
     assert 30 <= kinds["change-preposition"] <= 70  # a tenth of the edits, half of the kinds
 
 
 def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
     def negate(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("negate", "insert-not", sentence.text.replace("sees", "does not see"))
-        yield Edit("negate", "insert-never", sentence.text.replace("sees", "never sees"))
-        yield Edit("negate", "swap-names", "Zoe" + sentence.text)
+        yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
+        yield Edit("insert-never", sentence.text.replace("sees", "never sees"))
+        yield Edit("swap-names", "Zoe" + sentence.text)
 
-    kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, {"negate": negate}))
+    kinds = Counter(
+        miss.edit
+        for _, miss in near_misses(SENTENCES, [Family("negate", negate, {"insert-not": 1, "insert-never": 2})])
+    )
     assert 3 <= kinds["insert-not"] <= 22  # a ninth
     assert 12 <= kinds["insert-never"] <= 34  # two ninths
     assert 52 <= kinds["swap-names"] <= 82
@@ -104,9 +102,9 @@ def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
 def test_every_kind_with_few_lots_exists() -> None:
     """A kind that is renamed in its family would silently be drawn as often as any other."""
     texts = ["The large lake freezes in the cold winter.", "The red car is behind the blue truck."]
-    families = load_families(["negation", "binding"]).values()
-    offered = {edit.name for text in texts for make in families for edit in make(tag(text))}
-    assert set(generator.LOTS) <= offered
+    families = load_families()
+    offered = {edit.name for text in texts for family in families for edit in family.edits(tag(text))}
+    assert {kind for family in families for kind in family.lots} <= offered
 
 
 def test_quotas_are_exact_and_reading_stops() -> None:
@@ -125,13 +123,13 @@ def test_quotas_are_exact_and_reading_stops() -> None:
 
 def test_a_shortfall_is_counted() -> None:
     counts: Counter[str] = Counter()
-    list(near_misses(SENTENCES[:10], {"deny": deny}, per_family=12, counts=counts))
+    list(near_misses(SENTENCES[:10], [DENY], per_family=12, counts=counts))
     assert counts["missing:deny/train"] == 2
     assert "missing:deny/test" not in counts
 
 
 def test_comps_figures() -> None:
-    quotas = generator._Quotas(FAMILIES, 9_940, 0.8, Counter())
+    quotas = generator._Quotas(registry.names(), 9_940, 0.8, Counter())
     assert quotas.left is not None
     assert Counter(split for (_, split), left in quotas.left.items() for _ in range(left)) == {
         "train": 23_856,
@@ -144,10 +142,10 @@ def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
     """Each sentence's near-miss is another sentence of the input, whose own split may be the other one."""
 
     def rotate(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("rotate", "next", SENTENCES[(SENTENCES.index(sentence.text) + 1) % len(SENTENCES)])
+        yield Edit("next", SENTENCES[(SENTENCES.index(sentence.text) + 1) % len(SENTENCES)])
 
     counts: Counter[str] = Counter()
-    found = list(near_misses(SENTENCES, {"rotate": rotate}, split=0.5, counts=counts))
+    found = list(near_misses(SENTENCES, [Family("rotate", rotate)], split=0.5, counts=counts))
     texts: dict[str, set[str]] = {"train": set(), "test": set()}
     for split, miss in found:
         texts[split] |= {miss.anchor, miss.positive, *miss.negatives}
@@ -160,11 +158,13 @@ def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
 def test_no_pair_twice_in_either_order() -> None:
     def swap(sentence: Sentence) -> Iterator[Edit]:
         there, back = SENTENCES[0], SENTENCES[1]
-        yield Edit("swap", "swap", back if sentence.text == there else there)
+        yield Edit("swap", back if sentence.text == there else there)
 
     counts: Counter[str] = Counter()
     found = list(
-        near_misses([*SENTENCES[:2], SENTENCES[0].upper().capitalize(), SENTENCES[0]], {"swap": swap}, counts=counts)
+        near_misses(
+            [*SENTENCES[:2], SENTENCES[0].upper().capitalize(), SENTENCES[0]], [Family("swap", swap)], counts=counts
+        )
     )
     assert [miss.anchor for _, miss in found] == [SENTENCES[0]]
     assert counts["repeated"] == 1
@@ -173,10 +173,10 @@ def test_no_pair_twice_in_either_order() -> None:
 
 def test_what_is_unchanged_is_left_out() -> None:
     def shout(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("shout", "louder", "  " + sentence.text.upper())
+        yield Edit("louder", "  " + sentence.text.upper())
 
     counts: Counter[str] = Counter()
-    assert list(near_misses(SENTENCES[:2], {"shout": shout}, counts=counts)) == []
+    assert list(near_misses(SENTENCES[:2], [Family("shout", shout)], counts=counts)) == []
     assert counts["unchanged"] == 2
 
 
@@ -207,14 +207,14 @@ def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> No
 
 def test_a_sentence_without_a_verb_is_dropped() -> None:
     counts: Counter[str] = Counter()
-    assert list(near_misses(["A small house in the old town."], {"deny": deny}, counts=counts)) == []
+    assert list(near_misses(["A small house in the old town."], [DENY], counts=counts)) == []
     assert counts["no-verb"] == 1
 
 
 def test_unusable_input_is_counted_and_harms_nothing() -> None:
     counts: Counter[str] = Counter()
     texts = ["", "   \n", "\ud800 lone surrogate in the middle of the text is odd.", "x" * 10_000, SENTENCES[0]]
-    assert len(list(near_misses(texts, {"deny": deny}, counts=counts))) == 1
+    assert len(list(near_misses(texts, [DENY], counts=counts))) == 1
     assert counts["texts"] == 5
     assert counts["empty"] == 2
     assert counts["broken"] == 1
@@ -222,13 +222,15 @@ def test_unusable_input_is_counted_and_harms_nothing() -> None:
 
 
 def test_what_comes_out_can_be_written() -> None:
-    [(_, miss)] = near_misses([(SENTENCES[0], "Anna, \ud83d, sees it.")], {"deny": deny})
+    [(_, miss)] = near_misses([(SENTENCES[0], "Anna, \ud83d, sees it.")], [DENY])
     assert miss.positive == "Anna, \ufffd, sees it."
     json.dumps(miss.to_json(), ensure_ascii=False).encode()
 
 
 def test_wrong_use_is_one_clear_line() -> None:
-    with pytest.raises(UsageError, match="unknown families: spacial, x; there are negation, binding, spatial"):
+    with pytest.raises(
+        UsageError, match=r"'x'; known: negation, binding, spatial\n.* 'spacial' \(did you mean spatial\?\)"
+    ):
         load_families(["x", "spacial", "spatial"])
     with pytest.raises(UsageError, match="named twice: spatial, spatial"):
         load_families(["spatial", "spatial"])
@@ -239,8 +241,8 @@ def test_wrong_use_is_one_clear_line() -> None:
 
 
 def test_families_are_loaded_by_name_in_order() -> None:
-    assert list(load_families(["spatial"])) == ["spatial"]
-    assert list(FAMILIES) == ["negation", "binding", "spatial"]
+    assert [family.name for family in load_families(["spatial", "negation"])] == ["spatial", "negation"]
+    assert [family.name for family in load_families()] == ["negation", "binding", "spatial"]
 
 
 def test_texts_are_read_one_at_a_time() -> None:
@@ -251,7 +253,7 @@ def test_texts_are_read_one_at_a_time() -> None:
             read.append(sentence)
             yield sentence
 
-    stream = near_misses(texts(), {"deny": deny})
+    stream = near_misses(texts(), [DENY])
     next(stream)
     assert len(read) == 1
 
@@ -260,6 +262,7 @@ def test_another_process_gives_the_same() -> None:
     """Under another hash seed, too."""
     code = (
         "import sys; from retrokit.augmentation.negatives.generator import *\n"
+        "from retrokit.augmentation.negatives.family import load_families\n"
         "F = load_families(['spatial'])\n"
         "for split, miss in near_misses(sys.stdin.read().splitlines(), F, seed=5, split=0.5):\n"
         "    print(split, *miss)\n"
@@ -297,10 +300,10 @@ def test_what_holds_for_all_input(texts: list[str], seed: int, per_family: int |
     assert len(set(pairs)) == len(pairs)
     assert len({(miss.anchor, miss.family) for _, miss in found}) == len(found)
     assert Counter(f"{miss.family}/{part}" for part, miss in found) == {
-        k: n for k, n in counts.items() if k[:4] in BOTH
+        k: n for k, n in counts.items() if k[:4] in ("deny", "move")
     }
     if per_family is not None:
-        for family in BOTH:
+        for family in ("deny", "move"):
             missing = counts[f"missing:{family}/train"] + counts[f"missing:{family}/test"]
             assert sum(miss.family == family for _, miss in found) + missing == per_family
 
@@ -308,7 +311,7 @@ def test_what_holds_for_all_input(texts: list[str], seed: int, per_family: int |
 @pytest.mark.shared_data
 def test_on_real_abstracts(shared_data: Path) -> None:
     """Small quotas are filled exactly, the splits share no text, and nothing comes out twice."""
-    families = load_families(["spatial"]) | {"deny": lambda s: [Edit("deny", "deny", "It is not true that " + s.text)]}
+    families = [*load_families(["spatial"]), Family("deny", lambda s: [Edit("deny", "It is not true that " + s.text)])]
     counts: Counter[str] = Counter()
     with (shared_data / "ml-abstracts" / "abstracts.jsonl").open(encoding="utf-8") as lines:
         texts = (json.loads(line)["text"] for line in lines)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.augmentation.negatives.negation import FAMILY, edits
+from retrokit.augmentation.negatives.negation import edits
 from retrokit.augmentation.negatives.sentence import tag
 
 
@@ -17,7 +17,6 @@ def near_misses(text: str) -> dict[str, list[str]]:
     """The near-misses of ``text`` by the names of their edits."""
     found: dict[str, list[str]] = {}
     for edit in edits(tag(text)):
-        assert edit.family == FAMILY
         found.setdefault(edit.name, []).append(edit.text)
     return found
 
@@ -271,6 +270,11 @@ WORDS = (
     "least than more improve improves improved show shows found effective and but that which , . ? n't can it they "
     "10 results"
 ).split()
+
+
+def test_a_past_form_without_a_known_verb_harms_nothing() -> None:
+    """Without a final mark a past form may be a headline's participle, so its verb is looked for: "dont" has none."""
+    assert near_misses("voting for her if the examiner and the establishment dont like her") == {}
 
 
 @settings(max_examples=200, deadline=None)

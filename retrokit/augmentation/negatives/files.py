@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from retrokit.augmentation.negatives.answers import CAUSES, rejections
-from retrokit.augmentation.negatives.estimate import Estimate, estimate
-from retrokit.augmentation.negatives.generator import RULES, load_families, near_misses
-from retrokit.augmentation.negatives.writer import Writer
+from retrokit.augmentation.negatives.by_model.answers import CAUSES, rejections
+from retrokit.augmentation.negatives.by_model.estimate import Estimate, estimate
+from retrokit.augmentation.negatives.by_model.writer import Writer
+from retrokit.augmentation.negatives.family import Family, load_families
+from retrokit.augmentation.negatives.generator import RULES, near_misses
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
@@ -81,9 +82,9 @@ def write_near_misses(
     With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``. The
     other arguments are those of :func:`retrokit.augmentation.negatives.generator.near_misses`; ``positive`` is
     ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's ``positive`` is kept).
-    With ``llm`` the near-misses are a language model's (:class:`retrokit.augmentation.negatives.writer.Writer`), whose
-    answers the file ``store`` keeps (default: beside ``output``, ``NAME.answers.sqlite``), for at most ``max_tokens``
-    (default: :data:`BUDGET`).
+    With ``llm`` the near-misses are a language model's, as in :mod:`.by_model`, whose answers
+    the file ``store`` keeps (default: beside ``output``, ``NAME.answers.sqlite``), for at most ``max_tokens`` (default:
+    :data:`BUDGET`).
 
     Raises:
         UsageError: a wrong family, number or combination.
@@ -96,7 +97,7 @@ def write_near_misses(
     if llm is None and (store is not None or max_tokens is not None):
         raise UsageError("--store and --max-tokens are about the model of --llm, which is not given")
     counts: Counter[str] = Counter()
-    makers = load_families(families)
+    chosen = load_families(families) if llm is None else _prompted(families)
     texts = _texts(path, field, positive)
     files = _files(output, split)
     for file in files.values():
@@ -110,13 +111,13 @@ def write_near_misses(
             if store is not None:
                 check_store(store, files.values())
             if Path(path).is_file():  # a pipe can be read once only
-                notice(f"{estimate(_texts(path, field, positive), families, _LOOKED_AT)}; a budget of {budget:,}")
+                notice(f"{estimate(_texts(path, field, positive), chosen, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(llm)
             kept = stack.enter_context(ResponseStore(store)) if store is not None else None
             stack.enter_context(nullcontext() if kept is None else kept.going_on())
-            writer = stack.enter_context(Writer(model, families, kept, budget, concurrency, counts))
-            makers, texts = writer.families, writer.ahead(texts)
-        made = near_misses(texts, makers, seed=seed, per_family=per_family, split=split, counts=counts)
+            writer = stack.enter_context(Writer(model, chosen, kept, budget, concurrency, counts))
+            chosen, texts = writer.families, writer.ahead(texts)
+        made = near_misses(texts, chosen, seed=seed, per_family=per_family, split=split, counts=counts)
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
         for part, near_miss in made:
             streams[part].write(json_line(near_miss.to_json()))
@@ -135,8 +136,15 @@ def estimate_of(path: str, *, families: Sequence[str], field: str = "text", posi
         UsageError: a wrong family or ``positive``.
         DataError: a line that is wrong.
     """
-    load_families(families)
-    return estimate(_texts(path, field, positive), families)
+    return estimate(_texts(path, field, positive), _prompted(families))
+
+
+def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
+    """The named families, all of which a language model can be asked for."""
+    families = load_families(names)
+    if silent := [family.name for family in families if not family.prompt]:
+        raise UsageError(f"no prompt for a language model comes with the families {', '.join(silent)}")
+    return families
 
 
 def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, str]]:

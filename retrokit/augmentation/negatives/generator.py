@@ -8,37 +8,17 @@ seed and the sentence alone, never on its place in the stream or on the process 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from retrokit.augmentation.negatives.sentence import Edit, Sentence, tag
+from retrokit.augmentation.negatives.family import MOST_LOTS, Edit, Family
+from retrokit.augmentation.negatives.sentence import tag
 from retrokit.augmentation.splitters import Multilingual
 from retrokit.errors import UsageError
 
 Split = Literal["train", "test"]
-Family = Callable[[Sentence], Iterable[Edit]]
-"""What makes the edits of one family; a language model may stand behind it as well as the rules of this package."""
-
-FAMILIES: dict[str, str] = {
-    "negation": "retrokit.augmentation.negatives.negation:edits",
-    "binding": "retrokit.augmentation.negatives.binding:edits",
-    "spatial": "retrokit.augmentation.negatives.spatial:edits",
-}
-
-MOST_LOTS = 6
-LOTS: dict[str, int] = {
-    "insert-not": 1,
-    "insert-never": 2,
-    "insert-no-longer": 2,
-    "insert-fail-to": 2,
-    "swap-attributes": 1,
-}
-"""How many lots a kind of edit has when one of a sentence's kinds is drawn. Every other kind has ``MOST_LOTS``: these
-are the kinds that nearly every sentence offers, and drawn evenly they would crowd out the rest."""
-
 MIN_CHARS, MAX_CHARS = 20, 400
 MIN_WORDS, MAX_WORDS = 4, 60
 
@@ -76,27 +56,9 @@ class NearMiss(NamedTuple):
         return {**self._asdict(), "negatives": list(self.negatives)}
 
 
-def load_families(names: Sequence[str] = tuple(FAMILIES)) -> dict[str, Family]:
-    """The makers of edits of the named families, in the order of the names.
-
-    Raises:
-        UsageError: an unknown name, or one that is given twice; all of them at once.
-    """
-    wrong = sorted({name for name in names if name not in FAMILIES})
-    if wrong:
-        raise UsageError(f"unknown families: {', '.join(wrong)}; there are {', '.join(FAMILIES)}")
-    if len(set(names)) < len(names):
-        raise UsageError(f"a family is named twice: {', '.join(names)}")
-    families = {}
-    for name in names:
-        module, _, attribute = FAMILIES[name].partition(":")
-        families[name] = getattr(importlib.import_module(module), attribute)
-    return families
-
-
 def near_misses(
     texts: Iterable[str | tuple[str, str]],
-    families: Mapping[str, Family],
+    families: Sequence[Family],
     *,
     seed: int = 0,
     per_family: int | None = None,
@@ -108,7 +70,7 @@ def near_misses(
     Args:
         texts: a text, which is cut into sentences and whose sentences are their own positives; or a sentence and its
             paraphrase, taken whole, the paraphrase kept as the positive.
-        families: what makes the edits of each family (:func:`load_families`).
+        families: whose edits are drawn (:func:`retrokit.augmentation.negatives.family.load_families`).
         seed: of the draws and the split.
         per_family: how many to make of each family; reading stops once every quota is full. All by default.
         split: the share of ``train``, the rest is ``test``; everything is ``train`` without it. With ``per_family``
@@ -125,9 +87,8 @@ def near_misses(
         UsageError: a quota or a share out of range.
         MissingExtra: the tagger or the sentence splitter is not installed.
 
-    >>> from retrokit.augmentation.negatives.sentence import Edit
-    >>> shout = {"shout": lambda sentence: [Edit("shout", "louder", sentence.text.replace(".", "!"))]}
-    >>> [miss.negatives for _, miss in near_misses(["The cat sleeps in the box. Hello."], shout)]
+    >>> shout = Family("shout", lambda sentence: [Edit("louder", sentence.text.replace(".", "!"))])
+    >>> [miss.negatives for _, miss in near_misses(["The cat sleeps in the box. Hello."], [shout])]
     [('The cat sleeps in the box!',)]
     """
     if per_family is not None and per_family < 1:
@@ -135,7 +96,9 @@ def near_misses(
     if split is not None and not 0 < split < 1:
         raise UsageError(f"the share of the training split must lie between 0 and 1, not {split:g}")
     counts = Counter() if counts is None else counts
-    return _Generator(families, seed, split, _Quotas(families, per_family, split, counts), counts).run(texts)
+    return _Generator(
+        families, seed, split, _Quotas([family.name for family in families], per_family, split, counts), counts
+    ).run(texts)
 
 
 class _Quotas:
@@ -173,7 +136,7 @@ class _Generator:
     """One pass over the texts: the quotas, and digests of what came out."""
 
     def __init__(
-        self, families: Mapping[str, Family], seed: int, split: float | None, quotas: _Quotas, counts: Counter[str]
+        self, families: Sequence[Family], seed: int, split: float | None, quotas: _Quotas, counts: Counter[str]
     ) -> None:
         self.families, self.seed, self.split, self.quotas, self.counts = families, seed, split, quotas, counts
         self.anchors: set[int] = set()
@@ -203,7 +166,7 @@ class _Generator:
             self.counts[rule] += 1
             return
         split = self._split_of(key)
-        wanted = [name for name in self.families if self.quotas.open(name, split)]
+        wanted = [family for family in self.families if self.quotas.open(family.name, split)]
         if not wanted:
             self.counts["quota-full"] += 1
             return
@@ -212,13 +175,13 @@ class _Generator:
             self.counts["no-verb"] += 1
             return
         offered = False
-        for name in wanted:
-            edits = list(self.families[name](sentence))
+        for family in wanted:
+            edits = list(family.edits(sentence))
             offered = offered or bool(edits)
-            edit = self._drawn(name, key, edits)
+            edit = self._drawn(family, key, edits)
             if edit is not None and self._admits(key, _key(positive), _key(edit.text), split):
-                self.quotas.take(name, split)
-                yield split, NearMiss(anchor, positive, (edit.text,), name, edit.name)
+                self.quotas.take(family.name, split)
+                yield split, NearMiss(anchor, positive, (edit.text,), family.name, edit.name)
         if not offered:
             self.counts["no-edit"] += 1
 
@@ -227,12 +190,13 @@ class _Generator:
             return "train"
         return "train" if _digest(f"{self.seed}\0split\0{key}") < self.split * 2**64 else "test"
 
-    def _drawn(self, family: str, key: str, edits: Sequence[Edit]) -> Edit | None:
+    def _drawn(self, family: Family, key: str, edits: Sequence[Edit]) -> Edit | None:
         """One of the edits: first a kind is drawn, then an edit of that kind, so that rare kinds come out too."""
         if not edits:
             return None
-        lots = [kind for kind in dict.fromkeys(edit.name for edit in edits) for _ in range(LOTS.get(kind, MOST_LOTS))]
-        number = _digest(f"{self.seed}\0{family}\0{key}")
+        kinds = dict.fromkeys(edit.name for edit in edits)
+        lots = [kind for kind in kinds for _ in range(family.lots.get(kind, MOST_LOTS))]
+        number = _digest(f"{self.seed}\0{family.name}\0{key}")
         number, chosen = divmod(number, len(lots))
         of_kind = [edit for edit in edits if edit.name == lots[chosen]]
         return of_kind[number % len(of_kind)]

@@ -57,14 +57,6 @@ class Change(NamedTuple):
     text: str
 
 
-class Edit(NamedTuple):
-    """A near-miss of a sentence: the family, what was done (a short name such as ``negate-verb``), the new text."""
-
-    family: str
-    name: str
-    text: str
-
-
 def tag(text: str) -> Sentence:
     """The sentence ``text`` with its words tagged.
 
@@ -149,7 +141,9 @@ def indefinite_article(word: str) -> str:
 @lru_cache(maxsize=20_000)
 def inflected(lemma: str, tag: str) -> str:
     """A form of a word by its Penn tag (``VB``, ``VBZ``, ``VBD``, ``VBN``, ``VBG``, ``NN``, ``NNS``), the first if
-    there are several; the lemma itself if the form is not known."""
+    there are several; the lemma itself if the form is not known, or the lemma is empty."""
+    if not lemma:
+        return lemma
     forms = _inflections().getInflection(lemma, tag) or _inflections().getInflectionOOV(lemma, tag)
     return str(forms[0]) if forms else lemma
 

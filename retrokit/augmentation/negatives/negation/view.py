@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from retrokit.augmentation.negatives.negation_words import BASE, FINITE, LEXICAL, NEGATIVE, NOMINATIVE, OPENS_CLAUSE, WH
+from retrokit.augmentation.negatives.negation.words import BASE, FINITE, LEXICAL, NEGATIVE, NOMINATIVE, OPENS_CLAUSE, WH
 from retrokit.augmentation.negatives.sentence import Change, Sentence
 
 Named = tuple[str, list[Change]]

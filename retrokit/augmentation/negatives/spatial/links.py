@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from retrokit.augmentation.negatives.sentence import Change, inflected
-from retrokit.augmentation.negatives.spatial_view import Swap, View
-from retrokit.augmentation.negatives.spatial_words import (
+from retrokit.augmentation.negatives.spatial.view import Swap, View
+from retrokit.augmentation.negatives.spatial.words import (
     CONTAINERS,
     CONVERTED,
     MOTION,

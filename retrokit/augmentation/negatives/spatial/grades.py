@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from retrokit.augmentation.negatives.sentence import Change
-from retrokit.augmentation.negatives.spatial_verbs import from_to
-from retrokit.augmentation.negatives.spatial_view import Swap, View
-from retrokit.augmentation.negatives.spatial_words import (
+from retrokit.augmentation.negatives.spatial.verbs import from_to
+from retrokit.augmentation.negatives.spatial.view import Swap, View
+from retrokit.augmentation.negatives.spatial.words import (
     BANNED_NOUNS,
     COMPARATIVES,
     COMPASS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from retrokit.augmentation.negatives.answers import prompt
+from retrokit.augmentation.negatives.by_model.answers import SYSTEM
+from retrokit.augmentation.negatives.family import Family
 from retrokit.augmentation.negatives.generator import sentences_of, why_not
 from retrokit.llm.base import estimated_tokens
 
@@ -36,11 +37,12 @@ class Estimate:
 
 
 def estimate(
-    texts: Iterable[str | tuple[str, str]], families: Sequence[str], most_texts: int | None = None
+    texts: Iterable[str | tuple[str, str]], families: Sequence[Family], most_texts: int | None = None
 ) -> Estimate:
     """Count the calls for ``texts``, or for the first ``most_texts``, and estimate their tokens.
 
-    >>> estimate(["The cat sleeps in the box. Hello."], ["negation", "spatial"]).calls
+    >>> from retrokit.augmentation.negatives.family import load_families
+    >>> estimate(["The cat sleeps in the box. Hello."], load_families(["negation", "spatial"])).calls
     2
     """
     count = sentences = asked = written = 0
@@ -54,5 +56,5 @@ def estimate(
                 length = estimated_tokens(anchor)
                 asked += length * len(families)
                 written += length * len(families)
-    asked += sentences * sum(estimated_tokens(prompt("system"), prompt(name)) for name in families)
+    asked += sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
     return Estimate(count, sentences, sentences * len(families), asked, written)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation_syntax import base_form, noun_end
-from retrokit.augmentation.negatives.negation_view import Named, View, clause_start, has_negative
-from retrokit.augmentation.negatives.negation_words import FACTIVE, FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives.negation.syntax import base_form, noun_end
+from retrokit.augmentation.negatives.negation.view import Named, View, clause_start, has_negative
+from retrokit.augmentation.negatives.negation.words import FACTIVE, FINITE, LEXICAL, OPENS_CLAUSE
 from retrokit.augmentation.negatives.sentence import Change, lemma, uncapitalized
 
 

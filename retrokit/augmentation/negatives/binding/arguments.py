@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from retrokit.augmentation.negatives.binding_fit import (
+from retrokit.augmentation.negatives.binding.fit import (
     VERBS,
     Made,
     alike,
@@ -19,7 +19,7 @@ from retrokit.augmentation.negatives.binding_fit import (
     verb_takes,
     whole_after,
 )
-from retrokit.augmentation.negatives.binding_words import (
+from retrokit.augmentation.negatives.binding.words import (
     CHANGING,
     COPULAR_NOUNS,
     NOUN_PLACES,

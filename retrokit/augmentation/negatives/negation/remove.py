@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation_syntax import noun_end
-from retrokit.augmentation.negatives.negation_view import Named, View, clause_rest
-from retrokit.augmentation.negatives.negation_words import (
+from retrokit.augmentation.negatives.negation.syntax import noun_end
+from retrokit.augmentation.negatives.negation.view import Named, View, clause_rest
+from retrokit.augmentation.negatives.negation.words import (
     BASE,
     BE,
     BEGINS_PHRASE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.binding_words import (
+from retrokit.augmentation.negatives.binding.words import (
     ANIMATE,
     CONCRETE,
     MEASURES,

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from retrokit.augmentation.negatives.sentence import Edit, Sentence, inflected, rewrite
-from retrokit.augmentation.negatives.spatial_grades import (
+from retrokit.augmentation.negatives.data import text
+from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.sentence import Sentence, inflected, rewrite
+from retrokit.augmentation.negatives.spatial.grades import (
     at_least,
     comparative,
     compound,
@@ -26,7 +28,7 @@ from retrokit.augmentation.negatives.spatial_grades import (
     superlative,
     up_to,
 )
-from retrokit.augmentation.negatives.spatial_links import (
+from retrokit.augmentation.negatives.spatial.links import (
     ahead_of,
     although,
     because,
@@ -51,7 +53,7 @@ from retrokit.augmentation.negatives.spatial_links import (
     unlike,
     within,
 )
-from retrokit.augmentation.negatives.spatial_verbs import (
+from retrokit.augmentation.negatives.spatial.verbs import (
     allow,
     begin,
     caused_by,
@@ -63,8 +65,8 @@ from retrokit.augmentation.negatives.spatial_verbs import (
     support,
     verb_rule,
 )
-from retrokit.augmentation.negatives.spatial_view import Rule, Swap, View
-from retrokit.augmentation.negatives.spatial_words import (
+from retrokit.augmentation.negatives.spatial.view import Rule, Swap, View
+from retrokit.augmentation.negatives.spatial.words import (
     COMPARATIVES,
     COMPASS_NAMES,
     COMPOUNDS,
@@ -77,7 +79,10 @@ from retrokit.augmentation.negatives.spatial_words import (
     TRANSITIVE,
 )
 
-FAMILY = "spatial"
+
+def family() -> Family:
+    """The family, as the registry makes it."""
+    return Family("spatial", edits, prompt=text(__package__, "prompt.txt"))
 
 
 def edits(sentence: Sentence) -> Iterator[Edit]:
@@ -104,7 +109,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
             text = rewrite(sentence, swap.changes)
             if text not in seen:
                 seen.add(text)
-                yield Edit(FAMILY, swap.name, text)
+                yield Edit(swap.name, text)
 
 
 def _stands_free(sentence: Sentence, index: int) -> bool:

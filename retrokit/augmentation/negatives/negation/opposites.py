@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation_remove import without_polarity
-from retrokit.augmentation.negatives.negation_syntax import noun_end
-from retrokit.augmentation.negatives.negation_view import Named, Rule, View, clause_before, clause_opening, has_negative
-from retrokit.augmentation.negatives.negation_words import (
+from retrokit.augmentation.negatives.negation.remove import without_polarity
+from retrokit.augmentation.negatives.negation.syntax import noun_end
+from retrokit.augmentation.negatives.negation.view import Named, Rule, View, clause_before, clause_opening, has_negative
+from retrokit.augmentation.negatives.negation.words import (
     ADJECTIVE,
     AFFIRMATIVE,
     AMOUNT,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from retrokit.augmentation.negatives.binding_arguments import changes_before
-from retrokit.augmentation.negatives.binding_fit import TIED, VERBS, Made, kind_of, swapped, verb_lemma
-from retrokit.augmentation.negatives.binding_terms import COLLOCATIONS
-from retrokit.augmentation.negatives.binding_words import (
+from retrokit.augmentation.negatives.binding.arguments import changes_before
+from retrokit.augmentation.negatives.binding.fit import TIED, VERBS, Made, kind_of, swapped, verb_lemma
+from retrokit.augmentation.negatives.binding.terms import COLLOCATIONS
+from retrokit.augmentation.negatives.binding.words import (
     ANIMATE_ADJECTIVES,
     COUNT_ADJECTIVES,
     FREE_ADJECTIVES,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retrokit.augmentation.negatives.negation_view import View, clause_rest, clause_start
-from retrokit.augmentation.negatives.negation_words import (
+from retrokit.augmentation.negatives.negation.view import View, clause_rest, clause_start
+from retrokit.augmentation.negatives.negation.words import (
     ADJECTIVE,
     BASE,
     BE,

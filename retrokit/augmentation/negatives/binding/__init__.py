@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from retrokit.augmentation.negatives.binding_arguments import (
+from retrokit.augmentation.negatives.binding.arguments import (
     arguments,
     copular_nouns,
     from_to,
@@ -23,13 +23,18 @@ from retrokit.augmentation.negatives.binding_arguments import (
     relatives,
     verb_object_preposition,
 )
-from retrokit.augmentation.negatives.binding_attributes import attributes, modifiers, names, numbers
-from retrokit.augmentation.negatives.binding_clauses import choices, clause_subjects, clauses, comparisons, contrasts
-from retrokit.augmentation.negatives.binding_fit import Made
+from retrokit.augmentation.negatives.binding.attributes import attributes, modifiers, names, numbers
+from retrokit.augmentation.negatives.binding.clauses import choices, clause_subjects, clauses, comparisons, contrasts
+from retrokit.augmentation.negatives.binding.fit import Made
+from retrokit.augmentation.negatives.data import text
+from retrokit.augmentation.negatives.family import Edit, Family
 from retrokit.augmentation.negatives.phrases import Parse, parse
-from retrokit.augmentation.negatives.sentence import Change, Edit, Sentence, rewrite
+from retrokit.augmentation.negatives.sentence import Change, Sentence, rewrite
 
-FAMILY = "binding"
+
+def family() -> Family:
+    """The family, as the registry makes it."""
+    return Family("binding", edits, {"swap-attributes": 1}, text(__package__, "prompt.txt"))
 
 
 def edits(sentence: Sentence) -> Iterator[Edit]:
@@ -45,7 +50,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
             text = rewrite(sentence, changes)
             if text.lower() not in seen:
                 seen.add(text.lower())
-                yield Edit(FAMILY, name, text)
+                yield Edit(name, text)
 
 
 def _crosses_quote(parsed: Parse, changes: list[Change]) -> bool:

@@ -1,8 +1,8 @@
 """Near-misses that a language model writes, one family a prompt (COMP 3.1), checked by rules that need no model.
 
-The prompts are the text files of ``prompts/``. What the model answers is judged here as far as words show it: an edit
-is small, changes something, and does not merely let coordinates change places. Whether the meaning changed is the
-model's to say.
+A family's prompt is the file ``prompt.txt`` in its folder. What the model answers is judged here as far as words show
+it: an edit is small, changes something, and does not merely let coordinates change places. Whether the meaning changed
+is the model's to say.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 
+from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.generator import why_not
 
 CAUSES: dict[str, str] = {
@@ -35,8 +34,8 @@ def rejections(counts: Mapping[str, int]) -> str:
     return "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
 
 
-LEAST_OVERLAP = {"negation": 0.6, "binding": 0.7, "spatial": 0.7}
-"""The share of words, of the longer sentence, that both must have. A negation may change a quantifier and a verb."""
+SYSTEM = text(__package__, "system.txt")
+"""The system prompt of every family."""
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _SHARED = 2
@@ -45,12 +44,6 @@ _LABEL = re.compile(
     r"^(?:(?:near-?miss|(?:edited |new )?sentence|answer|output|result|edit)\s*:|[-*•]|\d+[.)])\s*", re.I
 )
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "**", "``", "__")
-
-
-@cache
-def prompt(name: str) -> str:
-    """The text of a prompt: ``system``, or that of a family, in which ``{sentence}`` stands for the sentence."""
-    return (files(__package__) / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 def answered(text: str) -> str:
@@ -75,12 +68,13 @@ def _bare(line: str) -> str:
     return line
 
 
-def why_rejected(family: str, anchor: str, answer: str) -> str | None:
-    """The first cause (a key of :data:`CAUSES`) for which ``answer`` is no near-miss; ``None``: it is one.
+def why_rejected(anchor: str, answer: str, least_overlap: float) -> str | None:
+    """The first cause (a key of :data:`CAUSES`) for which ``answer`` is no near-miss of ``anchor``, of which it
+    must share ``least_overlap`` (:func:`overlap`); ``None``: it is one.
 
-    >>> why_rejected("binding", "The cat sees a dog and a bird.", "The cat sees a bird and a dog.")
+    >>> why_rejected("The cat sees a dog and a bird.", "The cat sees a bird and a dog.", 0.7)
     'interchanged'
-    >>> why_rejected("binding", "The cat sees a dog and a bird.", "A dog sees the cat and a bird.")
+    >>> why_rejected("The cat sees a dog and a bird.", "A dog sees the cat and a bird.", 0.7)
     """
     if not answer:
         return "empty"
@@ -89,7 +83,7 @@ def why_rejected(family: str, anchor: str, answer: str) -> str | None:
     old, new = _words(anchor), _words(answer)
     if old == new:
         return "unchanged"
-    if overlap(anchor, answer) < LEAST_OVERLAP[family]:
+    if overlap(anchor, answer) < least_overlap:
         return "overlap"
     if _coordinates_changed_places(anchor, answer):
         return "interchanged"

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation_insert import (
+from retrokit.augmentation.negatives.data import text
+from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.negation.insert import (
     insert_no,
     negated_caption,
     negated_finite,
@@ -20,14 +22,14 @@ from retrokit.augmentation.negatives.negation_insert import (
     negated_otherwise,
     negated_question,
 )
-from retrokit.augmentation.negatives.negation_opposites import (
+from retrokit.augmentation.negatives.negation.opposites import (
     insert_without,
     remove_without,
     swap_frequency,
     swap_paired,
     swap_presence,
 )
-from retrokit.augmentation.negatives.negation_quantifiers import (
+from retrokit.augmentation.negatives.negation.quantifiers import (
     swap_a_few,
     swap_all,
     swap_both,
@@ -41,13 +43,22 @@ from retrokit.augmentation.negatives.negation_quantifiers import (
     swap_person,
     swap_some,
 )
-from retrokit.augmentation.negatives.negation_remove import affirmed, remove_fail, remove_lack, remove_never, remove_no
-from retrokit.augmentation.negatives.negation_scope import move_only, moved
-from retrokit.augmentation.negatives.negation_view import Named, Rule, View, has_negative_complement, view_of
-from retrokit.augmentation.negatives.negation_words import PAIRED
-from retrokit.augmentation.negatives.sentence import Change, Edit, Sentence, rewrite
+from retrokit.augmentation.negatives.negation.remove import affirmed, remove_fail, remove_lack, remove_never, remove_no
+from retrokit.augmentation.negatives.negation.scope import move_only, moved
+from retrokit.augmentation.negatives.negation.view import Named, Rule, View, has_negative_complement, view_of
+from retrokit.augmentation.negatives.negation.words import PAIRED
+from retrokit.augmentation.negatives.sentence import Change, Sentence, rewrite
 
-FAMILY = "negation"
+
+def family() -> Family:
+    """The family, as the registry makes it."""
+    return Family(
+        "negation",
+        edits,
+        {"insert-not": 1, "insert-never": 2, "insert-no-longer": 2, "insert-fail-to": 2},
+        text(__package__, "prompt.txt"),
+        least_overlap=0.6,  # a negation may change a quantifier and a verb
+    )
 
 
 def edits(sentence: Sentence) -> Iterator[Edit]:
@@ -65,7 +76,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
         text = rewrite(sentence, changes)
         if text not in seen:
             seen.add(text)
-            yield Edit(FAMILY, name, text)
+            yield Edit(name, text)
 
 
 def _styled(sentence: Sentence, change: Change) -> Change:

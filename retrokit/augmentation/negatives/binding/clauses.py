@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from retrokit.augmentation.negatives.binding_fit import (
+from retrokit.augmentation.negatives.binding.fit import (
     Made,
     alike,
     exchange,

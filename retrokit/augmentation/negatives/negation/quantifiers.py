@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation_remove import without_polarity
-from retrokit.augmentation.negatives.negation_syntax import in_number, is_subject, noun_end
-from retrokit.augmentation.negatives.negation_view import Named, Rule, View, clause_rest, has_negative
-from retrokit.augmentation.negatives.negation_words import BE, FINITE, FIXED_AFTER, LEXICAL, OPENS_CLAUSE, UNITS
+from retrokit.augmentation.negatives.negation.remove import without_polarity
+from retrokit.augmentation.negatives.negation.syntax import in_number, is_subject, noun_end
+from retrokit.augmentation.negatives.negation.view import Named, Rule, View, clause_rest, has_negative
+from retrokit.augmentation.negatives.negation.words import BE, FINITE, FIXED_AFTER, LEXICAL, OPENS_CLAUSE, UNITS
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from retrokit.augmentation.negatives.negation_syntax import base_form, is_auxiliary, noun_end, verb_group
-from retrokit.augmentation.negatives.negation_view import (
+from retrokit.augmentation.negatives.negation.syntax import base_form, is_auxiliary, noun_end, verb_group
+from retrokit.augmentation.negatives.negation.view import (
     Named,
     View,
     clause_before,
@@ -16,7 +16,7 @@ from retrokit.augmentation.negatives.negation_view import (
     has_negative,
     in_brackets,
 )
-from retrokit.augmentation.negatives.negation_words import (
+from retrokit.augmentation.negatives.negation.words import (
     ADJECTIVE,
     AMOUNT,
     AUTHORS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
-from retrokit.augmentation.negatives.spatial_view import Rule, Swap, View
-from retrokit.augmentation.negatives.spatial_words import (
+from retrokit.augmentation.negatives.spatial.view import Rule, Swap, View
+from retrokit.augmentation.negatives.spatial.words import (
     ALWAYS_VERBS,
     NO_PASSIVE,
     OPPOSITE_OF_CHANGE,

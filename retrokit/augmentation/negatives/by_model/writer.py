@@ -12,11 +12,13 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 
-from retrokit.augmentation.negatives.answers import CAUSES, answered, prompt, rejections, why_rejected
-from retrokit.augmentation.negatives.generator import Family, sentences_of, why_not
-from retrokit.augmentation.negatives.sentence import Edit, Sentence
+from retrokit.augmentation.negatives.by_model.answers import CAUSES, SYSTEM, answered, rejections, why_rejected
+from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.generator import sentences_of, why_not
+from retrokit.augmentation.negatives.sentence import Sentence
 from retrokit.errors import ServiceError
 from retrokit.llm.base import LLM, Completion, PromptRefused
 from retrokit.llm.session import Session
@@ -37,11 +39,11 @@ class Writer:
 
     Args:
         llm: which.
-        names: of the families.
+        families: those whose prompts are asked.
         store: where answers are kept; ``None``: nowhere.
         max_tokens: budget of all calls.
         concurrency: calls at once.
-        counts: ``rejected:CAUSE`` is counted here (:data:`retrokit.augmentation.negatives.answers.CAUSES`).
+        counts: ``rejected:CAUSE`` is counted here (:data:`retrokit.augmentation.negatives.by_model.answers.CAUSES`).
 
     Attributes:
         families: for :func:`retrokit.augmentation.negatives.generator.near_misses`. They raise what
@@ -53,14 +55,15 @@ class Writer:
     def __init__(
         self,
         llm: LLM,
-        names: Sequence[str],
+        families: Sequence[Family],
         store: ResponseStore | None,
         max_tokens: int | None,
         concurrency: int,
         counts: Counter[str],
     ) -> None:
         self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
-        self.families: dict[str, Family] = {name: partial(self._edits, name) for name in names}
+        self._asked_of = {family.name: family for family in families}
+        self.families = tuple(replace(family, edits=partial(self._edits, family)) for family in families)
         self._counts = counts
         self._taken = 0
         self._ahead = 2 * concurrency
@@ -97,7 +100,7 @@ class Writer:
 
     def _ask(self, text: Text) -> list[tuple[str, str]]:
         wanted = [
-            (family, anchor) for anchor, _ in sentences_of(text) if why_not(anchor) is None for family in self.families
+            (name, anchor) for anchor, _ in sentences_of(text) if why_not(anchor) is None for name in self._asked_of
         ]
         new = [key for key in dict.fromkeys(wanted) if key not in self._asked]
         for key in new:
@@ -113,22 +116,22 @@ class Writer:
     def _future(self, family: str, anchor: str) -> Future[Completion]:
         key = (family, anchor)
         if key not in self._asked:
-            question = prompt(family).replace("{sentence}", anchor)
-            asked = self.session.ask(question, system=prompt("system"))
+            question = self._asked_of[family].prompt.replace("{sentence}", anchor)
+            asked = self.session.ask(question, system=SYSTEM)
             self._asked[key] = asyncio.run_coroutine_threadsafe(asked, self._loop)
         return self._asked[key]
 
-    def _edits(self, family: str, sentence: Sentence) -> list[Edit]:
+    def _edits(self, family: Family, sentence: Sentence) -> list[Edit]:
         try:
-            completion = self._future(family, sentence.text).result()
+            completion = self._future(family.name, sentence.text).result()
         except PromptRefused:
             return self._reject("refused")
         answer = answered(completion.text)
-        cause = "cut" if completion.finish == "length" else why_rejected(family, sentence.text, answer)
+        cause = "cut" if completion.finish == "length" else why_rejected(sentence.text, answer, family.least_overlap)
         if cause is not None:
             return self._reject(cause)
         self._taken += 1
-        return [Edit(family, "llm", answer)]
+        return [Edit("llm", answer)]
 
     def _reject(self, cause: str) -> list[Edit]:
         self._counts[f"rejected:{cause}"] += 1
