@@ -47,11 +47,11 @@ from retrokit.data.outputs import check_file, locked, paths_in
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.shards import Shards
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all
-from retrokit.reranking.base import Scorer, score_lists
+from retrokit.reranking.base import Reranker
+from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -200,7 +200,7 @@ def mine(
     candidates = None if corpus is None else read_candidates(corpus)
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     similarity = loaded.similarity_of(sim)
-    reranker: Scorer | None = None if judge is None else reranking.registry.create(judge, device=device)
+    reranker: Reranker | None = None if judge is None else reranking.registry.create(judge, device=device)
     return mine_pairs(pairs, loaded, similarity, output, settings, candidates, reranker, precision)
 
 
@@ -233,7 +233,7 @@ def mine_pairs(
     output: str,
     settings: MiningSettings | None = None,
     candidates: Sequence[str] | None = None,
-    judge: Scorer | None = None,
+    judge: Reranker | None = None,
     precision: str = "auto",
 ) -> Mined:
     """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
@@ -360,7 +360,7 @@ def _mine(
     similarity: Similarity,
     output: str,
     settings: MiningSettings,
-    judge: Scorer | None,
+    judge: Reranker | None,
     precision: str,
     store: Shards,
 ) -> Mined:
@@ -438,9 +438,9 @@ def _own_scores(
     return made
 
 
-def _judged(found: Iterator[_Found], work: _Work, judge: Scorer, store: Shards) -> Iterator[_Found]:
+def _judged(found: Iterator[_Found], work: _Work, judge: Reranker, store: Shards) -> Iterator[_Found]:
     """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
-    key = f"{judge.fingerprint()} {environment(judge)}"
+    kept = KeptReranker(judge, store, within=True)
     anchor = 0
     while batch := list(islice(found, JUDGED)):
         queries = work.anchors.texts[anchor : anchor + len(batch)]
@@ -449,17 +449,10 @@ def _judged(found: Iterator[_Found], work: _Work, judge: Scorer, store: Shards) 
             [work.documents.texts[place] for place in np.array([*item.pool, *item.own])[order]]
             for item, order in zip(batch, orders, strict=True)
         ]
-        texts = (text for query, documents in zip(queries, lists, strict=True) for text in (query, *documents))
-        scores = store.array((key, *texts), (sum(map(len, lists)),), partial(_flat, judge, queries, lists))
-        for item, order in zip(batch, orders, strict=True):
-            judged, scores = np.split(scores, [len(order)])
+        for item, order, judged in zip(batch, orders, kept.rank_lists(queries, lists), strict=True):
             pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])
             yield _Found(item.pool, pool, dict(zip(item.own, own, strict=True)))
         anchor += len(batch)
-
-
-def _flat(judge: Scorer, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> np.ndarray:
-    return np.concatenate(score_lists(judge, queries, lists))
 
 
 # --- choice

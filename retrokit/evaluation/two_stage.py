@@ -27,16 +27,16 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.evaluate import check_measured, measures, registry_of
 from retrokit.evaluation.first_stage import ranking_of_run
-from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEEPEST, trec_order
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
-from retrokit.reranking.base import Scorer, is_listwise
-from retrokit.reranking.fusion import blend, reciprocal_rank_fusion
+from retrokit.reranking.base import Reranker
+from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
+from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
@@ -174,8 +174,8 @@ def _in_two_stages(
         kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
         raise Interrupted(f"reranking stopped; {kept}") from None
     for scorer in scorers:
-        if hasattr(scorer, "describe"):
-            notice(scorer.describe())
+        if line := scorer.describe():
+            notice(line)
     found = _reranking(results, loaded, options)
     if save_run is not None:
         save_runs(found.reranked, save_run)
@@ -184,14 +184,14 @@ def _in_two_stages(
     return found
 
 
-def _prepare(scorers: Sequence[Any], loaded: Sequence[Retrieval | Verification], store: Shards) -> None:
+def _prepare(scorers: Sequence[Reranker], loaded: Sequence[Retrieval | Verification], store: Shards) -> None:
     """Tell what keeps its own work where to do so. What ranks lists has no score for a pair alone, which near-misses
     need."""
     for scorer in scorers:
         near_misses = [task.spec for task in loaded if isinstance(task, Verification)]
-        if near_misses and is_listwise(scorer):
+        if near_misses and scorer.listwise:
             raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {near_misses[0]} is not for it")
-        if store.folder is not None and hasattr(scorer, "keep_in"):
+        if store.folder is not None:
             scorer.keep_in(store.folder)
 
 
@@ -281,7 +281,7 @@ def _shown(task: Retrieval | Verification, options: TwoStageOptions) -> list[str
 def _measured(
     encoder: str | None,
     loaded: Sequence[Retrieval | Verification],
-    scorers: Sequence[Scorer],
+    scorers: Sequence[Reranker],
     options: TwoStageOptions,
     store: Shards,
 ) -> list[Result]:
@@ -292,7 +292,7 @@ def _measured(
     for task, first in zip(loaded, firsts, strict=True):
         results += [first] if first is not None else []
         for scorer in scorers:
-            kept = KeptScorer(scorer, store)
+            kept = KeptReranker(scorer, store)
             if isinstance(task, Verification):
                 result = task.evaluate_scorer(kept, OWN_SIMILARITY, {})
                 results.append(replace(result, configuration=_configuration(kept, None)))
@@ -331,14 +331,14 @@ class _FirstStage:
         return result
 
 
-def _reranked(task: Retrieval, first: Result, scorer: KeptScorer, options: TwoStageOptions) -> Result:
+def _reranked(task: Retrieval, first: Result, scorer: KeptReranker, options: TwoStageOptions) -> Result:
     """The result of ``first`` after ``scorer`` has reranked the best of each query."""
     text_of_query = dict(zip(task.data.query_ids, task.data.queries, strict=True))
     text_of = dict(zip(task.data.document_ids, task.data.documents, strict=True))
     orders = {query: trec_order(first.run.get(query, {})) for query in task.data.query_ids}
     tops = {query: order[: options.depth] for query, order in orders.items() if order}
     lists = [[text_of[document] for document in top] for top in tops.values()]
-    scores = scorer.score_lists([text_of_query[query] for query in tops], lists)
+    scores = scorer.rank_lists([text_of_query[query] for query in tops], lists)
     run = {}
     for (query, top), second in zip(tops.items(), scores, strict=True):
         before = np.array([first.run[query][document] for document in top])
@@ -377,7 +377,7 @@ def _above(top: dict[str, float], below: Sequence[str]) -> dict[str, float]:
     return {**top, **{document: lowest - step * place for place, document in enumerate(below, start=1)}}
 
 
-def _configuration(scorer: KeptScorer, queries: int | None) -> dict[str, Any]:
+def _configuration(scorer: KeptReranker, queries: int | None) -> dict[str, Any]:
     """What made the scores, and what they cost; of scores kept from a run before, the time is not known."""
     per_pair = scorer.seconds / scorer.computed if scorer.computed else None
     cost = {"pairs": scorer.pairs, "pairs_computed": scorer.computed, "seconds": round(scorer.seconds, 3)}

@@ -1,79 +1,118 @@
-"""What all rerankers share: pairs and whole lists are scored, and what was given and what came out is checked."""
+"""The contract of a reranker: it scores the documents that a search has found for a query, a whole list at a time."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from retrokit.errors import DataError, UsageError
 
 
-class Scorer(Protocol):
-    """A reranker. One that orders lists has an attribute ``listwise`` that is true, and a method ``score_lists`` as
-    :func:`score_lists` is; :func:`score_lists` asks it for lists, and nothing asks it for pairs."""
-
-    spec: str
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i; higher is better."""
-
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
-
-
-def is_listwise(scorer: Scorer) -> bool:
-    """Whether a score says nothing but the place in a list."""
-    return bool(getattr(scorer, "listwise", False))
-
-
-def score_lists(scorer: Scorer, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-    """For each query, scores float32 ``[n]`` with the documents of its list, which are in the first stage's order.
-
-    What orders lists gets them as they are: where a list begins cannot be seen from pairs, as two queries may have one
-    text.
-    """
-    if is_listwise(scorer):
-        ordered: list[np.ndarray] = scorer.score_lists(queries, lists)  # type: ignore[attr-defined] # being listwise
-        return ordered
-    check_counts(queries, lists)
-    if not lists:
-        return []
-    pairs = [(query, document) for query, documents in zip(queries, lists, strict=True) for document in documents]
-    flat = scorer.score_pairs([query for query, _ in pairs], [document for _, document in pairs])
-    return np.split(flat, np.cumsum([len(documents) for documents in lists])[:-1])
-
-
-class Reranker(ABC):
-    """Scores queries with documents, float32, higher is better.
+class Reranker(Protocol):
+    """Orders lists of documents, each for a query. A subclass gives :meth:`rank` and :meth:`fingerprint`; one that
+    scores a pair without the rest of its list is a :class:`PairwiseReranker`, which has lists for nothing.
 
     Attributes:
         spec: the canonical spec it was made from.
+        listwise: whether a score says nothing but the place in a list.
         computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None`` where it cannot tell.
+        keeps_itself: whether it keeps its own work (:meth:`keep_in`), so that nobody need keep its scores; it is given
+            all lists at once then.
     """
 
     spec: str
+    listwise: bool = True
     computes_in: str | None = None
+    keeps_itself: bool = False
 
-    def score(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one query with each of ``n`` documents, in their order; raises as
-        :meth:`score_pairs` does."""
-        return score_lists(self, [query], [documents])[0]
+    @property
+    def device(self) -> Any:
+        """Where it computes; ``None``: not on this machine, or it does not matter."""
+        return None
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What it has counted so far, by name."""
+        return {}
+
+    @property
+    def encodes_anew(self) -> bool:
+        """Whether each call encodes its documents anew, so that a cache would spare work."""
+        return False
+
+    @abstractmethod
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of a query's documents, which come in the first stage's order; higher is better.
+
+        Raises:
+            DataError: a score is not finite.
+        """
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """:meth:`rank` of each query with its own list; two queries may have one text.
+
+        Raises:
+            UsageError: different counts.
+            DataError: a score is not finite, or a document has none.
+        """
+        check_counts(queries, lists)
+        found = [self.rank(query, documents) for query, documents in zip(queries, lists, strict=True)]
+        for scores, documents in zip(found, lists, strict=True):
+            if scores.shape != (len(documents),):
+                raise DataError(self.spec, f"gives scores {list(scores.shape)} for {len(documents)} documents")
+        return found
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i, where a pair has one without a list.
+
+        Raises:
+            UsageError: it has none (:attr:`listwise`), or different counts.
+            DataError: a score is not finite.
+        """
+        raise UsageError(f"{self.spec} orders lists and scores no pair by itself")
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep what it has done in ``folder``, if it keeps anything itself."""
+
+    def describe(self) -> str:
+        """What became of its work so far, in a line; empty: nothing worth telling."""
+        return ""
+
+
+class PairwiseReranker(Reranker, Protocol):
+    """Scores each pair by itself. A subclass gives :meth:`score_pairs` and :meth:`fingerprint`."""
+
+    listwise: bool = False
 
     @abstractmethod
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i.
+        """Scores float32 ``[n]`` of query i with document i; higher is better.
 
         Raises:
             UsageError: different counts.
             DataError: a score is not finite.
         """
 
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of a query with each of ``n`` documents; raises as :meth:`score_pairs` does."""
+        return self.rank_lists([query], [documents])[0]
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """:meth:`rank` of each query with its own list, all pairs scored together."""
+        check_counts(queries, lists)
+        if not lists:
+            return []
+        asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
+        flat = self.score_pairs(asked, [document for documents in lists for document in documents])
+        return np.split(flat, np.cumsum([len(documents) for documents in lists])[:-1])
 
 
 def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:

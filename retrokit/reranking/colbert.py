@@ -21,10 +21,10 @@ from retrokit.encoders.checks import UNUSED, whole_weights
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line, loading
 from retrokit.errors import DataError, ServiceError, UsageError
-from retrokit.reranking.base import Reranker, check_counts, check_finite
+from retrokit.reranking.base import PairwiseReranker, check_counts, check_finite
 
 
-class MultiVectorReranker(Reranker):
+class MultiVectorReranker(PairwiseReranker):
     """Scores pairs by the sum, over the query's vectors, of the best product with one of the document's.
 
     Attributes:

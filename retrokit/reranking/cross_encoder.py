@@ -21,7 +21,7 @@ from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub, first_line, loading
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, ServiceError, UsageError
-from retrokit.reranking.base import Reranker, check_counts, check_finite
+from retrokit.reranking.base import PairwiseReranker, check_counts, check_finite
 
 CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256
@@ -29,7 +29,7 @@ GPU_PAIRS = 256
 _HEAD = "ForSequenceClassification"
 
 
-class CrossEncoderReranker(Reranker):
+class CrossEncoderReranker(PairwiseReranker):
     """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid).
 
     Attributes:

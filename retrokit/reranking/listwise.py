@@ -91,14 +91,9 @@ class ListwiseReranker(Reranker):
     """Orders lists with a language model. A score is the number of documents from the document's place to the end.
 
     Attributes:
-        listwise: a score says nothing but the place in a list.
-        keeps_itself: answers are stored, so scores need not be.
         store: file in which answers are kept; ``None``: nowhere.
-        counts: ``answers``, those ``repaired``, what they ``left_out``, ``repeated`` and named though ``unknown``; the
-            prompts ``refused``; and the counts of :class:`retrokit.llm.session.Session`.
     """
 
-    listwise = True
     keeps_itself = True
 
     def __init__(
@@ -116,7 +111,7 @@ class ListwiseReranker(Reranker):
             raise UsageError(f"{spec}: a step of {step} skips passages between windows of {window}")
         self.spec = spec
         self.store = store
-        self.counts = dict.fromkeys(COUNTS, 0)
+        self._counts = dict.fromkeys(COUNTS, 0)
         self._llm_spec = llm_spec
         self._window, self._step, self._words = window, step, words
         self._concurrency = concurrency
@@ -127,16 +122,22 @@ class ListwiseReranker(Reranker):
         self._system, self._template = prompts["system"].strip(), Template(prompts["prompt"].strip())
         self._prompts = text
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """``answers``, those ``repaired``, what they ``left_out``, ``repeated`` and named though ``unknown``; the
+        prompts ``refused``; and the counts of :class:`retrokit.llm.session.Session`."""
+        return self._counts
+
     def keep_in(self, folder: Path) -> None:
         """Keep answers in ``folder``, unless a file for them was given."""
         self.store = self.store or str(folder / STORE)
 
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Raises :class:`UsageError`: a pair has no score by itself."""
-        raise UsageError(f"{self.spec} orders lists and scores no pair by itself")
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of a query's documents; raises as :meth:`rank_lists` does."""
+        return self.rank_lists([query], [documents])[0]
 
-    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """For each query, scores float32 ``[n]`` with the documents of its list, which are in the first stage's order.
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores float32 ``[n]`` of each query's list, several lists ordered at once.
 
         Raises:
             UsageError: different counts.
@@ -157,7 +158,7 @@ class ListwiseReranker(Reranker):
 
     def describe(self) -> str:
         """What became of the answers, in a line."""
-        counts = self.counts
+        counts = self._counts
         line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
         line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
         if counts["repaired"]:
@@ -187,7 +188,7 @@ class ListwiseReranker(Reranker):
                     raise tally.useless(self.spec)
             finally:
                 for name, count in session.counts.items():
-                    self.counts[name] = self.counts.get(name, 0) + count
+                    self._counts[name] = self._counts.get(name, 0) + count
         return found
 
     def _ordered(
@@ -206,7 +207,7 @@ class ListwiseReranker(Reranker):
                     if not tally.refused:
                         notice(f"{self.spec}: {refusal}; such windows keep their order")
                     tally.refused = True
-                    self.counts["refused"] += 1
+                    self._counts["refused"] += 1
                     continue
                 places, faults = permutation_of(answer.text, len(inside))
                 self._count(faults)
@@ -219,10 +220,10 @@ class ListwiseReranker(Reranker):
         return run_all(order_of, lists, limit=4 * self._concurrency)
 
     def _count(self, faults: dict[str, int]) -> None:
-        self.counts["answers"] += 1
-        self.counts["repaired"] += any(faults.values())
+        self._counts["answers"] += 1
+        self._counts["repaired"] += any(faults.values())
         for name, count in faults.items():
-            self.counts[name] += count
+            self._counts[name] += count
 
     def _prompt(self, query: str, passages: Sequence[str]) -> str:
         shown = "\n\n".join(

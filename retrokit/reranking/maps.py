@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from retrokit.encoders.encoder import Encoder
 from retrokit.notices import progress
-from retrokit.reranking.base import Reranker, check_counts
+from retrokit.reranking.base import PairwiseReranker, check_counts
 from retrokit.reranking.tokens import TokenCache, unit_tokens
 from retrokit.similarities.base import Role
 
@@ -88,7 +88,7 @@ def pair_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
     return queries.tokens @ documents.tokens.transpose(1, 2)
 
 
-class MapReranker(Reranker):
+class MapReranker(PairwiseReranker):
     """Scores pairs by the maps of an encoder's token embeddings, in float32, higher is better.
 
     Special tokens and padding never count. The order and the batch of the pairs change a score by rounding only.
@@ -164,6 +164,11 @@ class MapReranker(Reranker):
     def device(self) -> torch.device:
         """Where it computes."""
         return self.encoder.device
+
+    @property
+    def encodes_anew(self) -> bool:
+        """Without a cache."""
+        return self.cache is None
 
     def fingerprint(self) -> str:
         """A digest of all that decides a score: the encoder's, the precision, the scorer with its weights."""

@@ -22,6 +22,7 @@ from retrokit.augmentation.mining import MiningSettings, mine, mine_pairs
 from retrokit.data.pairs import Pair, read_source
 from retrokit.encoders import registry as encoders
 from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.reranking.base import PairwiseReranker
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder
 from tests.models import sentences
@@ -289,7 +290,7 @@ def test_magnitudes_count_only_where_the_similarity_counts_them(tmp_path):
 # --- the judge
 
 
-class GivenJudge:
+class GivenJudge(PairwiseReranker):
     """Stands in for a reranker."""
 
     spec = "given-judge"
@@ -329,7 +330,10 @@ class ListJudge(GivenJudge):
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         raise AssertionError("pairs are no lists")
 
-    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        raise AssertionError("all lists are given at once")
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
         self.lists += zip(queries, map(list, lists), strict=True)
         values = [np.array([self.scores[document] for document in documents]) for documents in lists]
         return [(np.argsort(np.argsort(part)) + 1).astype(np.float32) for part in values]
@@ -582,10 +586,10 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
 
     reranker = reranking.registry.create(judge)
     for row in rows_of(tmp_path / "out.jsonl"):
-        scores = reranker.score(row["anchor"], [row["positive"], *row["negatives"]])
+        scores = reranker.rank(row["anchor"], [row["positive"], *row["negatives"]])
         assert_rounded([row["positive_score"], *row["negative_scores"]], scores)
         assert all(score <= row["positive_score"] for score in row["negative_scores"])
-        everything = reranker.score(row["anchor"], texts[20:])
+        everything = reranker.rank(row["anchor"], texts[20:])
         allowed = sorted((s for s in everything if s <= scores[0] - 1e-6), reverse=True)[:2]
         assert_rounded(row["negative_scores"], allowed)
 

@@ -13,9 +13,9 @@ from retrokit.augmentation.mining import _embed
 from retrokit.data.shards import Shards
 from retrokit.encoders import fingerprint
 from retrokit.encoders.encoder import Encoder
-from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.mteb.model import Embeddings, _meta
-from retrokit.reranking.base import Reranker
+from retrokit.reranking.base import PairwiseReranker
+from retrokit.reranking.kept import KeptReranker
 from retrokit.reranking.tokens import TokenCache
 
 TEXTS = ["a cat", "the dog runs"]
@@ -43,7 +43,7 @@ class Counting(Encoder):
         return made
 
 
-class Judge(Reranker):
+class Judge(PairwiseReranker):
     """Counts as well."""
 
     spec = "judge"
@@ -94,7 +94,7 @@ def reranked(encoder, folder) -> Callable[[], int]:
     judge = Judge(encoder)
 
     def ask() -> int:
-        KeptScorer(judge, Shards(folder)).score_pairs(TEXTS, TEXTS)
+        KeptReranker(judge, Shards(folder)).score_pairs(TEXTS, TEXTS)
         return judge.asked
 
     return ask

@@ -26,6 +26,7 @@ from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ScorerReference, make_reference
 from retrokit.notices import listening
 from retrokit.registry import Entry
+from retrokit.reranking.base import PairwiseReranker
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
 from tests.models import sentences
@@ -198,7 +199,7 @@ def test_the_published_folders_give_what_loops_give(shared_data, tmp_path, name,
 # --- references
 
 
-class CountingScorer:
+class CountingScorer(PairwiseReranker):
     """A reranker that counts the pairs it is asked for."""
 
     spec = "counting"

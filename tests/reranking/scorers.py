@@ -10,13 +10,14 @@ import pytest
 
 from retrokit import reranking
 from retrokit.registry import Entry
+from retrokit.reranking.base import PairwiseReranker
 
 Score = Callable[[str, str], float]
 MADE: list[FakeReranker] = []
 _SCORES: dict[str, Score] = {}
 
 
-class FakeReranker:
+class FakeReranker(PairwiseReranker):
     """Scores pairs by ``score``; remembers each call's pairs. At the call ``breaks_at`` it is interrupted."""
 
     def __init__(self, spec: str, score: Score) -> None:

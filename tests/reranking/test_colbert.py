@@ -44,8 +44,8 @@ def test_scores_are_the_librarys_in_the_order_asked_for(reranker, folder):
     assert scores.dtype == np.float32
     assert_rounded(scores, [expected[i, j] for i, j in shuffled])
     assert np.ptp(scores) > 0.1
-    assert_rounded(reranker.score(QUERIES[1], DOCUMENTS), expected[1])
-    assert reranker.score(QUERIES[0], []).shape == (0,)
+    assert_rounded(reranker.rank(QUERIES[1], DOCUMENTS), expected[1])
+    assert reranker.rank(QUERIES[0], []).shape == (0,)
 
 
 def test_the_fingerprint_follows_the_weights(reranker, folder):

@@ -43,8 +43,8 @@ def test_scores_are_the_librarys_in_the_order_asked_for(folder):
     one_by_one = [theirs.predict((q, d)) for q, d in zip(queries, documents, strict=True)]
     assert_rounded(scores, one_by_one)
     assert np.ptp(scores) > 0.05, "different pairs must get different scores"
-    assert_rounded(reranker.score(queries[3], documents[:5])[3], scores[3], 256)
-    assert reranker.score("a", []).shape == (0,)
+    assert_rounded(reranker.rank(queries[3], documents[:5])[3], scores[3], 256)
+    assert reranker.rank("a", []).shape == (0,)
     assert reranker.spec == f"cross-encoder:{folder}"
     with pytest.raises(UsageError, match="2 and 1"):
         reranker.score_pairs(["a", "b"], ["c"])
@@ -53,8 +53,8 @@ def test_scores_are_the_librarys_in_the_order_asked_for(folder):
 def test_a_length_cuts_the_text(folder):
     text = "the cat finds the green house"
     short, whole = (registry.create(f"cross-encoder:{folder}{option}") for option in (",max_length=8", ""))
-    assert_rounded(short.score("a", [text]), short.score("a", [text + " and the large dog"]), 256)
-    assert whole.score("a", [text]) != pytest.approx(whole.score("a", [text + " and the large dog"]), abs=1e-4)
+    assert_rounded(short.rank("a", [text]), short.rank("a", [text + " and the large dog"]), 256)
+    assert whole.rank("a", [text]) != pytest.approx(whole.rank("a", [text + " and the large dog"]), abs=1e-4)
     with pytest.raises(UsageError, match="more than the model's 64 positions"):
         registry.create(f"cross-encoder:{folder},max_length=65")
 
@@ -64,7 +64,7 @@ def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
         return registry.create(f"cross-encoder:{path}{options}", device="cpu").fingerprint()
 
     used = registry.create(f"cross-encoder:{folder}", device="cpu")
-    used.score("a", ["b"])
+    used.rank("a", ["b"])
     copied = shutil.copytree(folder, tmp_path / "copy")
     assert of(folder) == of(copied) == used.fingerprint()
     others = {of(folder, ",max_length=16"), of(folder, ",dtype=bf16"), of(make_cross_encoder(tmp_path / "x", seed=1))}
@@ -101,4 +101,4 @@ def test_scores_that_are_not_finite_are_refused(folder):
     broken = registry.create(f"cross-encoder:{folder}", device="cpu")
     broken.model.transformers_model.classifier.bias.data.fill_(float("nan"))
     with pytest.raises(DataError, match="2 of 2 scores are not finite"):
-        broken.score("a", ["b", "c"])
+        broken.rank("a", ["b", "c"])

@@ -127,7 +127,7 @@ def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells,
     reranker = MapReranker("", encoder, scorer)
     texts = [*sentences(6, seed=4), "cat", ""]
     pairs = [(a, b) for a in texts for b in texts]
-    expected = [reranker.score(a, [b])[0] for a, b in pairs]
+    expected = [reranker.rank(a, [b])[0] for a, b in pairs]
     assert np.ptp(expected) > 1e-4
     monkeypatch.setattr(scorer, "dense", dense)
     monkeypatch.setattr(scorer, "cells", cells)

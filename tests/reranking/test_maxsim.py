@@ -49,8 +49,8 @@ def test_scores_are_those_of_loops(reranker, expected):
     assert scores.dtype == np.float32
     assert_rounded(scores, list(expected.values()))
     assert np.ptp(scores) > 0.1, "different pairs must get different scores"
-    assert_rounded(reranker.score(QUERIES[2], DOCUMENTS), [expected[2, j] for j in range(33)])
-    assert_rounded(reranker.score(QUERIES[0], [QUERIES[0]]), [1.0])
+    assert_rounded(reranker.rank(QUERIES[2], DOCUMENTS), [expected[2, j] for j in range(33)])
+    assert_rounded(reranker.rank(QUERIES[0], [QUERIES[0]]), [1.0])
 
 
 @pytest.mark.parametrize(("dense", "cells", "characters"), [(2.0, 8_000_000, 250_000), (0.0, 3_000, 400), (2.0, 1, 1)])
@@ -79,11 +79,11 @@ def test_padding_never_counts():
 
 
 def test_texts_without_tokens_come_last(reranker):
-    assert reranker.score("", ["cat", ""]).tolist() == [-1.0, -1.0]
-    scores = reranker.score("cat", ["", "cat", "dog"])
+    assert reranker.rank("", ["cat", ""]).tolist() == [-1.0, -1.0]
+    scores = reranker.rank("cat", ["", "cat", "dog"])
     assert scores[0] == -1.0
     assert scores[1:].min() > -1.0
-    assert reranker.score("cat", []).shape == (0,)
+    assert reranker.rank("cat", []).shape == (0,)
     with pytest.raises(UsageError, match="2 and 1"):
         reranker.score_pairs(["a", "b"], ["c"])
 

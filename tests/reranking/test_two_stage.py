@@ -16,13 +16,14 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from retrokit.data.shards import Shards
 from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.evaluation import kept_scores
-from retrokit.evaluation.kept_scores import KeptScorer
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.ranking import trec_order
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.notices import listening
-from retrokit.reranking.fusion import blend, min_max, reciprocal_rank_fusion
+from retrokit.reranking import kept
+from retrokit.reranking.base import PairwiseReranker
+from retrokit.reranking.kept import KeptReranker
+from retrokit.retrieval.fusion import blend, min_max, reciprocal_rank_fusion
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.reranking import scorers
 from tests.reranking.scorers import hashed, register
@@ -176,7 +177,7 @@ def test_metrics_and_tests_are_those_of_others(
 
 def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = register(monkeypatch, fake=hashed)
-    monkeypatch.setattr(kept_scores, "PAIRS_AT_ONCE", 100)
+    monkeypatch.setattr(kept, "PAIRS_AT_ONCE", 100)
     folder, run = many
     whole = tmp_path / "whole.trec"
     reranked(folder, run, depth=12, save_run=str(whole))
@@ -199,13 +200,17 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
 
 
-class Tokens:
+class Tokens(PairwiseReranker):
     """A scorer that may keep token embeddings."""
 
     spec = "tokens:any"
 
     def __init__(self, cache: object) -> None:
         self.cache = cache
+
+    @property
+    def encodes_anew(self) -> bool:
+        return self.cache is None
 
     def fingerprint(self) -> str:
         return self.spec
@@ -225,10 +230,10 @@ class Tokens:
 def test_work_that_a_cache_would_spare_is_said(
     cache: str | None, queries: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_scores, "PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(kept, "PAIRS_AT_ONCE", 2)
     notices = Notices()
     with listening(notices):
-        KeptScorer(Tokens(cache), Shards(None)).score_lists([f"q{n}" for n in range(queries)], [["a", "b"]] * queries)
+        KeptReranker(Tokens(cache), Shards(None)).rank_lists([f"q{n}" for n in range(queries)], [["a", "b"]] * queries)
     assert notices.messages == expected
 
 

@@ -12,6 +12,7 @@ from retrokit.errors import MissingExtra, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ScorerReference
+from retrokit.reranking.base import PairwiseReranker
 from retrokit.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -101,7 +102,7 @@ def test_a_retrieval_task(tmp_path):
 
 
 def test_a_sure_task(tmp_path):
-    class Lengths:
+    class Lengths(PairwiseReranker):
         spec = "lengths"
 
         def score_pairs(self, queries, documents):

@@ -73,7 +73,7 @@ def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifie
     name = verifier.partition(":")[0]
     reranker = registry.create(f"{name}:{tmp_path / 'run'}", device="cpu")
     text = "one dog sees the large bird near a river"
-    same, turned = reranker.score(text, [text, " ".join(text.split()[::-1])])
+    same, turned = reranker.rank(text, [text, " ".join(text.split()[::-1])])
     assert 0 <= turned < same <= 1
     described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
     assert described["parameters"]["verifier"] == sum(v.numel() for v in weights(tmp_path / "run").values())

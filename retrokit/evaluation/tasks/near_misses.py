@@ -31,7 +31,7 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
-from retrokit.reranking.base import Scorer
+from retrokit.reranking.base import Reranker
 from retrokit.similarities.base import Similarity
 
 SEED = 42
@@ -204,7 +204,7 @@ class Verification(NearMisses):
         """The measures of the pooled score."""
         return self._measured(lambda first, second: pair_scores(similarity, embeddings[first], embeddings[second]))
 
-    def evaluate_scorer(self, scorer: Scorer, similarity: str, configuration: dict[str, Any]) -> Result:
+    def evaluate_scorer(self, scorer: Reranker, similarity: str, configuration: dict[str, Any]) -> Result:
         """The result of anything that scores pairs, such as a reranker; a text of each pair is the query."""
 
         def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:

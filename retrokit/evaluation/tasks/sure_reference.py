@@ -26,7 +26,7 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.notices import notice
-from retrokit.reranking.base import Scorer, is_listwise, score_lists
+from retrokit.reranking.base import PairwiseReranker, Reranker
 from retrokit.retrieval.base import Retriever
 from retrokit.similarities.base import Similarity
 
@@ -75,7 +75,7 @@ class Reference(Protocol):
 class ScorerReference:
     """Scores by a reranker. A pair of texts is scored once, however many entries, encoders and similarities ask."""
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Reranker) -> None:
         self.spec = scorer.spec
         self._scorer = scorer
         self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # query → sorted texts, their scores
@@ -110,7 +110,7 @@ class ScorerReference:
 class ListReference:
     """Places by a reranker that orders lists. A list is ordered once, however many similarities rank alike."""
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Reranker) -> None:
         self.spec = scorer.spec
         self._scorer = scorer
         self._known: dict[tuple[str, ...], np.ndarray] = {}
@@ -123,10 +123,10 @@ class ListReference:
         keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, lists, strict=True)]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         if new:
-            found = score_lists(self._scorer, [key[0] for key in new], [key[1:] for key in new])
+            found = self._scorer.rank_lists([key[0] for key in new], [key[1:] for key in new])
             self._known.update(zip(new, found, strict=True))
-            if hasattr(self._scorer, "describe"):
-                notice(self._scorer.describe())
+            if line := self._scorer.describe():
+                notice(line)
         return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
 
     def fingerprint(self) -> str:
@@ -190,7 +190,7 @@ class RetrieverReference:
         return self._retriever.fingerprint()
 
 
-class EncoderScorer:
+class EncoderScorer(PairwiseReranker):
     """Scores by an encoder under a similarity, as a reranker does."""
 
     def __init__(self, encoder: Encoder, similarity: Similarity, precision: str = "auto") -> None:
@@ -245,7 +245,7 @@ def make_reference(spec: str, device: str | None = None) -> Reference | ListRefe
     rerankers = reranking.registry.names()
     if name in rerankers:
         scorer = reranking.registry.create(spec, device=device)
-        return ListReference(scorer) if is_listwise(scorer) else ScorerReference(scorer)
+        return ListReference(scorer) if scorer.listwise else ScorerReference(scorer)
     is_encoder = name in encoders.registry.names() or os.path.exists(spec)
     if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")

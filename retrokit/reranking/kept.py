@@ -1,4 +1,4 @@
-"""A reranker whose scores outlive a break: pairs are scored block by block, and each block kept until it is wanted.
+"""A reranker whose scores outlive a break: lists are scored block by block, and each block kept until it is wanted.
 
 The blocks are the same whether or not a run before was interrupted, so the scores are the same to the last bit.
 """
@@ -17,49 +17,43 @@ from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
 from retrokit.notices import Advance, notice, progress, unseen
-from retrokit.reranking.base import Scorer, is_listwise, score_lists
+from retrokit.reranking.base import Reranker
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
 
-class KeptScorer:
-    """Scores pairs with ``scorer``, and keeps the scores in ``store``.
-
-    What keeps what it has done by itself (an attribute ``keeps_itself``) has nothing kept here, and gets all its pairs
-    at once.
+class KeptReranker(Reranker):
+    """Scores with ``reranker``, and keeps the scores in ``store``. What keeps its own work has nothing kept here, and
+    gets everything at once; but not with ``within``, which says that this is a part of longer work: all scores are kept
+    then, and no progress is shown.
 
     Attributes:
-        spec: the scorer's.
-        computes_in: the scorer's precision, where it tells.
         pairs: pairs asked for.
         computed: those of them that were not kept from before.
         seconds: that computing them took.
     """
 
-    def __init__(self, scorer: Scorer, store: Shards) -> None:
-        self.spec = scorer.spec
-        self.computes_in: str | None = getattr(scorer, "computes_in", None)
+    def __init__(self, reranker: Reranker, store: Shards, within: bool = False) -> None:
+        self.spec, self.listwise, self.computes_in = reranker.spec, reranker.listwise, reranker.computes_in
         self.pairs = self.computed = 0
         self.seconds = 0.0
-        self._scorer = scorer
-        self._keeps_itself = getattr(scorer, "keeps_itself", False)
-        self._store = Shards(None) if self._keeps_itself else store
-        self._at_once = sys.maxsize if self._keeps_itself else PAIRS_AT_ONCE
-        self._fingerprint = scorer.fingerprint()
-        self._key = f"{self._fingerprint} {environment(scorer)}"
-        self._counted = self._counts_now()
+        itself = reranker.keeps_itself and not within
+        self._reranker = reranker
+        self._store = Shards(None) if itself else store
+        self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
+        self._tells = not (itself or within)
+        self._fingerprint = reranker.fingerprint()
+        self._key = f"{self._fingerprint} {environment(reranker)}"
+        self._counted = dict(reranker.counts)
 
     def fingerprint(self) -> str:
-        """The scorer's."""
+        """The reranker's."""
         return self._fingerprint
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the scorer itself has counted meanwhile, if it counts anything."""
-        return {name: count - self._counted.get(name, 0) for name, count in self._counts_now().items()}
-
-    def _counts_now(self) -> dict[str, int]:
-        return dict(getattr(self._scorer, "counts", {}))
+        """What the reranker itself has counted meanwhile, if it counts anything."""
+        return {name: count - self._counted.get(name, 0) for name, count in self._reranker.counts.items()}
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i.
@@ -71,19 +65,19 @@ class KeptScorer:
         with self._progress("scoring", len(queries), "pairs") as advance:
             for start in range(0, len(queries), self._at_once):
                 asked, texts = queries[start : start + self._at_once], documents[start : start + self._at_once]
-                parts.append(self._block(asked, texts, partial(self._scorer.score_pairs, asked, texts)))
+                parts.append(self._block(asked, texts, partial(self._reranker.score_pairs, asked, texts)))
                 advance(len(parts[-1]))
         return np.concatenate(parts)
 
-    def score_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Scores float32 ``[n]`` of each query with the documents of its list, in their order.
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of one list; raises as :meth:`score_pairs` does."""
+        return self.rank_lists([query], [documents])[0]
 
-        Raises:
-            DataError: as for :meth:`score_pairs`.
-        """
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores float32 ``[n]`` of each query's list; raises as :meth:`score_pairs` does."""
         found: list[np.ndarray] = []
         blocks = list(_blocks(lists, self._at_once))
-        if len(blocks) > 1 and getattr(self._scorer, "cache", self) is None:
+        if len(blocks) > 1 and self._reranker.encodes_anew:
             notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
         with self._progress("reranking", len(queries), "queries") as advance:
             for block in blocks:
@@ -92,29 +86,23 @@ class KeptScorer:
         return found
 
     def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
-        """Progress by block; what gets everything at once shows its own."""
-        if self._keeps_itself:
-            return nullcontext(unseen)
-        return progress(f"{doing} with {self.spec}", total, unit)
+        return progress(f"{doing} with {self.spec}", total, unit) if self._tells else nullcontext(unseen)
 
     def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
-        texts = [document for documents in lists for document in documents]
         sizes = [len(documents) for documents in lists]
-
-        def score() -> np.ndarray:
-            return np.concatenate(score_lists(self._scorer, queries, lists))
-
+        asked = [query for query, size in zip(queries, sizes, strict=True) for _ in range(size)]
+        texts = [document for documents in lists for document in documents]
         # where a list ends decides a place in it, and cannot be seen from the pairs
-        about = (",".join(map(str, sizes)),) if is_listwise(self._scorer) else ()
-        return np.split(self._block(asked, texts, score, about), np.cumsum(sizes)[:-1])
+        about = (",".join(map(str, sizes)),) if self.listwise else ()
+        flat = self._block(asked, texts, lambda: np.concatenate(self._reranker.rank_lists(queries, lists)), about)
+        return np.split(flat, np.cumsum(sizes)[:-1])
 
     def _block(
         self,
         queries: Sequence[str],
         documents: Sequence[str],
         score: Callable[[], np.ndarray],
-        about: tuple[str, ...] = (),
+        about: Sequence[str] = (),
     ) -> np.ndarray:
         def make() -> np.ndarray:
             start = time.perf_counter()
