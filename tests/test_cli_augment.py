@@ -59,11 +59,10 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
     (tmp_path / "pairs.jsonl").write_bytes(lines_of(*PAIRS))
 
     def run(*words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", "augment", *map(str, words)])
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(["augment", *map(str, words)])
         said = capsys.readouterr()
         return code, said.out, said.err
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,9 +25,8 @@ def build_sure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", "build-sure", *map(str, words)])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(["build-sure", *map(str, words)])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

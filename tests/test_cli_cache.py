@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -35,9 +34,8 @@ def retrokit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run([*map(str, words)])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

@@ -42,9 +42,8 @@ def retrokit_eval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", "eval", *map(str, words)])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(["eval", *map(str, words)])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 
@@ -391,7 +390,7 @@ def test_showing_results_loads_no_model_library(
 ) -> None:
     retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--results", tmp_path / "results")
     code = (
-        "import sys; from retrokit import cli; sys.argv = ['retrokit', *sys.argv[1:]]; end = cli.run(); "
+        "import sys; from retrokit import cli; end = cli.run(sys.argv[1:]); "
         "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'matplotlib') if m in sys.modules])"
     )
     command = [sys.executable, "-c", code, "eval", "--results", str(tmp_path / "results")]

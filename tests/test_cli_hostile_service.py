@@ -4,7 +4,6 @@ but the answers, no key and no control characters in what is printed."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,10 +59,8 @@ def data(tmp_path_factory: pytest.TempPathFactory, service: ChatServer) -> Path:
     (folder / "questions" / "corpus.jsonl").write_text((folder / "beir" / "corpus.jsonl").read_text())
     rows = [{"_id": f"q{i}", "text": f"Who sees {i}?", "answers": ["cat"]} for i in range(3)]
     (folder / "questions" / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.MonkeyPatch.context() as patch:
-        words = ["build-sure", f"{folder}/law", "--llm", f"openai:m,url={service.url}", "-o", f"{folder}/sure"]
-        patch.setattr(sys, "argv", ["retrokit", *words, "--store", f"{folder}/s.sqlite"])
-        assert cli.run() == 0
+    words = ["build-sure", f"{folder}/law", "--llm", f"openai:m,url={service.url}", "-o", f"{folder}/sure"]
+    assert cli.run([*words, "--store", f"{folder}/s.sqlite"]) == 0
     return folder
 
 
@@ -95,8 +92,7 @@ def test_a_service_that_misbehaves(
     service.plan, service.log = Plan(reply=lambda body: SERVICES[name]), Log()
     words = COMMANDS[command].split()
     given = [word.format(data=data, bert=tiny_bert, llm=f"openai:m,url={service.url}") for word in words]
-    monkeypatch.setattr(sys, "argv", ["retrokit", *given])
-    code = cli.run()
+    code = cli.run(given)
     shown, said = capfd.readouterr()
     if name in ANSWERS and command == "rag":
         assert code == 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -86,9 +85,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
 
     def one(*given: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["retrokit", *given])
         capsys.readouterr()
-        assert cli.run() in (2, 4)  # 4: the model hub cannot be asked
+        assert cli.run(given) in (2, 4)  # 4: the model hub cannot be asked
         shown = capsys.readouterr()
         assert shown.out == ""
         assert all(line.startswith("retrokit: ") for line in shown.err.splitlines())

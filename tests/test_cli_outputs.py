@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -61,9 +60,8 @@ def typed(inputs: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> Typed:
     monkeypatch.chdir(work)
 
     def run(line: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", *line.split()])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(line.split())
         return code, capsys.readouterr().err
 
     return run

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,9 +25,8 @@ def probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", "probe", *map(str, words), "--device", "cpu"])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(["probe", *map(str, words), "--device", "cpu"])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

@@ -56,9 +56,8 @@ def rerank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     register(monkeypatch, fake=hashed, other=lambda query, document: -hashed(document, query))
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", "rerank", *map(str, words)])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run(["rerank", *map(str, words)])
         shown = capsys.readouterr()
         return code, shown.out, shown.err
 

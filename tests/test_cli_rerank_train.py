@@ -27,8 +27,7 @@ def typed(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
-        code = cli.run()
+        code = cli.run([*map(str, words)])
         said = capsys.readouterr()
         return code, said.out, said.err
 

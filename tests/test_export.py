@@ -174,8 +174,7 @@ def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypa
     write_lines(tmp_path / "queries.jsonl", [{"id": 1, "text": TEXTS[0]}])
     command = made.note["prepare_queries"]["command"].split()
     assert command[0] == "retrokit"
-    monkeypatch.setattr(sys, "argv", command)
-    assert cli.run() == 0
+    assert cli.run(command[1:]) == 0
     from_command = export.open_export("queries")
     assert from_command.ids() == ["1"]
     assert_rounded(from_command.embeddings(), names["prepared"])

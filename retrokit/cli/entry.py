@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -66,31 +67,32 @@ def _fail(message: str, code: int, heard: bool | None = None) -> int:
     return code
 
 
-def _resume_line(options: tuple[str, ...]) -> str:
-    kept = [word for word in sys.argv[1:] if word not in ("--overwrite", *options)]
+def _resume_line(words: Sequence[str], options: tuple[str, ...]) -> str:
+    kept = [word for word in words if word not in ("--overwrite", *options)]
     return f"go on with: retrokit {shlex.join([*kept, *options])}"
 
 
-def run() -> int:
+def run(argv: Sequence[str]) -> int:
+    """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
     from retrokit.notices import listening
 
     command = typer.main.get_command(app)
     try:
         prepare_streams()
-        if any(word in ("--help", "--version") for word in sys.argv) or len(sys.argv) < 2:
+        if not argv or not {"--help", "--version"}.isdisjoint(argv):
             with printing():
-                return _invoke(command)
+                return _invoke(command, argv)
             return 0  # its reader has seen enough of the help
         _quiet_libraries()
         with listening(_listener()):
-            return _main(command)
+            return _main(command, argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except TyperException as error:  # wrong options; or no command: help is printed, and nothing is left to say
         text = error.format_message()
         return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
     except Interrupted as error:
-        return _fail(f"{error}\n{_resume_line(error.options)}", error.exit_code)
+        return _fail(f"{error}\n{_resume_line(argv, error.options)}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code, error.heard)
     except OSError as error:
@@ -104,29 +106,29 @@ def _where_help_is(error: Any) -> str:
     return f" (see {context.command_path} --help)" if context is not None else ""
 
 
-def _invoke(command: Any) -> int:
+def _invoke(command: Any, argv: Sequence[str]) -> int:
     """The exit code of the command; what is wrong with its options is raised."""
-    return command.main(prog_name="retrokit", standalone_mode=False) or 0
+    return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
 
 
-def _main(command: Any) -> int:
+def _main(command: Any, argv: Sequence[str]) -> int:
     """Run the command: ``finetune`` in every process of a distributed run, any other in the first, for which the others
     encode."""
-    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    words = [word for word in argv if not word.startswith("-")]
     if os.environ.get("WORLD_SIZE", "1") == "1" or words[:1] == ["finetune"]:
-        return _invoke(command)
+        return _invoke(command, argv)
     from retrokit.encoders.processes import help_first, helped
 
     if not is_first_process():
         help_first()
         return 0
     with helped():
-        return _invoke(command)
+        return _invoke(command, argv)
 
 
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
-    code = run()
+    code = run(sys.argv[1:])
     try:
         with printing():
             pass

@@ -194,8 +194,7 @@ def test_one_good_answer_in_ten_is_enough_to_go_on(corpus: Path, monkeypatch: py
 def test_the_estimate_counts_the_calls(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["retrokit", "augment", "negatives", str(corpus), "--dry-run"])
-    assert run() == 0
+    assert run(["augment", "negatives", str(corpus), "--dry-run"]) == 0
     assert re.fullmatch(
         r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
         capsys.readouterr().out,
@@ -248,8 +247,7 @@ def test_the_command(corpus: Path, capsys: pytest.CaptureFixture[str], monkeypat
     with ChatServer(Plan(edit)) as server:
         spec, store = f"openai:m,url={server.url}", corpus.with_name("a.db")
         words = ["augment", "negatives", str(corpus), "--llm", spec, "--store", str(store), "--families", "spatial"]
-        monkeypatch.setattr("sys.argv", ["retrokit", *words])
-        assert run() == 0
+        assert run(words) == 0
     out, err = capsys.readouterr()
     assert [json.loads(line)["negatives"] for line in out.splitlines()] == [
         [text.replace("above", "below")] for text in TEXTS

@@ -137,7 +137,7 @@ def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path):
 EVALUATES = """
 import sys
 from retrokit.cli.entry import run
-code = run()
+code = run(sys.argv[1:])
 print(code, sorted({"sentence_transformers", "transformers", "scipy"} & set(sys.modules)), file=sys.stderr)
 """
 

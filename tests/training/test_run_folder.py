@@ -56,9 +56,8 @@ def typed(command: str, tiny_bert: Path, data: Path, tmp_path: Path, monkeypatch
     def run(*more: object, encoder: object = tiny_bert, read: object = data, output: object = "run") -> tuple[int, str]:
         named = [*command.split(), *(["cnn:channels=2"] if command == "rerank train" else []), encoder]
         words = [*named, "--data", read, "-o", output, *OPTIONS[command], *more]
-        monkeypatch.setattr(sys, "argv", ["retrokit", *map(str, words)])
         capsys.readouterr()
-        code = cli.run()
+        code = cli.run([*map(str, words)])
         return code, capsys.readouterr().err
 
     return run
