@@ -1,6 +1,7 @@
 """The exceptions that a user may meet, each with the exit code that the command line gives it.
 
-Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback.
+Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback. A message
+names a parameter in backticks (```batch_size```); the command line shows it as its option (``--batch-size``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class RetrokitError(Exception):
 
 
 class UsageError(RetrokitError):
-    """A wrong name, option or combination of options."""
+    """A wrong name, parameter or combination of parameters."""
 
 
 class DataError(RetrokitError):
@@ -31,7 +32,7 @@ class DataError(RetrokitError):
 
 
 class GateFailed(RetrokitError):
-    """A gate that the user set (``--fail-under``, ``--fail-if-worse``) did not hold."""
+    """A gate that the user set (``fail_under``, ``fail_if_worse``) did not hold."""
 
     exit_code = 1
 
@@ -53,13 +54,13 @@ class ServiceError(RetrokitError):
 
 
 class Interrupted(RetrokitError):
-    """The user stopped the work; its state is kept. Going on takes the same command with ``options`` added."""
+    """The user stopped the work; its state is kept. Going on takes the same call with ``parameters`` set."""
 
     exit_code = 130
 
-    def __init__(self, message: str, *options: str) -> None:
+    def __init__(self, message: str, *parameters: str) -> None:
         super().__init__(message)
-        self.options = options
+        self.parameters = parameters
 
 
 @contextmanager

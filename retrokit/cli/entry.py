@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import typer
@@ -48,7 +49,38 @@ def _listener() -> Any:
         return _Nobody()
     from retrokit.report.terminal import TerminalListener
 
-    return TerminalListener()
+    class Listener(TerminalListener):
+        def notice(self, message: str) -> None:
+            """As the base class, in the words of the command line."""
+            super().notice(in_options(message))
+
+    return Listener()
+
+
+def in_options(message: str) -> str:
+    """A message of the library for the command line: what it names as a parameter is an option there.
+
+    >>> in_options("`save_every` is for training; the id `x y` is not")
+    '--save-every is for training; the id `x y` is not'
+    """
+    return re.sub(
+        r"`([a-z][a-z0-9_]*)`",
+        lambda name: f"--{name[1].replace('_', '-')}" if name[1] in _options() else name[0],
+        message,
+    )
+
+
+@cache
+def _options() -> frozenset[str]:
+    """The parameters of all commands."""
+    groups, names = [typer.main.get_command(app)], set()
+    while groups:
+        command: Any = groups.pop()
+        groups += getattr(command, "commands", {}).values()
+        names |= {
+            option[2:].replace("-", "_") for param in command.params for option in param.opts if option[:2] == "--"
+        }
+    return frozenset(names)
 
 
 _MACHINE = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
@@ -62,12 +94,13 @@ def _shortened(line: str) -> str:
 
 def _fail(message: str, code: int, heard: bool | None = None) -> int:
     if is_first_process() if heard is None else heard:
-        for line in message.rstrip("\n").split("\n"):
+        for line in in_options(message).rstrip("\n").split("\n"):
             typer.echo(f"retrokit: {_shortened(harmless(line))}", err=True)
     return code
 
 
-def _resume_line(words: Sequence[str], options: tuple[str, ...]) -> str:
+def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
+    options = [f"--{name.replace('_', '-')}" for name in parameters]
     kept = [word for word in words if word not in ("--overwrite", *options)]
     return f"go on with: retrokit {shlex.join([*kept, *options])}"
 
@@ -92,7 +125,7 @@ def run(argv: Sequence[str]) -> int:
         text = error.format_message()
         return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
     except Interrupted as error:
-        return _fail(f"{error}\n{_resume_line(argv, error.options)}", error.exit_code)
+        return _fail(f"{error}\n{_resume_line(argv, error.parameters)}", error.exit_code)
     except RetrokitError as error:
         return _fail(str(error), error.exit_code, error.heard)
     except OSError as error:
