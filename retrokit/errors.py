@@ -1,7 +1,7 @@
 """The exceptions that a user may meet, each with the exit code that the command line gives it.
 
-Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback. A message
-names a parameter in backticks (```batch_size```); the command line shows it as its option (``--batch-size``).
+Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback. A
+message names a parameter in backticks; the command line shows it as its option (``--batch-size``).
 """
 
 from __future__ import annotations
