@@ -136,7 +136,7 @@ def build(
                             raise ServiceError(f"{what}; its answers are kept in {path}")
             return session.counts
 
-        with responses.going_on(*(["--overwrite"] if overwrite else [])):
+        with responses.going_on(*(["overwrite"] if overwrite else [])):
             counts = asyncio.run(work())
         return Built(output, write_folder(unfinished, rows), counts)
 

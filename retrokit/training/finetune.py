@@ -263,7 +263,7 @@ def _run(plan: Plan, folder: RunFolder, first: bool) -> Outcome:
     if conduct.stopped_because == "interrupted":
         raise Interrupted(
             f"stopped at step {trainer.state.global_step} of {steps}; the state is kept in {folder.checkpoints}",
-            "--resume",
+            "resume",
         )
     trainer.settle()
     best = history.best[0] if history.best else None

@@ -272,7 +272,7 @@ class _Training:
     def _interrupt(self, step: int, stop: Event) -> None:
         self._save(step)
         raise Interrupted(
-            f"stopped at step {step} of {self.steps}; the state is kept in {self.folder.checkpoints}", "--resume"
+            f"stopped at step {step} of {self.steps}; the state is kept in {self.folder.checkpoints}", "resume"
         )
 
     def _patience_is_over(self) -> bool:
