@@ -1,4 +1,4 @@
-"""Several processes, as ``torchrun`` starts them, but forked from one that has imported everything: in no time."""
+"""Processes of their own, one alone or several as ``torchrun`` starts them, forked from one that has imported all."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def in_processes(
         if process.is_alive():
             process.kill()
             process.join()
-        out, err = ((folder / f"{stream}-{rank}").read_text() for stream in ("stdout", "stderr"))
-        ended.append(Ended(process.exitcode, out, err))
+        ended.append(_ended(folder, str(rank), process.exitcode))
     return ended
 
 
@@ -74,28 +73,69 @@ def retrokit_in(
     return in_processes(count, folder, _command, given, stdin, timeout)
 
 
+def torchrun(count: int, folder: Path, words: Sequence[object], timeout: float = 240) -> list[Ended]:
+    """Run ``retrokit WORDS`` in ``count`` processes that torchrun's agent starts, watches and ends, in ``folder``.
+
+    How the agent ended, and after it what each process wrote.
+    """
+    agent = in_processes(1, folder, _agent, (count, folder, [str(word) for word in words]), timeout=timeout)
+    return agent + [_ended(folder, f"{rank}-of-agent", agent[0].code) for rank in range(count)]
+
+
+def _agent(count: int, folder: Path, words: list[str]) -> None:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    meeting = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "tests", "max_restarts": 0}
+    try:
+        elastic_launch(LaunchConfig(1, 1, count, start_method="fork", **meeting), _member)(folder, words)
+    except ChildFailedError:
+        sys.exit(1)
+
+
+def _member(folder: Path, words: list[str]) -> None:
+    from retrokit.cli import entry
+
+    _settle(folder, f"{os.environ['RANK']}-of-agent")
+    sys.argv = ["retrokit", *words]
+    if code := entry.run():
+        sys.exit(code)
+
+
 def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
     from retrokit.cli import entry
 
     sys.argv = ["retrokit", *words]
     if prepare is not None:
-        prepare(int(os.environ["RANK"]))
+        prepare(int(os.environ.get("RANK", "0")))
     entry.main()
 
 
 def _call(
     rank: int, count: int, port: int, folder: Path, target: Callable[..., object], arguments: Sequence[object]
 ) -> None:
+    if count > 1:
+        os.environ |= {
+            **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
+            **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+        }
+    _settle(folder, str(rank))
+    target(*arguments)
+
+
+def _settle(folder: Path, name: str) -> None:
+    """Compute with one thread in ``folder``, and read and write what is called ``name`` there."""
     import torch
 
     torch.set_num_threads(1)
     os.chdir(folder)
-    os.environ |= {
-        **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
-        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "RETROKIT_CACHE": "off"},
-    }
-    for number, (name, mode) in enumerate((("stdin", "rb"), ("stdout", "wb"), ("stderr", "wb"))):
-        with open(folder / f"{name}-{rank}", mode) as file:
+    os.environ |= {"OMP_NUM_THREADS": "1", "RETROKIT_CACHE": "off"}
+    (folder / f"stdin-{name}").touch()
+    for number, (stream, mode) in enumerate((("stdin", "rb"), ("stdout", "wb"), ("stderr", "wb"))):
+        with open(folder / f"{stream}-{name}", mode) as file:
             os.dup2(file.fileno(), number)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 # until the process ends
-    target(*arguments)
+
+
+def _ended(folder: Path, name: str, code: int | None) -> Ended:
+    return Ended(code, *((folder / f"{stream}-{name}").read_text() for stream in ("stdout", "stderr")))

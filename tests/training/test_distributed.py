@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -27,24 +26,20 @@ from retrokit.training.processes import is_first, leave, own_device
 from retrokit.training.trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
-from tests.processes import Ended, in_processes, retrokit_in
-
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+from tests.processes import Ended, in_processes, retrokit_in, torchrun
 
 
-@pytest.fixture
-def triplets(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def triplets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pairs of which some have hard negatives, and not equally many; one anchor has two positives."""
     texts = sentences(120)
     rows = [
         {"anchor": texts[i], "positive": texts[32 + i], "negatives": texts[64 + i : 64 + i + i % 3]} for i in range(32)
     ]
     rows[1]["anchor"] = rows[0]["anchor"]
-    write_jsonl(tmp_path / "triplets.jsonl", rows)
-    return tmp_path / "triplets.jsonl"
-
-
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    path = tmp_path_factory.mktemp("data") / "triplets.jsonl"
+    write_jsonl(path, rows)
+    return path
 
 
 def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: int | None, batch: int) -> Any:
@@ -67,38 +62,53 @@ def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: 
     return {"loss": values, **{name: p.grad for name, p in made.model.named_parameters() if p.requires_grad}}
 
 
-def save_gradients(output: Path, *given: Any) -> None:
-    """What :func:`gradients` gives, in a file that the first process writes."""
-    found = gradients(*given)
+CASES = {
+    f"{sim}-{'cached' if mini_batch else 'whole'}": (sim, directions, mini_batch)
+    for sim, directions in (("learn", "query-to-document"), ("cosine", "both"))
+    for mini_batch in (None, 3)
+}
+
+
+def save_gradients(encoder: Path, data: Path) -> None:
+    """What :func:`gradients` gives in every case, in a file that the first process writes."""
+    found = {name: gradients(encoder, data, *case, 4) for name, case in CASES.items()}
     if is_first():
-        torch.save(found, output)
+        torch.save(found, "gradients.pt")
     leave()
 
 
-@pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])
-@pytest.mark.parametrize(("sim", "directions"), [("learn", "query-to-document"), ("cosine", "both")])
-def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, tmp_path, sim, directions, mini_batch):
-    one = gradients(tiny_bert, triplets, sim, directions, mini_batch, 8)
-    output = tmp_path / "two.pt"
-    given = (output, tiny_bert, triplets, sim, directions, mini_batch, 4)
-    ended = in_processes(2, tmp_path, save_gradients, given)
+@pytest.fixture(scope="module")
+def joint_gradients(tiny_bert, triplets, tmp_path_factory) -> Any:
+    """Those of two processes, of every case."""
+    folder = tmp_path_factory.mktemp("gradients")
+    ended = in_processes(2, folder, save_gradients, (tiny_bert, triplets))
     assert [process.code for process in ended] == [0, 0], said(ended)
-    two = torch.load(output, weights_only=True)
+    return torch.load(folder / "gradients.pt", weights_only=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, joint_gradients, case):
+    one, two = gradients(tiny_bert, triplets, *CASES[case], 8), joint_gradients[case]
     assert one.keys() == two.keys()
-    assert ("2.similarity.query_gamma_logit" in one) == (sim == "learn")
+    assert ("2.similarity.query_gamma_logit" in one) == ("learn" in case)
     largest = max(float(value.abs().max()) for name, value in one.items() if name != "loss")
     for name, value in one.items():
         assert_rounded(two[name], value, size=largest)  # gradients of which nothing is left but rounding, too
         assert value.abs().max() > 0 or "key.bias" in name
 
 
-def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    words = [*TORCHRUN, "-m", "retrokit", *finetune_words(tiny_bert, triplets, two, "--steps", 5, "--sim", "learn")]
-    words += ["--dropout", 0]
-    done = subprocess.run([str(w) for w in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.fixture(scope="module")
+def by_torchrun(tiny_bert, triplets, tmp_path_factory) -> Path:
+    """A run that two processes of torchrun have made."""
+    folder = tmp_path_factory.mktemp("torchrun")
+    ended = torchrun(2, folder, finetune_words(tiny_bert, triplets, folder / "run", *SHORT))
+    assert ended[0].code == 0, said(ended)
+    assert "Traceback" not in said(ended)
+    return folder / "run"
+
+
+def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, by_torchrun, tmp_path):
+    one, two = tmp_path / "one", by_torchrun
     finetune(FinetuneConfig(str(tiny_bert), [str(triplets)], str(one), **JOINT | {"batch_size": 8, "steps": 5}))
     ours, theirs = (retrokit.load(str(run)) for run in (one, two))
     texts = sentences(20, seed=5)
@@ -113,15 +123,15 @@ def test_torchrun_equals_one_process_with_the_joint_batch(tiny_bert, triplets, t
 
 def test_under_torchrun_too_one_line_says_why_all_end(tiny_bert, triplets, tmp_path):
     """Torchrun kills the others once one has ended: that one is to be the one that speaks."""
-    words = [*TORCHRUN, "-m", "retrokit", *finetune_words(tiny_bert, triplets, tmp_path / "run", "--batch-size", 40)]
-    done = subprocess.run([str(w) for w in words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    lines = [line for line in done.stderr.splitlines() if line.startswith("retrokit: ")]
-    assert len(lines) == 1
+    ended = torchrun(2, tmp_path, finetune_words(tiny_bert, triplets, tmp_path / "run", "--batch-size", 40))
+    assert ended[0].code == 1
+    lines = [line for line in said(ended).splitlines() if line.startswith("retrokit: ")]
+    assert len(lines) == 1, said(ended)
     assert "a batch of 40 × 2 processes is larger than its 32 records" in lines[0]
 
 
 OPTIONS = ["--batch-size", 4, "--lr", 1e-3, "--precision", "fp32", "--max-grad-norm", 1000, "--device", "cpu"]
+SHORT = ["--steps", 5, "--sim", "learn", "--dropout", 0]
 JOINT = {"sim": "learn", "lr": 1e-3, "dropout": 0.0, "max_grad_norm": 1000, "precision": "fp32", "device": "cpu"}
 
 
@@ -158,9 +168,9 @@ def stop_after_three(rank: int) -> None:
     FinetuneTrainer.training_step = step
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_path, count):
+def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_path):
     """Saving at every step, stopped and gone on with, they end where one process with the joint batch does."""
+    count = 3
     folder, one = tmp_path / "run", tmp_path / "one"
     options = ["--steps", 4, "--save-every", 1, "--keep-checkpoints", 9, "--sim", "learn", "--dropout", 0]
     words = finetune_words(tiny_bert, triplets, folder, *options, "--eval", f"beir:{benchmark}", "--eval-every", 2)
@@ -194,29 +204,27 @@ def writers(rank: int) -> None:
 
 
 def slow_evaluation(rank: int) -> None:
-    """An evaluation longer than the library lets processes wait for each other: half an hour, counted 1,800 times
-    as fast."""
+    """Note who writes, and let an evaluation take longer than the library lets processes wait for each other: half an
+    hour, counted 3,600 times as fast."""
     join, evaluate = torch.distributed.init_process_group, FinetuneTrainer._evaluate_here
 
     def evaluated(self, task):
-        time.sleep(3)
+        time.sleep(1)
         return evaluate(self, task)
 
     def joined(*arguments, timeout, **options):
-        return join(*arguments, timeout=timeout / 1800, **options)
+        return join(*arguments, timeout=timeout / 3600, **options)
 
     FinetuneTrainer._evaluate_here = evaluated
     torch.distributed.init_process_group = joined
+    writers(rank)
 
 
 def test_only_the_first_writes_and_the_others_wait_for_it(tiny_bert, triplets, benchmark, tmp_path):
-    words = finetune_words(tiny_bert, triplets, tmp_path / "run", "--steps", 2, "--save-every", 1)
-    ended = retrokit_in(2, tmp_path, words, writers)
-    assert [one.code for one in ended] == [0, 0], said(ended)
-    assert [one.err.count("writes") for one in ended] == [1, 0]
-    words = finetune_words(tiny_bert, triplets, tmp_path / "slow", "--steps", 1, "--eval", f"beir:{benchmark}")
+    words = finetune_words(tiny_bert, triplets, tmp_path / "run", "--steps", 1, "--eval", f"beir:{benchmark}")
     ended = retrokit_in(2, tmp_path, words, slow_evaluation)
     assert [one.code for one in ended] == [0, 0], said(ended)
+    assert ["writes" in one.err for one in ended] == [True, False]
 
 
 def fails_in_a_step(rank: int) -> None:
@@ -243,8 +251,10 @@ def lacks_a_file(rank: int) -> None:
     ("case", "message"),
     [
         ("data", "the processes differ: data_digests in the first process"),
-        ("options", "the processes differ: lr in the first process 0.001, in process 1 0.002"),
-        ("steps", "the processes differ: steps in the first process 2, in process 1 3"),
+        (
+            "options",
+            "the processes differ: steps in the first process 2, in process 1 3; lr in the first process 0.001, ",
+        ),
         ("missing", "process 1: data.jsonl: "),
         ("failure", "process 1: gradients: went away"),
         ("both", "a batch of 40 × 2 processes is larger than its 32 records"),
@@ -258,7 +268,7 @@ def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_
         (tmp_path / "elsewhere" / "data.jsonl").write_text("".join(reversed(rows)))
 
     def words(rank):
-        steps = 3 if case == "steps" and rank else 2
+        steps = 3 if case == "options" and rank else 2
         more = ["--lr", 2e-3] if case == "options" and rank else ["--batch-size", 40] if case == "both" else []
         return finetune_words(tiny_bert, "data.jsonl", tmp_path / "run", "--steps", steps, *more)
 
@@ -271,12 +281,11 @@ def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_
     assert "Traceback" not in said(ended)
 
 
-def test_standard_input_is_read_once_for_all(tiny_bert, triplets, tmp_path):
-    for name, data in (("file", triplets), ("pipe", "-")):
-        words = finetune_words(tiny_bert, data, tmp_path / name, "--steps", 2)
-        ended = retrokit_in(2, tmp_path, words, stdin=triplets.read_bytes())
-        assert [one.code for one in ended] == [0, 0], said(ended)
-    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("file", "pipe")]
+def test_standard_input_is_read_once_for_all(tiny_bert, triplets, by_torchrun, tmp_path):
+    words = finetune_words(tiny_bert, "-", tmp_path / "run", *SHORT)
+    ended = retrokit_in(2, tmp_path, words, stdin=triplets.read_bytes())
+    assert [one.code for one in ended] == [0, 0], said(ended)
+    models = [(run / "model.safetensors").read_bytes() for run in (by_torchrun, tmp_path / "run")]
     assert models[0] == models[1]
 
 

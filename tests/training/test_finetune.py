@@ -7,9 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +29,7 @@ from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import FinetuneTrainer, History, Options, threads
 from tests.close import assert_rounded
 from tests.models import sentences
+from tests.processes import retrokit_in
 
 SPECS = ["cosine", "dot", "qnorm", "dnorm", "learn", "sfs:4", "sfs:4,base=l2", "l2", "l1"]
 
@@ -152,67 +150,58 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, opti
     assert plain[0] == plain[1]
 
 
-KILLED = """
-import os, signal
-from retrokit.cli import main
-from retrokit.training.trainer import FinetuneTrainer
+def in_step(number: int, signals: int) -> None:
+    """The process gets a signal in that step."""
+    real = FinetuneTrainer.training_step
 
-real = FinetuneTrainer.training_step
+    def step(self, *arguments):
+        if self.state.global_step == number - 1:
+            os.kill(os.getpid(), signals)
+        return real(self, *arguments)
 
-def step(self, *arguments, **options):
-    if self.state.global_step == 33:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(self, *arguments, **options)
+    FinetuneTrainer.training_step = step
 
-FinetuneTrainer.training_step = step
-main()
-"""
+
+def killed(rank: int) -> None:
+    in_step(8, signal.SIGKILL)
+
+
+def interrupted(rank: int) -> None:
+    in_step(3, signal.SIGINT)
+
+
+def words_of(encoder: Path, data: Path, folder: str, *options: object) -> list[object]:
+    return ["finetune", encoder, "--data", data, "-o", folder, "--batch-size", 8, "--precision", "fp32", *options]
 
 
 def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
-    def command(name: str) -> list[str]:
-        return [
-            *(sys.executable, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(pairs), "-o", name),
-            *("--steps", "60", "--batch-size", "8", "--save-every", "20", "--precision", "fp32", "--sim", "learn"),
-        ]
-
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-    victim = subprocess.run([sys.executable, "-c", KILLED, *command("run")[3:]], **options)
-    assert victim.returncode == -signal.SIGKILL, victim.stderr
+    words = [*words_of(tiny_bert, pairs, "run"), "--steps", 12, "--save-every", 5, "--sim", "learn", "--lr", 1e-3]
+    (victim,) = retrokit_in(1, tmp_path, words, killed)
+    assert victim.code == -signal.SIGKILL, victim.err
     assert list(RunFolder(tmp_path / "run").checkpoints.glob("checkpoint-*/complete"))
     with pytest.raises(UsageError, match="not finished"):
         retrokit.load(str(tmp_path / "run"))
-    refused = subprocess.run(command("run"), **options)
-    assert refused.returncode == 2
-    assert "--resume" in refused.stderr
-    resumed = subprocess.run([*command("run"), "--resume"], **options)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "resuming at step 20" in resumed.stderr
-    whole = subprocess.run(command("whole"), **options)
-    assert whole.returncode == 0, whole.stderr
+    (refused,) = retrokit_in(1, tmp_path, words)
+    assert refused.code == 2
+    assert "--resume" in refused.err
+    (resumed,) = retrokit_in(1, tmp_path, [*words, "--resume"])
+    assert resumed.code == 0, resumed.err
+    assert "resuming at step 5" in resumed.err
+    finetune(configure(tiny_bert, pairs, tmp_path / "whole", steps=12, save_every=5, sim="learn", device=None))
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
-    words = [sys.executable, "-m", "retrokit", "finetune", str(tiny_bert), "--data", str(pairs), "-o", "run"]
-    words += ["--steps", "100000", "--batch-size", "8", "--precision", "fp32", "--log-every", "1", "--overwrite"]
-    running = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 600  # of a machine that is busy with much else
-    while not (tmp_path / "run" / "metrics.jsonl").exists():
-        assert running.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=600)
-    assert running.returncode == 130
-    assert "the state is kept in run/checkpoints" in said
-    line = said.strip().splitlines()[-1]
+    words = [*words_of(tiny_bert, pairs, "run"), "--steps", 100000, "--overwrite"]
+    (stopped,) = retrokit_in(1, tmp_path, words, interrupted)
+    assert stopped.code == 130
+    assert "the state is kept in run/checkpoints" in stopped.err
+    line = stopped.err.strip().splitlines()[-1]
     assert line.startswith("retrokit: go on with: retrokit finetune ")
     assert line.endswith("--resume")
     assert "--overwrite" not in line
-    assert "Traceback" not in said
-    assert list((tmp_path / "run" / "checkpoints").glob("checkpoint-*/complete"))
+    assert "Traceback" not in stopped.err
+    assert list((tmp_path / "run" / "checkpoints").glob("checkpoint-3/complete"))
 
 
 @pytest.mark.parametrize("encoder", ["tiny_bert", "static:32"])

@@ -63,6 +63,21 @@ def typed(command: str, tiny_bert: Path, data: Path, tmp_path: Path, monkeypatch
     return run
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """Put a run there that has been trained once for all: ``made(command, typed, seed, output)``."""
+    kept = tmp_path_factory.mktemp("kept")
+
+    def put(command: str, typed: Typed, seed: int, output: object = "run") -> None:
+        folder = kept / f"{command}-{seed}"
+        if not folder.exists():
+            code, err = typed("--seed", seed, output=folder)
+            assert code == 0, err
+        shutil.copytree(folder, str(output))
+
+    return put
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -147,24 +162,22 @@ def test_whatever_is_wrong_the_run_before_is_kept(
     assert content(Path("..")) == before
 
 
-def test_a_run_is_replaced_at_the_end(command: str, typed: Typed) -> None:
-    assert typed("--seed", 1)[0] == 0
+def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable[..., None]) -> None:
+    made(command, typed, 1)
     (Path("run") / "plots").mkdir(exist_ok=True)  # drawn afterwards
     (Path("run") / "plots" / "loss.png").touch()
-    assert typed("--seed", 1, output="same")[0] == 0
-    assert same_weights(command, Path("run"), Path("same"))
-    shutil.rmtree("same")
-    assert typed("--seed", 2, output="other")[0] == 0
+    made(command, typed, 2, "other")
+    assert not same_weights(command, Path("run"), Path("other"))
     code, err = typed("--seed", 2, "--overwrite")
     assert code == 0, err
     assert same_weights(command, Path("run"), Path("other"))
     assert sorted(os.listdir()) == ["other", "run"]
 
 
-def test_a_link_to_a_run_stays_one(command: str, typed: Typed) -> None:
+def test_a_link_to_a_run_stays_one(command: str, typed: Typed, made: Callable[..., None]) -> None:
     Path("disk").mkdir()
     Path("run").symlink_to("disk/run")
-    assert typed("--seed", 1, output="disk/run")[0] == 0
+    made(command, typed, 1, "disk/run")
     before = content(Path("disk/run"))
     assert typed("--seed", 2, "--overwrite")[0] == 0
     assert Path("run").is_symlink()
@@ -175,13 +188,13 @@ def test_a_link_to_a_run_stays_one(command: str, typed: Typed) -> None:
 # --- killed while it replaces another
 
 
-@pytest.mark.parametrize("step", [1, 2, 4])
+@pytest.mark.parametrize("step", [1, 4])
 def test_an_overwriting_run_that_is_killed_goes_on(
-    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, step: int
+    command: str, typed: Typed, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    assert typed("--seed", 1)[0] == 0
+    made(command, typed, 1)
     before = content(Path("run"))
-    assert typed("--seed", 2, output="whole")[0] == 0
+    made(command, typed, 2, "whole")
     with monkeypatch.context() as patch:
         kill_at_step(patch, step)
         killed(typed, "--seed", 2, "--overwrite")
@@ -198,9 +211,9 @@ def test_an_overwriting_run_that_is_killed_goes_on(
 
 
 def test_an_unfinished_successor_is_dropped_only_when_that_is_asked(
-    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    command: str, typed: Typed, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert typed("--seed", 1)[0] == 0
+    made(command, typed, 1)
     with monkeypatch.context() as patch:
         kill_at_step(patch, 4)
         killed(typed, "--seed", 2, "--overwrite")
@@ -216,11 +229,11 @@ def test_an_unfinished_successor_is_dropped_only_when_that_is_asked(
 
 @pytest.mark.parametrize("where", ["before", "between", "after"])
 def test_a_kill_while_it_takes_the_place(
-    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, where: str
+    command: str, typed: Typed, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    assert typed("--seed", 1)[0] == 0
+    made(command, typed, 1)
     before = content(Path("run"))
-    assert typed("--seed", 2, output="whole")[0] == 0
+    made(command, typed, 2, "whole")
 
     def dying(new: Path, target: Path) -> None:
         if where != "before":
@@ -247,15 +260,18 @@ def test_a_kill_while_it_takes_the_place(
 
 @pytest.mark.parametrize("option", ["", "--resume", "--overwrite"])
 @pytest.mark.parametrize("left", [(), ("checkpoints/",), ("checkpoints/", ".retrokit.json.0123abcd.retrokit-tmp")])
-def test_what_a_kill_at_the_start_leaves_is_no_hindrance(
-    command: str, typed: Typed, option: str, left: tuple[str, ...]
-) -> None:
-    Path("run").mkdir()
+def test_what_a_kill_at_the_start_leaves_is_no_hindrance(tmp_path: Path, option: str, left: tuple[str, ...]) -> None:
+    target = tmp_path / "run"
+    target.mkdir()
     for name in left:
-        (Path("run") / name).mkdir() if name.endswith("/") else (Path("run") / name).touch()
-    code, err = typed(*([option] if option else []))
-    assert code == 0, err
-    assert os.listdir() == ["run"]
+        (target / name).mkdir() if name.endswith("/") else (target / name).touch()
+    folder = RunFolder(target, overwrite=option == "--overwrite", resume=option == "--resume")
+    folder.check()
+    with folder.locked():
+        assert not folder.goes_on
+        folder.begin({"status": "training", "identity": {}})
+    assert (target / "retrokit.json").is_file()
+    assert os.listdir(tmp_path) == ["run"]
 
 
 def test_a_start_that_fails_leaves_nothing(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
