@@ -5,7 +5,6 @@ Layer 0 is the embedding layer (CROP, Figure 4). One pass through the model yiel
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from torch import Tensor, nn
 
+from retrokit.data.runs import is_run, read_run
 from retrokit.encoders import registry
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import Keep
-from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.views import Kept
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import UsageError
 from retrokit.similarities.base import Role
 
 
@@ -184,10 +183,5 @@ def starting_encoder(encoder: Encoder) -> str | None:
     """
     folder = Path(str(registry.parse(encoder.spec).params.get("path", "")))
     is_checkpoint = re.fullmatch(r"checkpoint-\d+", folder.name) is not None
-    path = (folder.parents[1] if is_checkpoint and len(folder.parents) > 1 else folder) / RUN_FILE
-    if not path.is_file():
-        return None
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["encoder"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    run = folder.parents[1] if is_checkpoint and len(folder.parents) > 1 else folder
+    return read_run(run, "encoder").encoder if is_run(run) else None

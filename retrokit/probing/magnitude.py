@@ -7,7 +7,6 @@ apart.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ import numpy as np
 from retrokit import encoders, evaluation, similarities
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl
+from retrokit.data.runs import RUN_FILE, read_run
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.opening import RUN_FILE
 from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.encoding import row_norms
@@ -432,8 +431,7 @@ def probe_training(
         UsageError: no finished run, or one that kept no checkpoints; otherwise as for :func:`probe_magnitude`.
     """
     _check_names([run], task_specs)
-    described = _description(Path(run))
-    stages = _stages(run, described)
+    stages = _stages(run)
     tasks = [_task(spec, options) for spec in task_specs]
     for task in tasks:
         notice(task.describe())
@@ -450,27 +448,16 @@ def probe_training(
     return MagnitudeProbe(results, [], notes, _gamma_curve(Path(run) / "metrics.jsonl"))
 
 
-def _stages(run: str, described: dict[str, Any]) -> list[tuple[int, str]]:
+def _stages(folder: str) -> list[tuple[int, str]]:
     """(step, encoder spec) of the start, of each checkpoint and of the end, in order."""
-    if described.get("status") != "finished":
-        raise UsageError(f"{run}: its training is not finished; go on with the same command and --resume")
-    kept = sorted((Path(run) / "checkpoints").glob(f"*/{RUN_FILE}"))
-    stages = {int(_description(path.parent)["step"]): str(path.parent) for path in kept}
+    run = read_run(folder, "encoder").finished(folder)
+    kept = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
+    stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in kept}
     if not stages:
-        raise UsageError(f"{run} kept no checkpoints; train with --save-every N --keep-checkpoints MANY")
-    outcome = described["outcome"]
-    stages.setdefault(int(outcome["best_step"] or outcome["steps"]), run)
-    return sorted({0: described["encoder"], **stages}.items())
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    path = folder / RUN_FILE
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise UsageError(f"{folder} is no retrokit run: it has no {RUN_FILE}") from None
-    except (OSError, ValueError, TypeError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+        raise UsageError(f"{folder} kept no checkpoints; train with --save-every N --keep-checkpoints MANY")
+    outcome = run.outcome or {}
+    stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
+    return sorted({0: run.encoder, **stages}.items())
 
 
 def _gamma_curve(metrics: Path) -> list[dict[str, float]]:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.data.runs import add_to_run
 from retrokit.errors import DataError, UsageError
 from retrokit.metrics.bootstrap import draw
-from retrokit.reranking.verifier import load_verifier, read_description, write_description
+from retrokit.reranking.verifier import load_verifier
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def calibrate(
         sum(first == second for first, second in accept),
         {"path": pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
-    write_description(folder, {**read_description(folder), "calibration": found.to_json()})
+    add_to_run(folder, calibration=found.to_json())
     return found
 
 

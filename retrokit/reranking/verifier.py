@@ -16,9 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from retrokit import encoders, reranking
-from retrokit.data.files import writing
+from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
 from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.opening import RUN_FILE
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
 from retrokit.reranking.maps import MapReranker, MapScorer
@@ -52,39 +51,19 @@ def load_weights(scorer: MapScorer, folder: str | Path) -> None:
         raise DataError(path, f"holds no weights of this verifier: {str(error).splitlines()[0]}") from error
 
 
-def read_description(folder: str | Path) -> dict[str, Any]:
+def read_verifier(folder: str | Path) -> Run:
     """The description of a finished verifier.
 
     Raises:
         UsageError: the folder is no verifier, or its training is not finished.
         DataError: the description is damaged.
     """
-    path = Path(folder) / RUN_FILE
-    if not path.is_file():
-        if not Path(folder).exists():
-            raise UsageError(f"{folder} is no verifier: it does not exist")
+    if not is_run(folder) and Path(folder).exists():
         raise UsageError(f"{folder} is no verifier: it has no {RUN_FILE}; rerank train makes one")
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        status = described["status"]
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
-    if "verifier" not in described:
+    run = read_run(folder, what="verifier")
+    if run.verifier is None:
         raise UsageError(f"{folder} is a run, but no verifier; rerank train makes one")
-    if status != "finished":
-        raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
-    return described
-
-
-def write_description(folder: str | Path, described: dict[str, Any]) -> None:
-    """Replace the description of a verifier.
-
-    Raises:
-        DataError: it cannot be written.
-    """
-    with writing(Path(folder) / RUN_FILE) as file:
-        json.dump(described, file, indent=2, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+    return run.finished(folder)
 
 
 def load_verifier(
@@ -142,13 +121,8 @@ def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) ->
 
 def _made_for(path: str) -> tuple[Spec, dict[str, Any]]:
     """The spec of a folder's verifier, and what it was made for: ``encoder``, ``fingerprint``, ``in_folder``."""
-    described = read_description(path)
-    try:
-        made_for = described["made_for"]
-        checked = {key: made_for[key] for key in ("encoder", "fingerprint", "in_folder")}
-        return reranking.verifiers.parse(described["verifier"]), checked
-    except (KeyError, TypeError) as error:
-        raise DataError(Path(path) / RUN_FILE, f"is no description of a verifier: {error} is missing") from None
+    run = read_verifier(path)
+    return reranking.verifiers.parse(str(run.verifier)), read_run(path, "made_for").made_for or {}
 
 
 def _check_encoder(path: str, made_for: dict[str, Any], encoder: Encoder) -> None:

@@ -13,7 +13,7 @@ from retrokit.data.jsonl import fields_of, json_line, read_jsonl, text_of
 from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 from retrokit.reranking.maps import MapReranker
-from retrokit.reranking.verifier import load_verifier, read_description
+from retrokit.reranking.verifier import load_verifier, read_verifier
 
 FIELDS = (
     ("text", "candidate"),
@@ -62,11 +62,11 @@ def verify(
     """
     if keep not in KEEP:
         raise UsageError(f"--keep {keep} is none of {', '.join(KEEP)}")
-    described = read_description(folder)
+    calibration = read_verifier(folder).calibration
     if threshold is None:
-        if "calibration" not in described:
+        if calibration is None:
             raise UsageError(f"{folder} has no threshold: run retrokit rerank calibrate, or give --threshold")
-        threshold = float(described["calibration"]["threshold"])
+        threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
         raise UsageError(f"--threshold {threshold} is no finite number")
     check_file(output, [pairs])

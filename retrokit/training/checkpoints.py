@@ -1,4 +1,4 @@
-"""Reading a checkpoint's state: whole, or one line that names the file."""
+"""The files of a checkpoint's state: their names, and reading them, whole or with one line that names the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import torch
 
 from retrokit.errors import DataError
 
-_TRAINING = ("trainable.pt", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+TRAINED = "trainable.pt"
+COMPLETE = "complete"
+_GO_ON = (TRAINED, "optimizer.pt", "scheduler.pt", "trainer_state.json")
+_STATE = (*_GO_ON, "scaler.pt", "training_args.bin", "rng_state*.pth", COMPLETE)
 
 
 def rng_file(rank: int, world: int) -> str:
@@ -22,7 +25,13 @@ def rng_file(rank: int, world: int) -> str:
 
 def state_files(world: int, scaled: bool) -> list[str]:
     """Files that a fine-tuning goes on from, with ``world`` processes; ``scaled``: in fp16."""
-    return [*_TRAINING, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))]
+    return [*_GO_ON, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))]
+
+
+def drop_state(checkpoint: Path) -> None:
+    """Remove what only the training needed."""
+    for path in [path for name in _STATE for path in checkpoint.glob(name)]:
+        path.unlink()
 
 
 def check_state(checkpoint: Path, names: Sequence[str], step: int) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 
-import retrokit
 from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.data.pairs import registry as training_data
+from retrokit.data.runs import TRAINING, Run
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
@@ -57,7 +57,7 @@ from retrokit.training.processes import (
     place,
     shared_stdin,
 )
-from retrokit.training.provenance import git_state, versions
+from retrokit.training.provenance import provenance
 from retrokit.training.run_folder import RunFolder, saving, step_of
 from retrokit.training.similarity_choice import choose_similarity
 from retrokit.training.trainer import Conduct, FinetuneTrainer, History, Options, seconds_per_step
@@ -222,8 +222,8 @@ def _resolved(
         return config, None
     folder = _folder(config) if config.output is not None else None
     if folder is not None and folder.goes_on:
-        described = folder.read_description()
-        return replace(config, sim=described["identity"]["sim"]), described.get("similarity_chosen_by")
+        before = folder.read()
+        return replace(config, sim=before.similarity), before.similarity_chosen_by
     chosen, findings = first_says(lambda: choose_similarity(encoder, data, config.seed))
     return replace(config, sim=chosen), findings
 
@@ -256,7 +256,7 @@ def _run(plan: Plan, folder: RunFolder, first: bool) -> Outcome:
     start = first_says(lambda: _open(plan, folder, description))
     history.rows = list(start.rows)
     steps = start.steps or _steps(plan, trainer)
-    description["steps"] = steps
+    description = trainer.description = replace(description, steps=steps)
     if first:
         folder.describe(description)
     conduct = _train(plan, trainer, steps, start.checkpoint, start.resumed)
@@ -286,7 +286,7 @@ class _Start:
     rows: tuple[dict[str, Any], ...] = ()
 
 
-def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
+def _open(plan: Plan, folder: RunFolder, description: Run) -> _Start:
     """Make the folder new, or find where to go on in it."""
     if not folder.goes_on:
         folder.begin(description)
@@ -297,7 +297,7 @@ def _open(plan: Plan, folder: RunFolder, description: dict[str, Any]) -> _Start:
         scaled = _training_precision(plan.config, plan.encoder.device) == torch.float16
         check_state(checkpoint, state_files(plan.batches.world, scaled), step_of(checkpoint))
     rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(True, checkpoint, described.get("steps"), tuple(rows))
+    return _Start(True, checkpoint, described.steps, tuple(rows))
 
 
 def finetune(config: FinetuneConfig) -> Outcome:
@@ -388,23 +388,20 @@ def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.d
     return precision
 
 
-def _description(plan: Plan) -> dict[str, Any]:
-    return {
-        "retrokit": retrokit.__version__,
-        "status": "training",
-        "similarity": plan.similarity.spec,
-        **({"similarity_chosen_by": plan.chosen_by} if plan.chosen_by else {}),
-        "encoder": plan.config.encoder,
+def _description(plan: Plan) -> Run:
+    notes = {
         "configuration": plan.preflight.configuration,
         "scale": plan.preflight.scale,
-        "identity": plan.identity,
         "data": plan.preflight.sources,
-        "versions": versions(),
-        "git": git_state(),
+        **provenance(),
     }
+    chosen_by = plan.chosen_by
+    return Run(
+        TRAINING, plan.similarity.spec, plan.config.encoder, plan.identity, similarity_chosen_by=chosen_by, notes=notes
+    )
 
 
-def _trainer(plan: Plan, folder: RunFolder, history: History, description: dict[str, Any]) -> FinetuneTrainer:
+def _trainer(plan: Plan, folder: RunFolder, history: History, description: Run) -> FinetuneTrainer:
     config = plan.config
     assert config.lr is not None  # a plan has one
     precision = _training_precision(config, plan.encoder.device)
@@ -522,7 +519,7 @@ def _finish(
     trainer: FinetuneTrainer,
     folder: RunFolder,
     history: History,
-    description: dict[str, Any],
+    description: Run,
     outcome: Outcome,
 ) -> None:
     check_weights(trainer.model, folder.target)
@@ -534,4 +531,4 @@ def _finish(
         shown = {key: value for key, value in facts.items() if value is not None}
         card = model_card(folder.target.name, plan.similarity, plan.preflight, history.rows, shown)
         (staged / "README.md").write_text(card, encoding="utf-8")
-        folder.finish(staged, {**description, "status": "finished", "outcome": outcome.to_json()})
+        folder.finish(staged, replace(description, outcome=outcome.to_json()))

@@ -7,14 +7,21 @@ import subprocess
 from importlib.metadata import version
 from typing import Any
 
+import retrokit
 
-def versions() -> dict[str, str]:
+
+def provenance() -> dict[str, Any]:
+    """Versions, and the state of the repository."""
+    return {"retrokit": retrokit.__version__, "versions": _versions(), "git": _git_state()}
+
+
+def _versions() -> dict[str, str]:
     """Versions of Python and of the libraries that decide a result."""
     names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def git_state() -> dict[str, Any] | None:
+def _git_state() -> dict[str, Any] | None:
     """Commit of the folder where the run was started, and whether it had changes; ``None`` outside of git."""
     try:
         ask = [

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,17 @@ from retrokit.data.outputs import (
     put_back,
     take_place,
 )
-from retrokit.encoders.opening import RUN_FILE
+from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
 from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.training.checkpoints import COMPLETE, drop_state
 from retrokit.training.config import differences
 
-COMPLETE = "complete"
-STATE_FILES = (
-    *("optimizer.pt", "scheduler.pt", "scaler.pt", "trainer_state.json", "trainable.pt", "training_args.bin"),
-    *("rng_state.pth", COMPLETE),
-)
 _OWN = (RUN_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
+_MODEL = (
+    *("README.md", "*.safetensors", "config*.json", "modules.json", "sentence_bert_config.json", "tokenizer*.json"),
+    *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.jinja"),
+)
+"""Names that the libraries give to a model's files, where a run does not say which are its own."""
 
 
 class RunFolder:
@@ -54,7 +56,7 @@ class RunFolder:
         self.overwrite, self.resume = overwrite, resume
         self._real = Path(os.path.realpath(path))
         self._new = beside(self._real, "retrokit-new")
-        is_beside = (overwrite and not self._is_free()) or (resume and (self._new / RUN_FILE).is_file())
+        is_beside = (overwrite and not self._is_free()) or (resume and is_run(self._new))
         self.path = self._new if is_beside else self.target
 
     @property
@@ -70,7 +72,7 @@ class RunFolder:
     @property
     def goes_on(self) -> bool:
         """Whether a run is to be resumed, and there is one."""
-        return self.resume and (self.path / RUN_FILE).is_file()
+        return self.resume and is_run(self.path)
 
     def check(self, inputs: Iterable[str] = ()) -> None:
         """See before the work that the run can be written here, and that nothing of value is lost by it.
@@ -106,14 +108,14 @@ class RunFolder:
 
     def _check_content(self, inputs: Iterable[str]) -> None:
         if self.goes_on:
-            self._check_unfinished(self.read_description())
+            self._check_unfinished(self.read())
         elif self.overwrite:
             self._check_replaceable(inputs)
         elif self.resume and not self._is_free():
             raise UsageError(f"{self.target} is no run that could be resumed: it has no {RUN_FILE}")
         elif not self._is_free():
             raise UsageError(f"{self.target} exists; give --overwrite to replace it, --resume to go on, or another -o")
-        elif (self._new / RUN_FILE).is_file():
+        elif is_run(self._new):
             is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
             raise UsageError(f"{is_there}; give --resume to go on with it, --overwrite to start anew, or another -o")
 
@@ -122,12 +124,12 @@ class RunFolder:
         if self._is_free():
             return
         before = RunFolder(self._there())
-        if not (before.path / RUN_FILE).is_file():
+        if not is_run(before.path):
             raise UsageError(f"{self.target} exists and is no run: --overwrite replaces runs only")
-        check_replaceable(before.path, (*_OWN, *before.read_description().get("files", ())), inputs)
+        check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
 
-    def _check_unfinished(self, described: dict[str, Any]) -> None:
-        if described["status"] == "finished":
+    def _check_unfinished(self, run: Run) -> None:
+        if run.status == FINISHED:
             raise UsageError(f"{self.target} is finished; nothing to resume")
 
     def _is_free(self) -> bool:
@@ -139,44 +141,35 @@ class RunFolder:
         before = beside(self._real, "retrokit-old")
         return self.target if os.path.lexists(self.target) or not before.exists() else before
 
-    def begin(self, description: dict[str, Any]) -> None:
+    def begin(self, run: Run) -> None:
         """Start a new run in an empty folder."""
         with disk_errors(self.target):
             if self._new.exists():  # of a run before that was to replace the same one
                 shutil.rmtree(self._new)
-        self.describe(description)
+        self.describe(run)
         with disk_errors(self.target):
             self.checkpoints.mkdir(exist_ok=True)
 
-    def describe(self, description: dict[str, Any]) -> None:
+    def describe(self, run: Run) -> None:
         """Write ``retrokit.json``."""
-        with writing(self.path / RUN_FILE) as file:
-            json.dump(description, file, indent=2, ensure_ascii=False, allow_nan=False)
-            file.write("\n")
+        write_run(run, self.path)
 
-    def read_description(self) -> dict[str, Any]:
-        """Read ``retrokit.json``; a damaged one is a :class:`DataError`."""
-        path = self.path / RUN_FILE
-        try:
-            described = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(described["identity"], dict) or not isinstance(described["status"], str):
-                raise KeyError("identity")
-            return described
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataError(path, f"is no description of a run: {type(error).__name__} {error}") from None
+    def read(self) -> Run:
+        """What ``retrokit.json`` says; raises :class:`DataError` for a damaged one."""
+        return read_run(self.path, "identity")
 
-    def check_same(self, identity: dict[str, Any]) -> dict[str, Any]:
+    def check_same(self, identity: dict[str, Any]) -> Run:
         """The description of the run to resume, which must have the same ``identity``.
 
         Raises:
             UsageError: it differs, naming each option; or the run is finished.
         """
-        described = self.read_description()
-        self._check_unfinished(described)
-        different = differences(described["identity"], identity)
+        run = self.read()
+        self._check_unfinished(run)
+        different = differences(run.identity, identity)
         if different:
             raise UsageError(f"--resume: {self.target} is another run: {'; '.join(different)}")
-        return described
+        return run
 
     def last_checkpoint(self) -> Path | None:
         """The latest complete checkpoint; incomplete ones are removed."""
@@ -217,12 +210,12 @@ class RunFolder:
                 return []
         return rows
 
-    def finish(self, staged: Path, description: dict[str, Any]) -> None:
+    def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,
         and drop what only training needed. A kill before ``finished`` leaves a run to resume."""
         items = sorted(staged.iterdir())
-        description = {**description, "files": [item.name for item in items]}
-        self.describe({**description, "status": "training"})
+        run = replace(run, files=[item.name for item in items])
+        self.describe(replace(run, status=TRAINING))
         for item in items:
             target = self.path / item.name
             if target.is_dir():
@@ -232,12 +225,21 @@ class RunFolder:
         if self.path != self.target:
             take_place(self.path, self._real)
             self.path = self.target
-        self.describe({**description, "status": "finished"})
+        self.describe(replace(run, status=FINISHED))
         for checkpoint in self.checkpoints.glob("checkpoint-*"):
-            for name in STATE_FILES:
-                (checkpoint / name).unlink(missing_ok=True)
-            for state in checkpoint.glob("rng_state_*.pth"):
-                state.unlink()
+            drop_state(checkpoint)
+
+
+def _files_of(folder: Path, run: Run) -> list[str]:
+    """Names of the model's files at the top of a run's folder: those that it lists, or as the libraries name them."""
+    if run.files is not None:
+        return run.files
+    modules = folder / "modules.json"
+    try:
+        parts = [part["path"] for part in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(modules, f"is no list of a model's modules: {type(error).__name__} {error}") from None
+    return [*_MODEL, *filter(None, parts)]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.errors import DataError, disk_errors
 from retrokit.evaluation.result import Result, Task
 from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Ahead, Batches, Collator, Loader, TrainingSet
-from retrokit.training.checkpoints import intact, read_state, rng_file
+from retrokit.training.checkpoints import TRAINED, intact, read_state, rng_file
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, place
@@ -132,7 +133,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         history: History,
         name: str,
         keep_checkpoints: int,
-        description: dict[str, Any],
+        description: Run,
     ) -> None:
         self.batches = batches
         self.folder = folder
@@ -288,9 +289,9 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         folder.mkdir(parents=True, exist_ok=True)
         with self.whole():
             export(self.model, folder)
-            torch.save(trainable_state(self.model), folder / "trainable.pt")
-        described = {**self.description, "status": "finished", "step": self.state.global_step}
-        RunFolder(folder).describe(described)
+            torch.save(trainable_state(self.model), folder / TRAINED)
+        files = sorted(path.name for path in folder.iterdir() if path.name != TRAINED)
+        write_run(replace(self.description, status=FINISHED, step=self.state.global_step, files=files), folder)
 
     def _save_rng_state(self, output_dir: str) -> None:
         """The library's files, a process each, all written by the first one."""
@@ -310,7 +311,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         Raises:
             DataError: a damaged file, or none.
         """
-        path = checkpoint / "trainable.pt"
+        path = checkpoint / TRAINED
         with intact(path):
             load_trainable_state(self.model, read_state(path))
 

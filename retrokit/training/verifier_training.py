@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,9 +21,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-import retrokit
 from retrokit import encoders, reranking
 from retrokit.data.pairs import Pair, Source, read_source
+from retrokit.data.runs import TRAINING, Run
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.fingerprint import digest_of_weights
@@ -35,12 +35,12 @@ from retrokit.reranking.tokens import TokenCache
 from retrokit.reranking.verifier import WEIGHTS_FILE, load_weights, save_weights, start_from
 from retrokit.similarities.base import Role, length
 from retrokit.training.batches import Batches, TrainingSet
-from retrokit.training.checkpoints import check_state, intact, read_state
+from retrokit.training.checkpoints import TRAINED, check_state, intact, read_state
 from retrokit.training.finetune import Outcome
 from retrokit.training.interruption import interruptible
 from retrokit.training.model import build, export, load_trainable_state, trainable_state
 from retrokit.training.preflight import LENGTH_SAMPLE, measure_lengths, source_counts, texts_of
-from retrokit.training.provenance import git_state, versions
+from retrokit.training.provenance import provenance
 from retrokit.training.run_folder import RunFolder, saving, step_of
 from retrokit.training.trainer import History
 from retrokit.training.verifier_config import VerifierConfig
@@ -49,7 +49,6 @@ from retrokit.training.verifier_loss import verifier_loss
 
 TIMED_PAIRS = 100
 TOKENS_FOLDER = "tokens"
-_STATE = "trainable.pt"
 
 
 @dataclass(frozen=True)
@@ -402,23 +401,18 @@ class _Training:
         self.cache.tokens(list(anchors), "query")
         self.cache.tokens(list(documents), "document")
 
-    def _description(self) -> dict[str, Any]:
+    def _description(self) -> Run:
         plan = self.plan
-        return {
-            "retrokit": retrokit.__version__,
-            "status": "training",
-            "similarity": "cosine",
-            "verifier": str(reranking.verifiers.parse(self.config.verifier)),
-            "encoder": self.config.encoder,
+        verifier = str(reranking.verifiers.parse(self.config.verifier))
+        notes = {
             "configuration": plan.preflight.configuration,
             "parameters": plan.preflight.parameters,
             "microseconds_per_pair": plan.preflight.microseconds_per_pair,
-            "identity": plan.identity,
             "data": plan.preflight.sources,
             "held_out": plan.preflight.held_out,
-            "versions": versions(),
-            "git": git_state(),
+            **provenance(),
         }
+        return Run(TRAINING, "cosine", self.config.encoder, plan.identity, verifier=verifier, notes=notes)
 
     def _open(self) -> int:
         """Make the folder new, or find the step to go on from in it, and put back what was trained until then."""
@@ -429,7 +423,7 @@ class _Training:
         checkpoint = self.folder.last_checkpoint()
         step = step_of(checkpoint) if checkpoint is not None else -1
         if checkpoint is not None:
-            trained = [_STATE] if self.plan.trained_encoder is not None else []
+            trained = [TRAINED] if self.plan.trained_encoder is not None else []
             check_state(checkpoint, [WEIGHTS_FILE, "optimizer.pt", *trained], step)
         self.history.rows = self.folder.truncate_metrics(step)
         if checkpoint is None:
@@ -448,14 +442,14 @@ class _Training:
             save_weights(self.scorer, path)
             torch.save(self.optimizer.state_dict(), path / "optimizer.pt")
             if self.plan.trained_encoder is not None:
-                torch.save(trainable_state(self.plan.trained_encoder), path / _STATE)
+                torch.save(trainable_state(self.plan.trained_encoder), path / TRAINED)
             best = self.history.best
             self.folder.complete_checkpoint(path, best[0] if best else None, self.config.keep_checkpoints)
 
     def _load(self, checkpoint: Path) -> None:
         load_weights(self.scorer, checkpoint)
         if self.plan.trained_encoder is not None:
-            path = checkpoint / _STATE
+            path = checkpoint / TRAINED
             with intact(path):
                 load_trainable_state(self.plan.trained_encoder, read_state(path))
 
@@ -479,8 +473,7 @@ class _Training:
                 "in_folder": self.config.end_to_end,
             }
             save_weights(self.scorer, staged)
-            described = {**self.description, "status": "finished", "outcome": outcome.to_json()}
-            self.folder.finish(staged, {**described, "made_for": made_for})
+            self.folder.finish(staged, replace(self.description, outcome=outcome.to_json(), made_for=made_for))
             shutil.rmtree(self.folder.path / TOKENS_FOLDER, ignore_errors=True)
         return outcome
 

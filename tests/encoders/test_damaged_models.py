@@ -147,10 +147,10 @@ def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folde
         ("[]", "is no description of a run"),
         ("5", "is no description of a run"),
         ("[" * 100_000, "is no description of a run"),
-        ('{"similarity": 5, "status": "finished"}', "its similarity is 5"),
-        ('{"similarity": null, "status": "finished"}', "its similarity is None"),
+        ('{"similarity": 5, "status": "finished"}', "similarity is 5; expected a text"),
+        ('{"similarity": null, "status": "finished"}', "similarity is null; expected a text"),
         ('{"similarity": "angle:3", "status": "finished"}', "a similarity that is not installed"),
-        ('{"similarity": "cosine", "status": [1]}', "its training is not finished"),
+        ('{"similarity": "cosine", "status": [1]}', "status is [1]; expected a text"),
     ],
 )
 def test_a_damaged_description(folders, tmp_path, content, message):

@@ -266,7 +266,7 @@ def test_a_resumed_run_keeps_the_choice(tiny_bert, pairs, tmp_path, monkeypatch,
     outcome = training.finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
     assert outcome.steps == 6
     assert retrokit.load(str(tmp_path / "run")).similarity.spec == choice
-    assert folder.read_description()["similarity_chosen_by"] == {"choice": choice}
+    assert folder.read().similarity_chosen_by == {"choice": choice}
 
 
 def test_auto_is_refused_where_there_are_no_roles(tiny_bert, pairs, tmp_path):

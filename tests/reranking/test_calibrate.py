@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from retrokit import encoders
 from retrokit.data.jsonl import read_jsonl, write_jsonl
+from retrokit.data.runs import Run, add_to_run, write_run
 from retrokit.errors import DataError, UsageError
 from retrokit.reranking import registry, verifiers
 from retrokit.reranking.calibrate import calibrate, share_of, threshold_for
-from retrokit.reranking.verifier import load_verifier, read_description, save_weights, write_description
+from retrokit.reranking.verifier import load_verifier, read_verifier, save_weights
 from retrokit.reranking.verify import verify
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -34,8 +35,8 @@ def make_verifier(folder: Path, encoder: Path, spec: str = "cnn", **more: object
     save_weights(scorer, folder)
     fingerprint = encoders.registry.create(str(encoder), device="cpu").fingerprint()
     made_for = {"encoder": str(encoder), "fingerprint": fingerprint}
-    described = {"status": "finished", "verifier": spec, "made_for": {**made_for, "in_folder": False}, **more}
-    write_description(folder, described)
+    run = Run("finished", "cosine", verifier=spec, made_for={**made_for, "in_folder": False}, **more)
+    write_run(run, folder)
     return folder
 
 
@@ -85,7 +86,7 @@ def test_calibration_is_stored_and_decides(folder, pairs, tmp_path):
     assert found.true_accepts.value == pytest.approx((good >= found.threshold).mean())
     assert found.interval[0] <= found.threshold <= found.interval[1]
     assert {name: share.pairs for name, share in found.families.items()} == {"odd": 20, "swap": 20}
-    assert read_description(folder)["calibration"]["threshold"] == found.threshold
+    assert read_verifier(folder).calibration["threshold"] == found.threshold
     verdicts = verify(folder, str(pairs), str(tmp_path / "out.jsonl"), device="cpu")
     written = [row for _, row in read_jsonl(tmp_path / "out.jsonl")]
     assert [row["accepted"] for row in written] == (near >= found.threshold).tolist()
@@ -123,10 +124,10 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
         registry.create(f"transformer:{folder}", device="cpu")
     with pytest.raises(UsageError, match="is no verifier: it has no"):
         registry.create(f"cnn:{tmp_path}", device="cpu")
-    write_description(folder, {**read_description(folder), "verifier": "cnn:channels=3"})
+    add_to_run(folder, verifier="cnn:channels=3")
     with pytest.raises(DataError, match="holds no weights of this verifier"):
         registry.create(f"cnn:{folder}", device="cpu")
-    write_description(folder, {"status": "training", "verifier": "cnn"})
+    add_to_run(folder, status="training", verifier="cnn")
     with pytest.raises(UsageError, match="not finished"):
         registry.create(f"cnn:{folder}", device="cpu")
     (Path(folder) / "retrokit.json").write_text("{")
@@ -136,9 +137,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
 
 def test_a_changed_encoder_is_another_encoder(folder, tiny_bert, tmp_path):
     assert load_verifier(folder, device="cpu").spec == f"cnn:{folder}"
-    described = read_description(folder)
-    described["made_for"]["fingerprint"] = "0" * 64
-    write_description(folder, described)
+    add_to_run(folder, made_for={**read_verifier(folder).made_for, "fingerprint": "0" * 64})
     with pytest.raises(UsageError, match="fingerprint 000000000000"):
         load_verifier(folder, device="cpu")
     assert json.loads((Path(folder) / "retrokit.json").read_text())["made_for"]["fingerprint"] == "0" * 64

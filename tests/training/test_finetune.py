@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.runs import Run
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -361,7 +362,7 @@ def test_the_default_learning_rate_is_that_of_the_kind_of_encoder(tiny_bert, pai
 def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
     config = configure(tiny_bert, pairs, tmp_path / "run")
     made = plan(config)
-    RunFolder(tmp_path / "run").begin({"status": "training", "identity": made.identity})
+    RunFolder(tmp_path / "run").begin(Run("training", "cosine", "minilm", made.identity))
     with pytest.raises(UsageError, match=r"lr was 0\.001, now 0\.002"):
         finetune(configure(tiny_bert, pairs, tmp_path / "run", lr=2e-3, resume=True))
     finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))

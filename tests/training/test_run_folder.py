@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +14,17 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.outputs import locked
+from retrokit.data.runs import Run
 from retrokit.errors import DataError, UsageError
 from retrokit.training import run_folder, trainer
 from retrokit.training import verifier_training as verifiers
 from retrokit.training.run_folder import RunFolder
 from tests.models import sentences
+from tests.processes import retrokit_in
 
 OPTIONS = {
     "finetune": ("--steps", 4, "--save-every", 2, "--batch-size", 8, "--precision", "fp32", "--device", "cpu"),
@@ -139,7 +141,7 @@ def killed(typed: Typed, *more: object) -> None:
 def test_whatever_is_wrong_the_run_before_is_kept(
     command: str, typed: Typed, tiny_bert: Path, data: Path, more: dict[str, Any], said: str
 ) -> None:
-    RunFolder("run").begin({"status": "finished", "identity": {}, "files": ["weights"]})
+    RunFolder("run").begin(Run("finished", "cosine", "minilm", {}, files=["weights"]))
     (Path("run") / "weights").write_text("weeks of training")
     (Path("mine")).mkdir()
     (Path("mine") / "thesis.txt").write_text("years of work")
@@ -172,6 +174,40 @@ def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable
     assert code == 0, err
     assert same_weights(command, Path("run"), Path("other"))
     assert sorted(os.listdir()) == ["other", "run"]
+
+
+def test_a_run_that_does_not_list_its_files_is_replaced_too(
+    command: str, typed: Typed, made: Callable[..., None]
+) -> None:
+    """As versions before made them."""
+    made(command, typed, 1)
+    described = json.loads(Path("run/retrokit.json").read_text())
+    del described["files"]
+    Path("run/retrokit.json").write_text(json.dumps(described))
+    RunFolder("run", overwrite=True).check()
+    Path("run/thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"run holds what was not made with it \(thesis.txt\)"):
+        RunFolder("run", overwrite=True).check()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling", "model.safetensors"])
+@pytest.mark.parametrize("command", ["finetune"])
+def test_a_run_that_has_lost_a_part_says_which(
+    command: str, typed: Typed, made: Callable[..., None], name: str
+) -> None:
+    made(command, typed, 1)
+    lost = Path("run", name)
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+    with pytest.raises(DataError, match=f"run/{name}: is missing") as caught:
+        retrokit.encoder("run")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["finetune"])
+def test_a_run_needs_no_card(command: str, typed: Typed, made: Callable[..., None]) -> None:
+    made(command, typed, 1)
+    Path("run", "README.md").unlink()
+    assert retrokit.encoder("run").dimension == 16
 
 
 def test_a_link_to_a_run_stays_one(command: str, typed: Typed, made: Callable[..., None]) -> None:
@@ -269,13 +305,13 @@ def test_what_a_kill_at_the_start_leaves_is_no_hindrance(tmp_path: Path, option:
     folder.check()
     with folder.locked():
         assert not folder.goes_on
-        folder.begin({"status": "training", "identity": {}})
+        folder.begin(Run("training", "cosine", "minilm", {}))
     assert (target / "retrokit.json").is_file()
     assert os.listdir(tmp_path) == ["run"]
 
 
 def test_a_start_that_fails_leaves_nothing(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: RunFolder, description: dict[str, Any]) -> None:
+    def full(self: RunFolder, run: Run) -> None:
         raise DataError(self.path, "could not be written: No space left on device")
 
     with monkeypatch.context() as patch:
@@ -321,17 +357,14 @@ def test_a_folder_that_appears_while_the_run_is_planned_is_kept(
     assert content(Path("run")) == {"thesis.txt": b"years of work"}
 
 
+def kills_itself(rank: int) -> None:
+    trainer.FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: Path) -> None:
-    program = f"""
-import os, signal
-from retrokit.training import trainer
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune
-trainer.FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
-finetune(FinetuneConfig({str(tiny_bert)!r}, [{str(data)!r}], output="run", steps=2, batch_size=8, device="cpu"))
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
-    assert done.returncode == -signal.SIGKILL
+    words = ["finetune", tiny_bert, "--data", data, "-o", "run", "--steps", 2, "--batch-size", 8, "--device", "cpu"]
+    (done,) = retrokit_in(1, tmp_path, words, kills_itself)
+    assert done.code == -signal.SIGKILL, done.err
     assert (tmp_path / ".run.retrokit-lock").exists()
     assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "training"
     folder = RunFolder(tmp_path / "run", resume=True)
@@ -340,4 +373,4 @@ finetune(FinetuneConfig({str(tiny_bert)!r}, [{str(data)!r}], output="run", steps
         pass
     with pytest.raises(UsageError, match="give --overwrite to replace it, --resume to go on"):
         RunFolder(tmp_path / "run").check()
-    assert os.listdir(tmp_path) == ["run"]
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("std")] == ["run"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from retrokit import encoders
+from retrokit.data.runs import is_run, read_run
 from retrokit.errors import UsageError
 from retrokit.registry import Spec
 
@@ -45,14 +45,11 @@ def training_of(spec: str) -> Training | None:
     path = parsed.params.get("path")
     if parsed.name != encoders.registry.fallback or path is None:
         return None
-    from retrokit.encoders.opening import RUN_FILE, run_similarity
-
-    file = Path(str(path)) / RUN_FILE
-    if not file.is_file():
+    if not is_run(str(path)):
         return None
-    similarity = run_similarity(str(path)).spec
-    identity = json.loads(file.read_text(encoding="utf-8")).get("identity")
-    if not isinstance(identity, dict) or not {"encoder", "seed"} <= set(identity):
+    run = read_run(str(path)).finished(str(path))
+    similarity, identity = run.similarity, run.identity
+    if not {"encoder", "seed"} <= set(identity):
         return Training(similarity, _digest(spec), "")
     start, start_seed = _start(identity["encoder"])
     of_start = ("encoder", "encoder_fingerprint") if start_seed is not None else ("encoder",)

@@ -1,0 +1,140 @@
+"""``retrokit.json``, the description of a run: one record, read and written here alone.
+
+It lies at the top of a run's folder, be it an encoder's or a verifier's, and of each checkpoint that loads by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import writing
+from retrokit.errors import DataError, UsageError
+
+RUN_FILE = "retrokit.json"
+TRAINING, FINISHED = "training", "finished"
+
+_KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("status", "similarity", "encoder", "verifier"), (str, "a text")),
+    **dict.fromkeys(("steps", "step"), (int, "a whole number")),
+    **dict.fromkeys(("identity", "outcome", "made_for", "calibration", "similarity_chosen_by"), (dict, "an object")),
+    "files": (list, "a list"),
+}
+_WITHIN = {
+    "outcome": {"steps": int},
+    "made_for": {"encoder": str, "fingerprint": str, "in_folder": bool},
+    "calibration": {"threshold": float},
+}
+"""What readers take of a part, and its kind."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run.
+
+    Attributes:
+        status: ``training``, or ``finished`` once the model is in place.
+        similarity: spec of the similarity that it is trained with.
+        encoder: spec of the encoder that it began with.
+        identity: what decides the result: options, digests of what was read, the number of processes.
+        steps: planned optimizer steps.
+        step: of a checkpoint, the step at which it was written.
+        outcome: of a finished run, what the training yielded: ``steps``, ``best_step`` and more.
+        files: names of the model's files at the top; ``None`` in a folder of a version that did not list them.
+        verifier: of a verifier, its spec.
+        made_for: of a finished verifier, the encoder whose maps it scores: ``encoder``, ``fingerprint`` and
+            ``in_folder``.
+        calibration: of a calibrated verifier, its ``threshold`` and how that was found.
+        similarity_chosen_by: the findings by which ``auto`` became the similarity.
+        notes: all else, for people: versions, the resolved configuration, the data, the state of the repository.
+    """
+
+    status: str
+    similarity: str
+    encoder: str = ""
+    identity: dict[str, Any] = field(default_factory=dict)
+    steps: int | None = None
+    step: int | None = None
+    outcome: dict[str, Any] | None = None
+    files: list[str] | None = None
+    verifier: str | None = None
+    made_for: dict[str, Any] | None = None
+    calibration: dict[str, Any] | None = None
+    similarity_chosen_by: dict[str, Any] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def finished(self, folder: str | Path) -> Run:
+        """Itself; raises :class:`UsageError` about ``folder`` while it is in training."""
+        if self.status != FINISHED:
+            raise UsageError(f"{folder}: its training is not finished; go on with the same command and --resume")
+        return self
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether a run's description lies in the folder."""
+    return os.path.isfile(os.path.join(folder, RUN_FILE))
+
+
+def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Run:
+    """The description of the run in ``folder``, which should be a ``what``; with the fields that are ``needed``.
+
+    Raises:
+        UsageError: no run lies there.
+        DataError: the description is damaged, another program's, or of a version that did not yet write what is needed.
+    """
+    path = Path(folder, RUN_FILE)
+    if not is_run(folder):
+        lacks = f"has no {RUN_FILE}" if path.parent.exists() else "does not exist"
+        raise UsageError(f"{folder} is no {what}: it {lacks}")
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        problem = _problem(described, ("status", "similarity", *needed))
+    except (OSError, ValueError, RecursionError) as error:
+        problem = f"{type(error).__name__} {error}"
+    if problem:
+        raise DataError(path, f"is no description of a run: {problem}")
+    known = {name: described.pop(name) for name in _KINDS if name in described}
+    return Run(**known, notes=described)
+
+
+def write_run(run: Run, folder: str | Path) -> None:
+    """Put the description in its place, whole or not at all.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    known = {one.name: getattr(run, one.name) for one in fields(run) if one.name != "notes"}
+    described = {**{name: value for name, value in known.items() if value is not None}, **run.notes}
+    with writing(Path(folder, RUN_FILE)) as file:
+        json.dump(described, file, indent=2, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def add_to_run(folder: str | Path, **entries: Any) -> None:
+    """Write the description of the run in ``folder`` anew, with these entries."""
+    write_run(replace(read_run(folder), **entries), folder)
+
+
+def _problem(described: Any, needed: tuple[str, ...]) -> str:
+    """What is wrong with what was read, in words; empty if nothing is."""
+    if not isinstance(described, dict):
+        return f"expected an object, found {type(described).__name__}"
+    for name in needed:
+        if name not in described:
+            return f"{name} is missing"
+    for name, (kind, words) in _KINDS.items():
+        value = described.get(name, kind())
+        if not isinstance(value, kind):
+            return f"{name} is {json.dumps(value)[:60]}; expected {words}"
+    for name, parts in _WITHIN.items():
+        for part, kind in parts.items() if name in described else ():
+            if not isinstance(described[name].get(part), kind):
+                return f"{name}.{part} is {json.dumps(described[name].get(part))[:60]}"
+    if not all(isinstance(name, str) for name in described.get("files", [])):
+        return "files holds what is no text"
+    if described["status"] not in (TRAINING, FINISHED):
+        return f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}"
+    return ""

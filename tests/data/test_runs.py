@@ -1,0 +1,75 @@
+"""The description of a run: what is written is read, and whatever else lies there is one clear line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from retrokit.data.runs import Run, add_to_run, read_run, write_run
+from retrokit.errors import DataError, UsageError
+
+RUN = Run(
+    "finished",
+    "learn",
+    "minilm",
+    {"seed": 0},
+    steps=9,
+    outcome={"steps": 9, "best_step": None},
+    files=["model.safetensors"],
+    notes={"retrokit": "1.0", "configuration": {"lr": 1e-3}},
+)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_run(RUN, tmp_path)
+    assert read_run(tmp_path) == RUN
+    add_to_run(tmp_path, calibration={"threshold": 0.5})
+    assert read_run(tmp_path).calibration == {"threshold": 0.5}
+    assert read_run(tmp_path).notes == RUN.notes
+    assert json.loads((tmp_path / "retrokit.json").read_text())["configuration"] == {"lr": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "JSONDecodeError"),
+        ("[" * 100_000, "RecursionError"),
+        ("\xff", "UnicodeDecodeError"),
+        ("[]", "expected an object, found list"),
+        ("null", "expected an object, found NoneType"),
+        ({"name": "package.json"}, "status is missing"),
+        ({"status": "finished", "encoder": "minilm"}, "similarity is missing"),
+        ({"status": "finished", "similarity": "cosine"}, "identity is missing"),
+        ({"status": "done", "similarity": "cosine", "identity": {}}, "status is 'done'; expected training or finished"),
+        ({"status": "finished", "similarity": 5, "identity": {}}, "similarity is 5; expected a text"),
+        ({"status": "finished", "similarity": "dot", "identity": []}, "identity is []; expected an object"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "files": "all"}, "expected a list"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "files": [1]}, "files holds what is no text"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "outcome.steps is null"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"}, 'steps is "9"; expected'),
+        (
+            {"status": "finished", "similarity": "dot", "identity": {}, "made_for": {"encoder": "minilm"}},
+            "made_for.fingerprint is null",
+        ),
+    ],
+    ids=str,
+)
+def test_a_damaged_a_foreign_and_an_older_description(tmp_path: Path, content: object, said: str) -> None:
+    text = content if isinstance(content, str) else json.dumps(content)
+    (tmp_path / "retrokit.json").write_text(text, encoding="latin-1")
+    with pytest.raises(DataError) as caught:
+        read_run(tmp_path, "identity")
+    assert str(caught.value).startswith(f"{tmp_path}/retrokit.json: is no description of a run: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_where_none_lies(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is no verifier: it has no retrokit\.json"):
+        read_run(tmp_path, what="verifier")
+    with pytest.raises(UsageError, match=r"is no retrokit run: it does not exist"):
+        read_run(tmp_path / "gone")
+    with pytest.raises(UsageError, match="its training is not finished"):
+        Run("training", "cosine").finished(tmp_path)
