@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
