@@ -25,8 +25,8 @@ from itertools import islice
 
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.negatives.generator import why_not
-from retrokit.augmentation.negatives.phrases import parse
 from retrokit.augmentation.negatives.sentence import Change, inflected, rewrite, tag
+from retrokit.augmentation.negatives.view import view_of
 from retrokit.augmentation.splitters import Multilingual
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 
@@ -80,7 +80,8 @@ _FORMS = {"VVZ": "VBZ", "VVD": "VBD", "VVN": "VBN", "VVG": "VBG", "NN2": "NNS"}
 def rewritings(text: str) -> Iterator[tuple[str, str]]:
     """What keeps the meaning of a sentence: the kind of each rewriting, and the text."""
     sentence = tag(text)
-    parsed = parse(sentence)
+    view = view_of(sentence)
+    ending = {phrase.end: phrase for phrase in view.phrases}
     for rules, name in ((CONTRACTIONS, "contract"), (EXPANSIONS, "expand")):
         made = text
         for pattern, by in rules:
@@ -90,10 +91,10 @@ def rewritings(text: str) -> Iterator[tuple[str, str]]:
     for link in range(1, len(sentence.tokens) - 1):
         if sentence.tokens[link].lower not in ("and", "or"):
             continue
-        one, other = parsed.ending.get(link), parsed.starting.get(link + 1)
-        if one is None or other is None or parsed.code(one.start - 1) in ",&" or parsed.code(other.end) in ",&fP":
+        one, other = ending.get(link), view.starting.get(link + 1)
+        if one is None or other is None or view.codes[one.start - 1] in ",&" or view.codes[other.end] in ",&fP":
             continue
-        if one.end - one.start > 1 and parsed.code(one.start) not in "dp" and parsed.code(other.start) in "dp":
+        if one.end - one.start > 1 and view.codes[one.start] not in "dp" and view.codes[other.start] in "dp":
             continue
         first, second = sentence.words(one.start, one.end), sentence.words(other.start, other.end)
         if one.start == 0:

@@ -6,7 +6,7 @@ change places without changing what is said does not: coordinates, symmetric rel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from retrokit.augmentation.negatives.binding.arguments import (
     arguments,
@@ -25,11 +25,11 @@ from retrokit.augmentation.negatives.binding.arguments import (
 )
 from retrokit.augmentation.negatives.binding.attributes import attributes, modifiers, names, numbers
 from retrokit.augmentation.negatives.binding.clauses import choices, clause_subjects, clauses, comparisons, contrasts
-from retrokit.augmentation.negatives.binding.fit import Made
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.phrases import Parse, parse
-from retrokit.augmentation.negatives.sentence import Change, Sentence, rewrite
+from retrokit.augmentation.negatives.rules import Named, written
+from retrokit.augmentation.negatives.sentence import Change, Sentence
+from retrokit.augmentation.negatives.view import View, view_of
 
 
 def family() -> Family:
@@ -41,24 +41,17 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """All the near-misses of binding and order that can be made of a sentence, each text once, in a fixed order."""
     if not 3 <= len(sentence.tokens) <= 80:
         return
-    parsed = parse(sentence)
-    seen = {sentence.text.lower()}
-    for make in _KINDS:
-        for name, changes in make(parsed):
-            if _crosses_quote(parsed, changes):
-                continue
-            text = rewrite(sentence, changes)
-            if text.lower() not in seen:
-                seen.add(text.lower())
-                yield Edit(name, text)
+    view = view_of(sentence)
+    found = (named for make in _KINDS for named in make(view) if not _crosses_quote(view, named[1]))
+    yield from written(sentence, found)
 
 
-def _crosses_quote(parsed: Parse, changes: list[Change]) -> bool:
+def _crosses_quote(view: View, changes: Sequence[Change]) -> bool:
     first, last = min(c.start for c in changes), max(c.end for c in changes)
-    return any(code in '()"?' for code in parsed.shape[first:last])
+    return any(code in '()"?' for code in view.shape[first:last])
 
 
-_KINDS: tuple[Callable[[Parse], Made], ...] = (
+_KINDS: tuple[Callable[[View], Iterator[Named]], ...] = (
     arguments,
     participles,
     relatives,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from retrokit.augmentation.negatives.binding.fit import (
     VERBS,
-    Made,
     alike,
     both_things,
     exchange,
@@ -19,19 +19,13 @@ from retrokit.augmentation.negatives.binding.fit import (
     verb_takes,
     whole_after,
 )
-from retrokit.augmentation.negatives.binding.words import (
-    CHANGING,
-    COPULAR_NOUNS,
-    NOUN_PLACES,
-    VERB_OBJECT_PREPOSITION,
-    VERB_PREPOSITION,
-    VERBS_OF_PLACE,
-    VIEWED_NOUNS,
-)
-from retrokit.augmentation.negatives.phrases import (
-    Parse,
+from retrokit.augmentation.negatives.binding.lexicon import TABLES, WORDS
+from retrokit.augmentation.negatives.rules import Named
+from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
+from retrokit.augmentation.negatives.view import (
     Phrase,
     VerbGroup,
+    View,
     active,
     agrees,
     as_object,
@@ -40,314 +34,321 @@ from retrokit.augmentation.negatives.phrases import (
     passive,
     subjects,
 )
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
 
 
-def arguments(parsed: Parse) -> Made:
+def arguments(view: View) -> Iterator[Named]:
     """The dog bit the man: The man bit the dog; The dog was bitten by the man."""
-    for subject in subjects(parsed):
-        verb = active(parsed, subject.end)
-        if verb is None or (after := parsed.starting.get(verb.end)) is None:
+    for subject in subjects(view):
+        verb = active(view, subject.end)
+        if verb is None or (after := view.starting.get(verb.end)) is None:
             continue
-        other = extended(parsed, after)
-        word = verb_lemma(parsed, verb.main)
-        if not exchangeable(parsed, subject, other) or not verb_takes(parsed, word, subject, other):
+        other = extended(view, after)
+        word = verb_lemma(view, verb.main)
+        if not exchangeable(view, subject, other) or not verb_takes(view, word, subject, other):
             continue
-        if word in ("include", "involve") and "," in parsed.shape[other.end :]:
+        if word in ("include", "involve") and "," in view.shape[other.end :]:
             continue  # a list goes on
-        if parsed.code(verb.finite) == "H" and parsed.code(other.start) not in "dptNi":
+        if view.codes[verb.finite] == "H" and view.codes[other.start] not in "dptNi":
             continue  # "has limited visibility"
-        if changes := exchange(parsed, subject, verb, other):
+        if changes := exchange(view, subject, verb, other):
             yield "swap-arguments", changes
-        if changes := _to_passive(parsed, subject, verb, other, word):
+        if changes := _to_passive(view, subject, verb, other, word):
             yield "active-to-passive", changes
 
 
-def participles(parsed: Parse) -> Made:
+def participles(view: View) -> Iterator[Named]:
     """A man riding a horse: A horse riding a man."""
-    one = parsed.starting.get(0)
-    if one is None or parsed.code(one.end) != "g" or (other := parsed.starting.get(one.end + 1)) is None:
+    one = view.starting.get(0)
+    if one is None or view.codes[one.end] != "g" or (other := view.starting.get(one.end + 1)) is None:
         return
-    fits = verb_takes(parsed, verb_lemma(parsed, one.end), one, other) and not re.search("[zbvBHDM]", parsed.shape)
-    even = (parsed.code(one.start) in "dc") == (parsed.code(other.start) in "dc")
-    if fits and even and exchangeable(parsed, one, other):
-        yield "swap-arguments", swapped(parsed, one, other)
+    fits = verb_takes(view, verb_lemma(view, one.end), one, other) and not re.search("[zbvBHDM]", view.shape)
+    even = (view.codes[one.start] in "dc") == (view.codes[other.start] in "dc")
+    if fits and even and exchangeable(view, one, other):
+        yield "swap-arguments", swapped(view, one, other)
 
 
-def relatives(parsed: Parse) -> Made:
+def relatives(view: View) -> Iterator[Named]:
     """The dog that bit the man: the man that bit the dog."""
-    for one in parsed.phrases:
+    for one in view.phrases:
         if (
-            parsed.code(one.start - 1) == ","
-            or parsed.code(one.end) not in "hw"
-            or parsed.lower(one.end) not in ("that", "which", "who")
+            view.codes[one.start - 1] == ","
+            or view.codes[one.end] not in "hw"
+            or view.words[one.end] not in ("that", "which", "who")
         ):
             continue
-        verb = active(parsed, one.end + 1)
-        if verb is None or (other := parsed.starting.get(verb.end)) is None:
+        verb = active(view, one.end + 1)
+        if verb is None or (other := view.starting.get(verb.end)) is None:
             continue
-        kinds = kind_of(parsed, one), kind_of(parsed, other)
-        word = verb_lemma(parsed, verb.main)
-        if kinds[0] != kinds[1] or not interchangeable(parsed, one, other) or not whole_after(parsed, other):
+        kinds = kind_of(view, one), kind_of(view, other)
+        word = verb_lemma(view, verb.main)
+        if kinds[0] != kinds[1] or not interchangeable(view, one, other) or not whole_after(view, other):
             continue
-        if not verb_takes(parsed, word, one, other):
+        if not verb_takes(view, word, one, other):
             continue
-        nested = parsed.code(one.start - 1) in "fP" or one.plural == other.plural
-        if nested and (changes := exchange(parsed, one, verb, other)):
+        nested = view.codes[one.start - 1] in "fP" or one.plural == other.plural
+        if nested and (changes := exchange(view, one, verb, other)):
             yield "swap-arguments", changes
 
 
-def _to_passive(parsed: Parse, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
-    if not agrees(parsed, verb.finite, subject) or subject.plural is None or word == "involve":
+def _to_passive(view: View, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
+    if not agrees(view, verb.finite, subject) or subject.plural is None or word == "involve":
         return None
     participle = inflected(word, "VBN")
-    code = parsed.code(verb.main)
+    code = view.codes[verb.main]
     if code in "zbv" and verb.start < verb.main:
         return None  # an adverb would stand before the auxiliary
     if code in "zbv":
         be = {"z": "is", "b": "are", "v": "were" if subject.plural else "was"}[code]
-        if parsed.lower(subject.head) == "i":
+        if view.words[subject.head] == "i":
             be = "was" if code == "v" else "am"
         return [
             Change(verb.main, verb.end, f"{be} {participle} by"),
-            Change(other.start, other.end, as_object(parsed, other)),
+            Change(other.start, other.end, as_object(view, other)),
         ]
     link = {"y": "be ", "g": "being ", "k": "been "}[code]
-    if parsed.code(verb.finite) == "D" or "K" in parsed.shape[verb.start : verb.end]:
+    if view.codes[verb.finite] == "D" or "K" in view.shape[verb.start : verb.end]:
         return None
     return [
         Change(verb.main, verb.end, f"{link}{participle} by"),
-        Change(other.start, other.end, as_object(parsed, other)),
+        Change(other.start, other.end, as_object(view, other)),
     ]
 
 
-def passives(parsed: Parse) -> Made:
+def passives(view: View) -> Iterator[Named]:
     """The man was bitten by the dog: The dog was bitten by the man; The man bit the dog."""
-    for subject in subjects(parsed):
-        verb = passive(parsed, subject.end)
-        if verb is None or parsed.lower(verb.end) != "by" or (after := parsed.starting.get(verb.end + 1)) is None:
+    for subject in subjects(view):
+        verb = passive(view, subject.end)
+        if verb is None or view.words[verb.end] != "by" or (after := view.starting.get(verb.end + 1)) is None:
             continue
-        other = extended(parsed, after)
-        word = verb_lemma(parsed, verb.main)
-        if not exchangeable(parsed, subject, other) or not verb_takes(parsed, word, other, subject):
+        other = extended(view, after)
+        word = verb_lemma(view, verb.main)
+        if not exchangeable(view, subject, other) or not verb_takes(view, word, other, subject):
             continue
-        if changes := exchange(parsed, subject, verb, other):
+        if changes := exchange(view, subject, verb, other):
             yield "swap-agent", changes
-        if changes := _to_active(parsed, subject, verb, other, word):
+        if changes := _to_active(view, subject, verb, other, word):
             yield "passive-to-active", changes
 
 
-def _to_active(parsed: Parse, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
-    if not agrees(parsed, verb.finite, subject) or subject.plural is None:
+def _to_active(view: View, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
+    if not agrees(view, verb.finite, subject) or subject.plural is None:
         return None
-    codes = parsed.shape[verb.start : verb.end]
+    codes = view.shape[verb.start : verb.end]
     auxiliaries = re.sub("[rm!]", "", codes[:-1])
-    finite = parsed.lower(verb.finite)
+    finite = view.words[verb.finite]
     if auxiliaries == "B" and "!" not in codes:
         tag = "VBD" if finite in ("was", "were") else "VB" if finite in ("are", "am") else "VBZ"
         changes = [Change(verb.finite, verb.finite + 1, ""), Change(verb.main, verb.end + 1, inflected(word, tag))]
     elif auxiliaries in ("ME", "BG", "HK"):
         tag = {"ME": "VB", "BG": "VBG", "HK": "VBN"}[auxiliaries]
-        link = max(i for i in range(verb.start, verb.main) if parsed.code(i) in "EGK")
+        link = max(i for i in range(verb.start, verb.main) if view.codes[i] in "EGK")
         changes = [Change(link, link + 1, ""), Change(verb.main, verb.end + 1, inflected(word, tag))]
     else:
         return None
-    return [*changes, Change(other.start, other.end, as_object(parsed, other))]
+    return [*changes, Change(other.start, other.end, as_object(view, other))]
 
 
-def questions(parsed: Parse) -> Made:
+def questions(view: View) -> Iterator[Named]:
     """How does inflation affect wages? How do wages affect inflation?"""
-    for match in re.finditer("D", parsed.shape):
+    for match in re.finditer("D", view.shape):
         at = match.start()
-        subject = parsed.starting.get(at + 1)
-        if parsed.code(at - 1) not in ".qw" or subject is None:
+        subject = view.starting.get(at + 1)
+        if view.codes[at - 1] not in ".qw" or subject is None:
             continue
-        subject = extended(parsed, subject)
-        verb = re.compile(r"!?[rm]*y").match(parsed.shape, subject.end)
-        if verb is None or (after := parsed.starting.get(verb.end())) is None:
+        subject = extended(view, subject)
+        verb = re.compile(r"!?[rm]*y").match(view.shape, subject.end)
+        if verb is None or (after := view.starting.get(verb.end())) is None:
             continue
-        other = extended(parsed, after)
-        word = verb_lemma(parsed, verb.end() - 1)
+        other = extended(view, after)
+        word = verb_lemma(view, verb.end() - 1)
         group = VerbGroup(at, verb.end(), at, verb.end() - 1)
-        if not exchangeable(parsed, subject, other) or not verb_takes(parsed, word, subject, other):
+        if not exchangeable(view, subject, other) or not verb_takes(view, word, subject, other):
             continue
-        if changes := exchange(parsed, subject, group, other):
+        if changes := exchange(view, subject, group, other):
             yield "swap-arguments", changes
 
 
-def prepositional_verbs(parsed: Parse) -> Made:
+def prepositional_verbs(view: View) -> Iterator[Named]:
     """The price depends on the demand: The demand depends on the price."""
-    for subject in subjects(parsed):
-        verb = active(parsed, subject.end)
-        if verb is None or f"{verb_lemma(parsed, verb.main)} {parsed.lower(verb.end)}" not in VERB_PREPOSITION:
+    for subject in subjects(view):
+        verb = active(view, subject.end)
+        if verb is None or f"{verb_lemma(view, verb.main)} {view.words[verb.end]}" not in WORDS["verb-preposition"]:
             continue
-        after = parsed.starting.get(verb.end + 1)
-        if after is None or "measure" in (kind_of(parsed, subject), kind_of(parsed, after)):
+        after = view.starting.get(verb.end + 1)
+        if after is None or "measure" in (kind_of(view, subject), kind_of(view, after)):
             continue
-        other = extended(parsed, after)
-        if not exchangeable(parsed, subject, other) or not alike(parsed, subject, other):
+        other = extended(view, after)
+        if not exchangeable(view, subject, other) or not alike(view, subject, other):
             continue
-        if changes := exchange(parsed, subject, verb, other):
+        if changes := exchange(view, subject, verb, other):
             yield "swap-arguments", changes
 
 
-def verb_object_preposition(parsed: Parse) -> Made:
+def verb_object_preposition(view: View) -> Iterator[Named]:
     """Convert text into images: Convert images into text; A was added to B: B was added to A."""
-    for one in parsed.phrases:
+    for one in view.phrases:
         main = one.start - 1
-        if parsed.code(main) not in VERBS or not main >= 0:
+        if view.codes[main] not in VERBS or not main >= 0:
             continue
-        if parsed.lower(main - 1) == "to" and parsed.lower(main - 2) in ("which", "whom"):
+        if view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom"):
             continue  # "on which to base it": the preposition stands before the verb
-        yield from _places_after(parsed, verb_lemma(parsed, main), extended(parsed, one))
-    for subject in subjects(parsed):
-        verb = passive(parsed, subject.end)
-        if verb is None or f"{verb_lemma(parsed, verb.main)} {parsed.lower(verb.end)}" not in VERB_OBJECT_PREPOSITION:
+        yield from _places_after(view, verb_lemma(view, main), extended(view, one))
+    for subject in subjects(view):
+        verb = passive(view, subject.end)
+        if (
+            verb is None
+            or f"{verb_lemma(view, verb.main)} {view.words[verb.end]}" not in WORDS["verb-object-preposition"]
+        ):
             continue
-        after = parsed.starting.get(verb.end + 1)
-        if after is None or not alike(parsed, subject, after):
+        after = view.starting.get(verb.end + 1)
+        if after is None or not alike(view, subject, after):
             continue
-        if not _may_be_put(parsed, verb_lemma(parsed, verb.main), subject, after):
+        if not _may_be_put(view, verb_lemma(view, verb.main), subject, after):
             continue
-        other = extended(parsed, after)
-        if exchangeable(parsed, subject, other) and (changes := exchange(parsed, subject, verb, other)):
+        other = extended(view, after)
+        if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
             yield "swap-places", changes
 
 
-def _places_after(parsed: Parse, verb: str, one: Phrase) -> Made:
-    after = parsed.starting.get(one.end + 1)
-    if after is None or f"{verb} {parsed.lower(one.end)}" not in VERB_OBJECT_PREPOSITION:
+def _places_after(view: View, verb: str, one: Phrase) -> Iterator[Named]:
+    after = view.starting.get(one.end + 1)
+    if after is None or f"{verb} {view.words[one.end]}" not in WORDS["verb-object-preposition"]:
         return
-    if parsed.code(after.end) == "P" and parsed.lower(after.end + 1) == parsed.lower(after.head):
+    if view.codes[after.end] == "P" and view.words[after.end + 1] == view.words[after.head]:
         return  # "from layer to layer"
-    other = extended(parsed, after)
-    if not _may_be_put(parsed, verb, one, other):
+    other = extended(view, after)
+    if not _may_be_put(view, verb, one, other):
         return
-    if alike(parsed, one, other) and interchangeable(parsed, one, other) and free_after(parsed, other, True):
-        yield "swap-places", swapped(parsed, one, other)
+    if alike(view, one, other) and interchangeable(view, one, other) and free_after(view, other, True):
+        yield "swap-places", swapped(view, one, other)
 
 
-def _may_be_put(parsed: Parse, verb: str, one: Phrase, other: Phrase) -> bool:
+def _may_be_put(view: View, verb: str, one: Phrase, other: Phrase) -> bool:
     """Whether two things that one *puts* or *places* are bodies, and nothing is *put on hold*."""
-    return verb not in ("place", "put") or {kind_of(parsed, one), kind_of(parsed, other)} <= {"animate", "concrete"}
+    return verb not in ("place", "put") or {kind_of(view, one), kind_of(view, other)} <= {"animate", "concrete"}
 
 
-def noun_places(parsed: Parse) -> Made:
+def noun_places(view: View) -> Iterator[Named]:
     """The effect of wages on prices: The effect of prices on wages."""
-    for noun in parsed.phrases:
-        one = parsed.starting.get(noun.end + 1)
-        if one is None or parsed.code(one.end) != "P" or (after := parsed.starting.get(one.end + 1)) is None:
+    for noun in view.phrases:
+        one = view.starting.get(noun.end + 1)
+        if one is None or view.codes[one.end] != "P" or (after := view.starting.get(one.end + 1)) is None:
             continue
-        other = extended(parsed, after)
-        if not interchangeable(parsed, one, other) or not whole_after(parsed, other):
+        other = extended(view, after)
+        if not interchangeable(view, one, other) or not whole_after(view, other):
             continue
-        head, link = parsed.head(noun), (parsed.lower(noun.end), parsed.lower(one.end))
+        head, link = view.head(noun), (view.words[noun.end], view.words[one.end])
         viewed = (
-            head in VIEWED_NOUNS and link[0] == "of" and link[1] in ("in", "on", "for", "from", "by", "through", "via")
+            head in WORDS["viewed-nouns"]
+            and link[0] == "of"
+            and link[1] in ("in", "on", "for", "from", "by", "through", "via")
         )
-        placed = head in NOUN_PLACES.get(link, ()) and (link[1] != "in" or alike(parsed, one, other))
-        if placed or (viewed and both_things(parsed, one, other)):
-            yield "swap-places", swapped(parsed, one, other)
+        placed = head in TABLES["noun-places"].get(" ".join(link), frozenset()) and (
+            link[1] != "in" or alike(view, one, other)
+        )
+        if placed or (viewed and both_things(view, one, other)):
+            yield "swap-places", swapped(view, one, other)
 
 
-_BETWEEN = frozenset("after before without despite via".split())
-
-
-def prepositions(parsed: Parse) -> Made:
+def prepositions(view: View) -> Iterator[Named]:
     """Pain after surgery: surgery after pain; deaths due to floods: floods due to deaths."""
-    for one in parsed.phrases:
-        due = (parsed.lower(one.end), parsed.lower(one.end + 1)) in (("due", "to"), ("because", "of"), ("thanks", "to"))
+    for one in view.phrases:
+        due = (view.words[one.end], view.words[one.end + 1]) in (("due", "to"), ("because", "of"), ("thanks", "to"))
         at = one.end + 1 + due
-        other = parsed.starting.get(at)
-        if other is None or not (due or parsed.lower(one.end) in _BETWEEN) or parsed.code(one.start - 1) not in "fP":
+        other = view.starting.get(at)
+        if (
+            other is None
+            or not (due or view.words[one.end] in WORDS["between"])
+            or view.codes[one.start - 1] not in "fP"
+        ):
             continue
-        if parsed.code(one.start - 1) == "P" and not (due and parsed.code(one.start - 2) in "nN"):
+        if view.codes[one.start - 1] == "P" and not (due and view.codes[one.start - 2] in "nN"):
             continue  # "bound to the region after initiation": both belong to the verb
-        other = extended(parsed, other)
-        fits = both_things(parsed, one, other) and interchangeable(parsed, one, other)
-        if fits and free_after(parsed, other, True):
-            yield "swap-places", swapped(parsed, one, other)
+        other = extended(view, other)
+        fits = both_things(view, one, other) and interchangeable(view, one, other)
+        if fits and free_after(view, other, True):
+            yield "swap-places", swapped(view, one, other)
 
 
-def reduced_passives(parsed: Parse) -> Made:
+def reduced_passives(view: View) -> Iterator[Named]:
     """The damage caused by the flood: the flood caused by the damage."""
-    for one in parsed.phrases:
-        if parsed.code(one.end) != "k" or parsed.lower(one.end + 1) != "by":
+    for one in view.phrases:
+        if view.codes[one.end] != "k" or view.words[one.end + 1] != "by":
             continue
-        other = parsed.starting.get(one.end + 2)
-        if other is None or not (one.plural == other.plural or parsed.code(one.start - 1) in "fPyg"):
+        other = view.starting.get(one.end + 2)
+        if other is None or not (one.plural == other.plural or view.codes[one.start - 1] in "fPyg"):
             continue
-        if "measure" in (kind_of(parsed, one), kind_of(parsed, other)):
+        if "measure" in (kind_of(view, one), kind_of(view, other)):
             continue
-        other = extended(parsed, other)
-        fits = verb_takes(parsed, verb_lemma(parsed, one.end), one, other) and alike(parsed, one, other)
-        if fits and interchangeable(parsed, one, other) and whole_after(parsed, other):
-            yield "swap-agent", swapped(parsed, one, other)
+        other = extended(view, other)
+        fits = verb_takes(view, verb_lemma(view, one.end), one, other) and alike(view, one, other)
+        if fits and interchangeable(view, one, other) and whole_after(view, other):
+            yield "swap-agent", swapped(view, one, other)
 
 
-def from_to(parsed: Parse) -> Made:
+def from_to(view: View) -> Iterator[Named]:
     """He flew from Paris to Rome: He flew from Rome to Paris."""
-    for one in parsed.phrases:
-        if parsed.lower(one.start - 1) != "from" or parsed.lower(one.end) not in ("to", "into", "onto"):
+    for one in view.phrases:
+        if view.words[one.start - 1] != "from" or view.words[one.end] not in ("to", "into", "onto"):
             continue
-        other = parsed.starting.get(one.end + 1)
-        if other is None or not changes_before(parsed, one.start - 1) or parsed.code(other.end) in "'w":
+        other = view.starting.get(one.end + 1)
+        if other is None or not changes_before(view, one.start - 1) or view.codes[other.end] in "'w":
             continue
-        if interchangeable(parsed, one, other) and alike(parsed, one, other):
-            yield "swap-from-to", swapped(parsed, one, other)
+        if interchangeable(view, one, other) and alike(view, one, other):
+            yield "swap-from-to", swapped(view, one, other)
 
 
-def changes_before(parsed: Parse, at: int) -> bool:
+def changes_before(view: View, at: int) -> bool:
     """Whether a word of change is among the few before *from*."""
-    if parsed.lower(at - 1) in ("distance", "distances"):
+    if view.words[at - 1] in ("distance", "distances"):
         return False  # symmetric
     for i in range(max(0, at - 5), at):
-        if parsed.code(i) in VERBS and verb_lemma(parsed, i) in CHANGING:
+        if view.codes[i] in VERBS and verb_lemma(view, i) in WORDS["changing"]:
             return True
-        if parsed.code(i) == "n" and lemma(parsed.lower(i), "NOUN") in CHANGING:
+        if view.codes[i] == "n" and lemma(view.words[i], "NOUN") in WORDS["changing"]:
             return True
     return False
 
 
-def copular_nouns(parsed: Parse) -> Made:
+def copular_nouns(view: View) -> Iterator[Named]:
     """Smoking is a cause of cancer: Cancer is a cause of smoking."""
-    for subject in subjects(parsed):
-        verb = copula(parsed, subject.end)
-        noun = parsed.starting.get(verb.end) if verb else None
-        if verb is None or noun is None or parsed.head(noun) not in COPULAR_NOUNS or parsed.lower(noun.end) != "of":
+    for subject in subjects(view):
+        verb = copula(view, subject.end)
+        noun = view.starting.get(verb.end) if verb else None
+        if (
+            verb is None
+            or noun is None
+            or view.head(noun) not in WORDS["copular-nouns"]
+            or view.words[noun.end] != "of"
+        ):
             continue
-        other = parsed.starting.get(noun.end + 1)
-        if other is None or subject.plural or other.plural is not False or parsed.lower(noun.start) == "the":
+        other = view.starting.get(noun.end + 1)
+        if other is None or subject.plural or other.plural is not False or view.words[noun.start] == "the":
             continue
-        if parsed.code(subject.head) == "i":
+        if view.codes[subject.head] == "i":
             continue  # "a team was a member of him"
-        if exchangeable(parsed, subject, other) and (changes := exchange(parsed, subject, verb, other)):
+        if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
             yield "swap-arguments", changes
 
 
-_PLACING = frozenset(
-    "on in inside under beneath behind over above below onto into through past toward towards after".split()
-)
-
-
-def located(parsed: Parse) -> Made:
+def located(view: View) -> Iterator[Named]:
     """A cat is sitting on a chair: A chair is sitting on a cat."""
-    for subject in subjects(parsed):
-        subject = parsed.starting[subject.start]
-        verb = active(parsed, subject.end) or copula(parsed, subject.end)
-        if verb and parsed.code(verb.main) in VERBS and verb_lemma(parsed, verb.main) not in VERBS_OF_PLACE:
+    for subject in subjects(view):
+        subject = view.starting[subject.start]
+        verb = active(view, subject.end) or copula(view, subject.end)
+        if verb and view.codes[verb.main] in VERBS and verb_lemma(view, verb.main) not in WORDS["verbs-of-place"]:
             continue
-        going = parsed.code(subject.end) == "g" and verb_lemma(parsed, subject.end) in VERBS_OF_PLACE
+        going = view.codes[subject.end] == "g" and verb_lemma(view, subject.end) in WORDS["verbs-of-place"]
         at = verb.end if verb else subject.end + going
-        other = parsed.starting.get(at + 1)
-        if other is None or (verb is None and parsed.code(other.end) != "."):
+        other = view.starting.get(at + 1)
+        if other is None or (verb is None and view.codes[other.end] != "."):
             continue
-        if parsed.lower(at) not in _PLACING or parsed.code(other.end) not in ".PsT":
+        if view.words[at] not in WORDS["placing"] or view.codes[other.end] not in ".PsT":
             continue
-        if {kind_of(parsed, subject), kind_of(parsed, other)} - {"animate", "concrete"}:
+        if {kind_of(view, subject), kind_of(view, other)} - {"animate", "concrete"}:
             continue
-        if not interchangeable(parsed, subject, other):
+        if not interchangeable(view, subject, other):
             continue
-        changes = exchange(parsed, subject, verb, other) if verb else swapped(parsed, subject, other)
+        changes = exchange(view, subject, verb, other) if verb else swapped(view, subject, other)
         if changes:
             yield "swap-located", changes

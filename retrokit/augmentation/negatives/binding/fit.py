@@ -3,150 +3,133 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.binding.words import (
-    ANIMATE,
-    CONCRETE,
-    MEASURES,
-    OF_MEASURES,
-    PERSONAL,
-    PHYSICAL,
-    RELATING,
-    SYMMETRIC,
-)
-from retrokit.augmentation.negatives.phrases import (
+from retrokit.augmentation.negatives.binding.lexicon import WORDS
+from retrokit.augmentation.negatives.sentence import Change, lemma
+from retrokit.augmentation.negatives.view import (
     PRONOUNS,
-    Parse,
     Phrase,
     VerbGroup,
+    View,
     agreeing,
     agrees,
     as_object,
     as_subject,
 )
-from retrokit.augmentation.negatives.sentence import Change, lemma
 
 # Words that tie a phrase to the other one or to its place, so that the swap would lose what they refer to.
-TIED = frozenset(
-    """his her its their own such same other another no any latter former respective it you this that these those there
-    following above below previous next last first second final vs""".split()
-)
 
 # The characters of lexical verbs in a parse.
 VERBS = "bzyvkg"
 
-# Edits before they are written out: a name and the changes.
-Made = Iterator[tuple[str, list[Change]]]
 
-
-def kind_of(parsed: Parse, phrase: Phrase) -> str:
+def kind_of(view: View, phrase: Phrase) -> str:
     """What a phrase names: ``animate``, ``concrete``, ``measure`` (or a light noun), ``name``, or another ``thing``."""
-    if parsed.code(phrase.head) == "i":
+    if view.codes[phrase.head] == "i":
         return "animate"
-    head = parsed.head(phrase)
-    if head in ANIMATE:
+    head = view.head(phrase)
+    if head in WORDS["animate"]:
         return "animate"
-    if head in CONCRETE:
+    if head in WORDS["concrete"]:
         return "concrete"
-    if head in MEASURES:
+    if head in WORDS["measures"]:
         return "measure"
-    return "name" if parsed.code(phrase.head) == "N" else "thing"
+    return "name" if view.codes[phrase.head] == "N" else "thing"
 
 
-def interchangeable(parsed: Parse, one: Phrase, other: Phrase) -> bool:
+def interchangeable(view: View, one: Phrase, other: Phrase) -> bool:
     """Whether two phrases can stand in each other's place at all."""
-    if parsed.head(one) == parsed.head(other):
+    if view.head(one) == view.head(other):
         return False
-    return all(_is_whole(parsed, phrase) for phrase in (one, other))
+    return all(_is_whole(view, phrase) for phrase in (one, other))
 
 
-def _is_whole(parsed: Parse, phrase: Phrase) -> bool:
+def _is_whole(view: View, phrase: Phrase) -> bool:
     """Whether a phrase is complete and bound to nothing else: no word of it outside, no pronoun that refers."""
-    if parsed.code(phrase.start - 1) in "anN'?c-" or parsed.code(phrase.end) in "cnNaIx'?":
+    if view.codes[phrase.start - 1] in "anN'?c-" or view.codes[phrase.end] in "cnNaIx'?":
         return False
-    if parsed.code(phrase.end) == "g" and parsed.code(phrase.end + 1) not in "dpt":
+    if view.codes[phrase.end] == "g" and view.codes[phrase.end + 1] not in "dpt":
         return False
-    if parsed.code(phrase.head) == "i" and parsed.lower(phrase.head) not in PRONOUNS:
+    if view.codes[phrase.head] == "i" and view.words[phrase.head] not in PRONOUNS:
         return False
-    return not any(parsed.lower(i) in TIED for i in range(phrase.start, phrase.end))
+    return not any(view.words[i] in WORDS["tied"] for i in range(phrase.start, phrase.end))
 
 
-def verb_takes(parsed: Parse, verb: str, one: Phrase, other: Phrase) -> bool:
+def verb_takes(view: View, verb: str, one: Phrase, other: Phrase) -> bool:
     """Whether both phrases may be either argument of the verb."""
-    if verb in SYMMETRIC:
+    if verb in WORDS["symmetric"]:
         return False
-    kinds = {kind_of(parsed, one), kind_of(parsed, other)}
-    if "measure" in kinds and verb not in OF_MEASURES:
+    kinds = {kind_of(view, one), kind_of(view, other)}
+    if "measure" in kinds and verb not in WORDS["of-measures"]:
         return False
-    if kinds <= {"animate", "name"} and "animate" in kinds and verb in PERSONAL:
+    if kinds <= {"animate", "name"} and "animate" in kinds and verb in WORDS["personal"]:
         return True
-    if kinds <= {"animate", "concrete"} and verb in PHYSICAL:
+    if kinds <= {"animate", "concrete"} and verb in WORDS["physical"]:
         return True
-    pronoun = any(parsed.lower(p.head) in PRONOUNS for p in (one, other))
-    return verb in RELATING and not pronoun
+    pronoun = any(view.words[p.head] in PRONOUNS for p in (one, other))
+    return verb in WORDS["relating"] and not pronoun
 
 
-def free_after(parsed: Parse, phrase: Phrase, same_number: bool) -> bool:
+def free_after(view: View, phrase: Phrase, same_number: bool) -> bool:
     """Whether the clause can go on after a phrase that another one replaces: no coordination, no relative clause, no
     second finite verb that would have to agree."""
     end = phrase.end
-    code, after = parsed.code(end), parsed.code(end + 1)
-    if not same_number and re.search(r"&[rm]*[zbBHD]", parsed.shape[end:]):
+    code, after = view.codes[end], view.codes[end + 1]
+    if not same_number and re.search(r"&[rm]*[zbBHD]", view.shape[end:]):
         return False
     if code == ",":
-        return after in "sPTrmgk." and end + 1 not in parsed.starting
+        return after in "sPTrmgk." and end + 1 not in view.starting
     if code == "&":
         return after in "zbvBHD"
-    return code in ".PTsrm" and parsed.lower(end) not in ("between", "among", "than", "as", "to")
+    return code in ".PTsrm" and view.words[end] not in ("between", "among", "than", "as", "to")
 
 
-def whole_after(parsed: Parse, phrase: Phrase) -> bool:
+def whole_after(view: View, phrase: Phrase) -> bool:
     """Whether a phrase that depends on a noun ends where it seems to: no coordination, no relative clause."""
-    return parsed.code(phrase.end) in "zbvBHDM" or free_after(parsed, phrase, True)
+    return view.codes[phrase.end] in "zbvBHDM" or free_after(view, phrase, True)
 
 
-def exchange(parsed: Parse, subject: Phrase, verb: VerbGroup, other: Phrase) -> list[Change] | None:
+def exchange(view: View, subject: Phrase, verb: VerbGroup, other: Phrase) -> list[Change] | None:
     """A subject and a phrase after its verb change places, and the verb agrees; None if agreement is uncertain."""
-    finite = parsed.sentence.tokens[verb.finite]
-    form = agreeing(finite, other.plural, parsed.lower(other.head))
-    if form is None or not agrees(parsed, verb.finite, subject):
+    word = view.words[verb.finite]
+    form = agreeing(word, view.tags[verb.finite], other.plural, view.words[other.head])
+    if form is None or not agrees(view, verb.finite, subject):
         return None
     changes = [
-        Change(subject.start, subject.end, as_subject(parsed, other)),
-        Change(other.start, other.end, as_object(parsed, subject)),
+        Change(subject.start, subject.end, as_subject(view, other)),
+        Change(other.start, other.end, as_object(view, subject)),
     ]
-    if form != finite.lower:
+    if form != word:
         changes.append(Change(verb.finite, verb.finite + 1, form))
     return changes
 
 
-def swapped(parsed: Parse, one: Phrase, other: Phrase) -> list[Change]:
+def swapped(view: View, one: Phrase, other: Phrase) -> list[Change]:
     """Two phrases, neither of them a subject, change places."""
     return [
-        Change(one.start, one.end, as_object(parsed, other)),
-        Change(other.start, other.end, as_object(parsed, one)),
+        Change(one.start, one.end, as_object(view, other)),
+        Change(other.start, other.end, as_object(view, one)),
     ]
 
 
-def exchangeable(parsed: Parse, subject: Phrase, other: Phrase) -> bool:
+def exchangeable(view: View, subject: Phrase, other: Phrase) -> bool:
     """Whether a subject and a phrase after its verb may change places as far as the clause around them goes."""
-    if parsed.code(subject.head) == "i" and parsed.lower(other.end) in ("with", "without"):
+    if view.codes[subject.head] == "i" and view.words[other.end] in ("with", "without"):
         return False  # "cared for them with diseases"
-    return interchangeable(parsed, subject, other) and free_after(parsed, other, subject.plural == other.plural)
+    return interchangeable(view, subject, other) and free_after(view, other, subject.plural == other.plural)
 
 
-def verb_lemma(parsed: Parse, index: int) -> str:
+def verb_lemma(view: View, index: int) -> str:
     """The dictionary form of the verb at a token."""
-    return lemma(parsed.sentence.tokens[index].text, "VERB")
+    return lemma(view.sentence.tokens[index].text, "VERB")
 
 
-def alike(parsed: Parse, one: Phrase, other: Phrase) -> bool:
+def alike(view: View, one: Phrase, other: Phrase) -> bool:
     """Whether two phrases name things of a comparable kind."""
-    kinds = {kind_of(parsed, one), kind_of(parsed, other)}
+    kinds = {kind_of(view, one), kind_of(view, other)}
     return len(kinds - {"name"}) < 2 or kinds <= {"thing", "measure"}
 
 
-def both_things(parsed: Parse, one: Phrase, other: Phrase) -> bool:
+def both_things(view: View, one: Phrase, other: Phrase) -> bool:
     """Whether two phrases are of one kind, and of a kind that may stand on either side."""
-    return kind_of(parsed, one) == kind_of(parsed, other) != "measure"
+    return kind_of(view, one) == kind_of(view, other) != "measure"

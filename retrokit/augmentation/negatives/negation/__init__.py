@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, has_negative_complement
 from retrokit.augmentation.negatives.negation.insert import (
     insert_no,
     negated_caption,
@@ -22,6 +23,7 @@ from retrokit.augmentation.negatives.negation.insert import (
     negated_otherwise,
     negated_question,
 )
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS
 from retrokit.augmentation.negatives.negation.opposites import (
     insert_without,
     remove_without,
@@ -45,9 +47,9 @@ from retrokit.augmentation.negatives.negation.quantifiers import (
 )
 from retrokit.augmentation.negatives.negation.remove import affirmed, remove_fail, remove_lack, remove_never, remove_no
 from retrokit.augmentation.negatives.negation.scope import move_only, moved
-from retrokit.augmentation.negatives.negation.view import Named, Rule, View, has_negative_complement, view_of
-from retrokit.augmentation.negatives.negation.words import PAIRED
-from retrokit.augmentation.negatives.sentence import Change, Sentence, rewrite
+from retrokit.augmentation.negatives.rules import Named, written
+from retrokit.augmentation.negatives.sentence import Change, Sentence
+from retrokit.augmentation.negatives.view import view_of
 
 
 def family() -> Family:
@@ -69,14 +71,8 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """
     if len(sentence.tokens) < 3:
         return
-    view = view_of(sentence)
-    seen = {sentence.text}
-    for name, changes in _changes(view):
-        changes = [_styled(sentence, change) for change in changes]
-        text = rewrite(sentence, changes)
-        if text not in seen:
-            seen.add(text)
-            yield Edit(name, text)
+    found = _changes(ClauseView(view_of(sentence)))
+    yield from written(sentence, ((name, [_styled(sentence, change) for change in changes]) for name, changes in found))
 
 
 def _styled(sentence: Sentence, change: Change) -> Change:
@@ -86,13 +82,13 @@ def _styled(sentence: Sentence, change: Change) -> Change:
     return change._replace(text=text[:1].upper() + text[1:] if titled else text)
 
 
-def _changes(view: View) -> Iterator[Named]:
+def _changes(view: ClauseView) -> Iterator[Named]:
     inserted: dict[int, list[Change]] = {}  # by the place of the verb
     removed: dict[int, list[Change]] = {}  # by the place of the "not"
     if view.question:
         yield from negated_question(view)
     else:
-        inserted = {i: changes for i in range(1, len(view)) if (changes := negated_finite(view, i))}
+        inserted = {i: changes for i in range(1, view.size) if (changes := negated_finite(view, i))}
         single = [i for i in inserted if not has_negative_complement(view, i)]
         for i in single:
             yield "insert-not", inserted[i]
@@ -101,7 +97,7 @@ def _changes(view: View) -> Iterator[Named]:
         yield from negated_imperative(view)
         if not inserted:
             yield from negated_caption(view)
-    for i in range(len(view)):
+    for i in range(view.size):
         if view.tags[i] == "XX0" and (changes := affirmed(view, i)):
             removed[i] = changes
             yield "remove-not", changes
@@ -119,7 +115,7 @@ _BY_WORD: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(("often", "usually", "frequently", "typically", "generally"), (swap_frequency("rarely"),)),
     "sometimes": (swap_frequency("never"),),
     **dict.fromkeys(("rarely", "seldom"), (swap_frequency("often"),)),
-    **dict.fromkeys(PAIRED, (swap_paired,)),
+    **dict.fromkeys(PAIRS["paired"], (swap_paired,)),
     "presence": (swap_presence,),
     "absence": (swap_presence,),
     "with": (insert_without,),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from retrokit.augmentation.negatives.negation.syntax import base_form, is_auxiliary, noun_end, verb_group
-from retrokit.augmentation.negatives.negation.view import (
-    Named,
-    View,
+from retrokit.augmentation.negatives.negation.clauses import (
+    ClauseView,
     clause_before,
     clause_opening,
     clause_rest,
@@ -16,47 +14,31 @@ from retrokit.augmentation.negatives.negation.view import (
     has_negative,
     in_brackets,
 )
-from retrokit.augmentation.negatives.negation.words import (
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
+from retrokit.augmentation.negatives.negation.syntax import DO_FOR, base_form, is_auxiliary, noun_end, verb_group
+from retrokit.augmentation.negatives.rules import Named
+from retrokit.augmentation.negatives.sentence import Change, inflected, lemma, uncapitalized
+from retrokit.augmentation.negatives.tags import (
     ADJECTIVE,
-    AMOUNT,
-    AUTHORS,
-    AUTHORS_FAIL,
     BASE,
     BE,
-    BEARS_NO,
-    BEFORE_NOT,
-    CLITIC_NEGATED,
-    CONTRACTED,
-    DO_FOR,
     FINITE,
     HAVE,
-    INVERTING,
     LEXICAL,
     NAME_LIKE,
-    NO_DO,
-    NO_FAIL,
-    NO_NEVER_WITH,
-    NO_NOT_UNDER,
-    NO_NOT_WITH,
     NO_VERB_PHRASE,
-    NOMINATIVE,
     NOUN,
-    ONCE,
-    PARTICULAR,
     PENN,
-    REPORTING,
-    UNIVERSAL,
 )
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma, uncapitalized
 
 
-def negated_finite(view: View, i: int) -> list[Change]:
+def negated_finite(view: ClauseView, i: int) -> list[Change]:
     """The changes that negate the finite verb ``i`` with *not*; none if that is not certain to be right."""
     if view.tags[i] not in FINITE or has_negative(view, i) or in_brackets(view, i):
         return []
-    if view.words[i + 1] in NO_NOT_WITH or view.words[i - 1] in {"if", "as", "than", "so", "nor"}:
+    if view.words[i + 1] in WORDS["no-not-with"] or view.words[i - 1] in {"if", "as", "than", "so", "nor"}:
         return []
-    if not UNIVERSAL.isdisjoint(clause_before(view, i)) or clause_opening(view, i) in NO_NOT_UNDER:
+    if not WORDS["universal"].isdisjoint(clause_before(view, i)) or clause_opening(view, i) in WORDS["no-not-under"]:
         return []
     if _corrects(view, i) or _reports(view, i):
         return []
@@ -67,25 +49,25 @@ def negated_finite(view: View, i: int) -> list[Change]:
     return _negated_auxiliary(view, i) if is_auxiliary(view, i) else _negated_verb(view, i)
 
 
-def _corrects(view: View, i: int) -> bool:
+def _corrects(view: ClauseView, i: int) -> bool:
     """Whether *not only* stands before the verb ``i``: what follows goes on to affirm."""
     return ("not", "only") in pairwise(view.words[:i])
 
 
-def _reports(view: View, i: int) -> bool:
+def _reports(view: ClauseView, i: int) -> bool:
     """Whether the clause of the verb ``i`` only says whose words the sentence is: *…, I believe, …*, *…, he vows.*"""
     ends = view.words[clause_start(view, i)] == "," and view.tags[i + 1] in {"", "PUN"}
-    return ends and lemma(view.words[i], "VERB") in REPORTING
+    return ends and lemma(view.words[i], "VERB") in WORDS["reporting"]
 
 
-def _negated_auxiliary(view: View, i: int) -> list[Change]:
+def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
     words, tags = view.words, view.tags
     if not _may_precede_auxiliary(view, i) or tags[i + 1] in NO_VERB_PHRASE:
         return []
     place = i + 1
-    while words[place] in BEFORE_NOT:
+    while words[place] in WORDS["before-not"]:
         place += 1
-    if words[place] in NO_NOT_WITH or tags[place] in NO_VERB_PHRASE or _supposes(view, i):
+    if words[place] in WORDS["no-not-with"] or tags[place] in NO_VERB_PHRASE or _supposes(view, i):
         return []
     particular = _particular(view, place)
     word = words[i]
@@ -93,38 +75,38 @@ def _negated_auxiliary(view: View, i: int) -> list[Change]:
         return [*_negated_clitic(view, i), *particular] if place == i + 1 and _negated_clitic(view, i) else []
     if tags[i - 1] == "EX0" and tags[place] in NOUN | ADJECTIVE:
         return [Change(place, place, "no")]
-    if tags[i - 1] == "EX0" and words[i + 1] == "a" and words[i + 2] in AMOUNT:
+    if tags[i - 1] == "EX0" and words[i + 1] == "a" and words[i + 2] in WORDS["amount"]:
         return []
     if tags[i - 1] == "EX0" and words[i + 1] == "something":
         return [Change(i + 1, i + 2, "nothing")]
-    if place == i + 1 and view.contracts and word in CONTRACTED:
-        return [Change(i, i + 1, CONTRACTED[word]), *particular]
+    if place == i + 1 and view.contracts and word in PAIRS["contracted"]:
+        return [Change(i, i + 1, PAIRS["contracted"][word]), *particular]
     if place == i + 1 and word == "can":
         return [Change(i, i + 1, "cannot"), *particular]
     return [Change(place, place, "not"), *particular]
 
 
-def _negated_clitic(view: View, i: int) -> list[Change]:
+def _negated_clitic(view: ClauseView, i: int) -> list[Change]:
     """*they've seen* → *they haven't seen*; a noun's *'s* may be a genitive and is left alone."""
     if view.tags[i - 1] not in {"PNP", "EX0", "PNQ", "DT0"}:
         return []
-    negated = CLITIC_NEGATED.get(view.words[i] if view.words[i] != "'d" else view.tags[i])
+    negated = PAIRS["clitic-negated"].get(view.words[i] if view.words[i] != "'d" else view.tags[i])
     return [Change(i, i + 1, negated)] if negated else []
 
 
-def _supposes(view: View, i: int) -> bool:
+def _supposes(view: ClauseView, i: int) -> bool:
     """Whether *as if* stands closely before the verb ``i``."""
     near = view.words[max(0, i - 4) : i]
     return "if" in near and "as" in near
 
 
-def _may_precede_auxiliary(view: View, i: int) -> bool:
+def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether a subject or what goes on with one stands before the auxiliary, so that it is not inverted."""
     before = i - 1
     while before >= 0 and view.tags[before] == "AV0":
         before -= 1
     tag, word = view.tags[before], view.words[before]
-    if before < 0 or word in INVERTING or view.words[i - 1] in INVERTING:
+    if before < 0 or word in WORDS["inverting"] or view.words[i - 1] in WORDS["inverting"]:
         return tag == "EX0"
     start = clause_start(view, i)
     if view.tags[start] == "PRF" or _is_inverted(view, start, i):
@@ -134,7 +116,7 @@ def _may_precede_auxiliary(view: View, i: int) -> bool:
     return tag in NOUN or tag in NAME_LIKE or tag in {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
 
 
-def _is_inverted(view: View, start: int, i: int) -> bool:
+def _is_inverted(view: ClauseView, start: int, i: int) -> bool:
     """Whether a place stands before the verb ``i`` and its subject after it: *at the top of the hoof is the band*."""
     if view.tags[start] != "PRP" or view.tags[i + 1] != "AT0":
         return False
@@ -142,18 +124,18 @@ def _is_inverted(view: View, start: int, i: int) -> bool:
     return not determined or view.tags[determined[-1] - 1] in {"PRP", "PRF"}
 
 
-def _particular(view: View, i: int) -> list[Change]:
+def _particular(view: ClauseView, i: int) -> list[Change]:
     """*some* right after a negated verb becomes *any*."""
-    general = PARTICULAR.get(view.words[i])
+    general = PAIRS["particular"].get(view.words[i])
     return [Change(i, i + 1, general)] if general else []
 
 
-def _negated_verb(view: View, i: int) -> list[Change]:
+def _negated_verb(view: ClauseView, i: int) -> list[Change]:
     place, base = verb_group(view, i)
     if not base:
         return []
     auxiliary = DO_FOR[view.tags[i][-1]]
-    auxiliary = CONTRACTED[auxiliary] if view.contracts else auxiliary + " not"
+    auxiliary = PAIRS["contracted"][auxiliary] if view.contracts else auxiliary + " not"
     return _with_auxiliary(i, place, auxiliary, base) + _particular(view, i + 1)
 
 
@@ -164,13 +146,16 @@ def _with_auxiliary(i: int, place: int, auxiliary: str, base: str) -> list[Chang
     return [Change(place, place, auxiliary), Change(i, i + 1, base)]
 
 
-def negated_otherwise(view: View, i: int) -> Iterator[Named]:
+def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
     """The verb ``i``, which *not* can negate, negated by another word."""
     words, tags = view.words, view.tags
-    if clause_opening(view, i) in ONCE or "yet" in words[i:]:
+    if clause_opening(view, i) in WORDS["once"] or "yet" in words[i:]:
         return
     if is_auxiliary(view, i):
-        if words[i].startswith("'") or words[i + 1] in BEFORE_NOT | NO_NEVER_WITH | PARTICULAR.keys():
+        if (
+            words[i].startswith("'")
+            or words[i + 1] in WORDS["before-not"] | WORDS["no-never-with"] | PAIRS["particular"].keys()
+        ):
             return
         if words[i] in {"may", "might"}:
             yield "insert-cannot", [Change(i, i + 1, "cannot" if words[i] == "may" else "could not")]
@@ -180,24 +165,32 @@ def negated_otherwise(view: View, i: int) -> Iterator[Named]:
             yield "insert-no-longer", [Change(i + 1, i + 1, "no longer")]
         return
     place, base = verb_group(view, i)
-    if words[i + 1] in PARTICULAR or words[place - 1] in BEFORE_NOT:
+    if words[i + 1] in PAIRS["particular"] or words[place - 1] in WORDS["before-not"]:
         return
-    authors = not AUTHORS.isdisjoint(words[max(0, place - 3) : place])
-    if place == i and tags[i] in LEXICAL and (base in AUTHORS_FAIL if authors else base not in NO_FAIL):
+    authors = not WORDS["authors"].isdisjoint(words[max(0, place - 3) : place])
+    if (
+        place == i
+        and tags[i] in LEXICAL
+        and (base in WORDS["authors-fail"] if authors else base not in WORDS["no-fail"])
+    ):
         yield "insert-fail-to", [Change(i, i + 1, f"{inflected('fail', PENN.get(tags[i], 'VB'))} to {base}")]
-    if authors or not NO_NEVER_WITH.isdisjoint(words[place - 1 : i]):
+    if authors or not WORDS["no-never-with"].isdisjoint(words[place - 1 : i]):
         return
     yield "insert-never", [Change(place, place, "never")]
     if tags[i] in {"VVZ", "VVB", "VHZ", "VHB"}:
         yield "insert-no-longer", [Change(place, place, "no longer")]
 
 
-def negated_imperative(view: View) -> Iterator[Named]:
+def negated_imperative(view: ClauseView) -> Iterator[Named]:
     """*Use it.* → *Do not use it.*, *Never use it.*"""
     words, tags = view.words, view.tags
-    if tags[0] != "VVB" or tags[1] not in {"AT0", "DPS", "PNP"} or words[1] in NOMINATIVE.keys() - {"it", "you"}:
+    if (
+        tags[0] != "VVB"
+        or tags[1] not in {"AT0", "DPS", "PNP"}
+        or words[1] in PAIRS["nominative"].keys() - {"it", "you"}
+    ):
         return
-    if view.words[len(view) - 1] not in {".", "!"} or words[0] in NO_DO or words[0] in {"see", "note", "make"}:
+    if view.words[view.size - 1] not in {".", "!"} or words[0] in WORDS["no-do"] or words[0] in {"see", "note", "make"}:
         return
     if any(view.tags[k] in FINITE for k in clause_rest(view, 0)) or has_negative(view, 0):
         return
@@ -206,12 +199,12 @@ def negated_imperative(view: View) -> Iterator[Named]:
     yield "insert-never", [Change(0, 1, f"never {verb}")]
 
 
-def negated_caption(view: View) -> Iterator[Named]:
+def negated_caption(view: ClauseView) -> Iterator[Named]:
     """*A man playing a guitar.* → *A man not playing a guitar.*, where no verb is finite."""
     tags = view.tags
     if any(tag in FINITE for tag in tags) or view.negative or tags[0] not in {"AT0", "CRD", "NN2", "NN1"}:
         return
-    for i in range(1, len(view)):
+    for i in range(1, view.size):
         if tags[i] == "VVG" and tags[i - 1] in {"NN1", "NN2"} and tags[i + 1] in _AFTER_PARTICIPLE:
             yield "insert-not", [Change(i, i, "not")]
             return
@@ -220,42 +213,42 @@ def negated_caption(view: View) -> Iterator[Named]:
 _AFTER_PARTICIPLE = frozenset(("AT0", "DPS", "PRP", "AVP", "CRD", "PUN"))
 
 
-def negated_question(view: View) -> Iterator[Named]:
+def negated_question(view: ClauseView) -> Iterator[Named]:
     """*Why does it work?* → *Why doesn't it work?*, *What causes it?* → *What does not cause it?*"""
     words, tags = view.words, view.tags
     if view.negative or tags.count("CJC") > 1:
         return
     if words[0] not in {"why", "when", "which", "what", "who"}:
         return
-    auxiliary = next((i for i in range(1, min(4, len(view))) if words[i] in CONTRACTED), 0)
+    auxiliary = next((i for i in range(1, min(4, view.size)) if words[i] in PAIRS["contracted"]), 0)
     subject, verb = auxiliary + 1, auxiliary + 2
     if words[0] == "why" and auxiliary == 1:
-        yield "insert-not", [Change(1, 2, CONTRACTED[words[1]])]
+        yield "insert-not", [Change(1, 2, PAIRS["contracted"][words[1]])]
     elif auxiliary and tags[subject] == "PNP" and tags[verb] in BASE and words[verb] != "do":
         yield "insert-not", [Change(verb, verb, "not")]
     elif not auxiliary and words[0] in {"what", "who", "which"}:
         yield from _negated_wh_subject(view)
 
 
-def negated_how_to(view: View, i: int) -> Iterator[Named]:
+def negated_how_to(view: ClauseView, i: int) -> Iterator[Named]:
     """*how to boil eggs* → *how not to boil eggs*"""
     if view.words[i + 1] == "to" and view.tags[i + 2] in BASE:
         yield "insert-not", [Change(i + 1, i + 1, "not")]
 
 
-def _negated_wh_subject(view: View) -> Iterator[Named]:
+def _negated_wh_subject(view: ClauseView) -> Iterator[Named]:
     verb = 1
     while view.words[0] == "which" and view.tags[verb] in NOUN | ADJECTIVE:
         verb += 1
-    if view.tags[verb] in {"VVZ", "VVD"} and (base := base_form(view, verb)) and base not in NO_DO:
+    if view.tags[verb] in {"VVZ", "VVD"} and (base := base_form(view, verb)) and base not in WORDS["no-do"]:
         yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[view.tags[verb][-1]]} not {base}")]
 
 
-def insert_no(view: View, i: int) -> Iterator[Named]:
+def insert_no(view: ClauseView, i: int) -> Iterator[Named]:
     """*has a significant effect* → *has no significant effect*, *a man is* → *no man is*"""
     words, tags = view.words, view.tags
     head = noun_end(view, i + 1)
-    if not head or view.question or has_negative(view, i) or not AMOUNT.isdisjoint(words[i + 1 : head + 1]):
+    if not head or view.question or has_negative(view, i) or not WORDS["amount"].isdisjoint(words[i + 1 : head + 1]):
         return
     if tags[i + 1] in {"CRD", "ORD", "AJS"} or tags[head] != "NN1":
         return
@@ -266,6 +259,10 @@ def insert_no(view: View, i: int) -> Iterator[Named]:
     if tags[verb] in BE:
         bears = tags[verb - 1] == "EX0"
     else:
-        bears = tags[verb] in LEXICAL | HAVE and base_form(view, verb) in BEARS_NO and bool(verb_group(view, verb)[1])
+        bears = (
+            tags[verb] in LEXICAL | HAVE
+            and base_form(view, verb) in WORDS["bears-no"]
+            and bool(verb_group(view, verb)[1])
+        )
     if bears:
         yield "insert-no", [Change(i, i + 1, "no")]

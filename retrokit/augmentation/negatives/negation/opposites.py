@@ -4,36 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrokit.augmentation.negatives.negation.clauses import (
+    ClauseView,
+    Rule,
+    clause_before,
+    clause_opening,
+    has_negative,
+)
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
 from retrokit.augmentation.negatives.negation.remove import without_polarity
 from retrokit.augmentation.negatives.negation.syntax import noun_end
-from retrokit.augmentation.negatives.negation.view import Named, Rule, View, clause_before, clause_opening, has_negative
-from retrokit.augmentation.negatives.negation.words import (
-    ADJECTIVE,
-    AFFIRMATIVE,
-    AMOUNT,
-    BASE,
-    BE,
-    FINITE,
-    NO_IDIOM,
-    NOUN,
-    PAIRED,
-    PARTICIPLE,
-    PHRASE,
-    POLAR,
-    TAKES_WITH,
-    UNIVERSAL,
-)
+from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change
-
-_COMPARING = frozenset("not n't how more most less as than least so".split())
+from retrokit.augmentation.negatives.tags import ADJECTIVE, BASE, BE, FINITE, NOUN, PARTICIPLE, PHRASE
 
 
 def swap_frequency(other: str) -> Rule:
     """*always* → *never*, *often* ↔ *rarely* and the like: the rule that puts ``other`` in its place."""
 
-    def rule(view: View, i: int) -> Iterator[Named]:
+    def rule(view: ClauseView, i: int) -> Iterator[Named]:
         words, tags = view.words, view.tags
-        if tags[i] != "AV0" or words[i - 1] in _COMPARING or (view.question and other == "never"):
+        if tags[i] != "AV0" or words[i - 1] in WORDS["comparing"] or (view.question and other == "never"):
             return
         near = FINITE | BASE | PARTICIPLE | {"VVG", "AJ0"}
         if tags[i + 1] not in near and tags[i - 1] not in FINITE:
@@ -51,7 +42,7 @@ def swap_frequency(other: str) -> Rule:
     return rule
 
 
-def swap_paired(view: View, i: int) -> Iterator[Named]:
+def swap_paired(view: ClauseView, i: int) -> Iterator[Named]:
     """*is able to* ↔ *is unable to*, *it is possible that* ↔ *it is impossible that*"""
     words, tags, word = view.words, view.tags, view.words[i]
     verb = i - 2 if words[i - 1] in {"also", "still", "often", "very", "highly", "therefore", "thus"} else i - 1
@@ -59,36 +50,36 @@ def swap_paired(view: View, i: int) -> Iterator[Named]:
         return
     if view.question or clause_opening(view, i) == "whether":
         return
-    if word in AFFIRMATIVE:
+    if word not in WORDS["negative"]:
         if not has_negative(view, i):
-            yield f"insert-{PAIRED[word]}", [Change(i, i + 1, PAIRED[word])]
+            yield f"insert-{PAIRS['paired'][word]}", [Change(i, i + 1, PAIRS["paired"][word])]
     elif without_polarity(view, i) == []:
-        yield f"remove-{word}", [Change(i, i + 1, PAIRED[word])]
+        yield f"remove-{word}", [Change(i, i + 1, PAIRS["paired"][word])]
 
 
-def swap_presence(view: View, i: int) -> Iterator[Named]:
+def swap_presence(view: ClauseView, i: int) -> Iterator[Named]:
     """*the presence of* ↔ *the absence of*"""
     words = view.words
     if words[i - 1] != "the" or words[i + 1] != "of" or view.tags[i + 2] not in PHRASE:
         return
     other = "absence" if words[i] == "presence" else "presence"
-    if words[i + 2] not in POLAR:
+    if words[i + 2] not in PAIRS["polar"]:
         yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
 
 
-def remove_without(view: View, i: int) -> Iterator[Named]:
+def remove_without(view: ClauseView, i: int) -> Iterator[Named]:
     """*without training* → *with training*"""
     words, tags = view.words, view.tags
     if tags[i] != "PRP" or words[i - 1] in {"or", "and", "not", "with", "but"} or words[i + 1] in {"or", "and"}:
         return
     first = i + 2 if words[i + 1] == "any" else i + 1
-    if words[first] in NO_IDIOM or words[first] == "further" or words[first].endswith("ing"):
+    if words[first] in WORDS["no-idiom"] or words[first] == "further" or words[first].endswith("ing"):
         return
     if (first == i + 2 or tags[first] in NOUN | ADJECTIVE | {"AT0", "DPS"}) and noun_end(view, first):
         yield "remove-without", [Change(i, first, "with")]
 
 
-def insert_without(view: View, i: int) -> Iterator[Named]:
+def insert_without(view: ClauseView, i: int) -> Iterator[Named]:
     """*patients with diabetes* → *patients without diabetes*, where "with" belongs to the noun before it."""
     words, tags = view.words, view.tags
     if tags[i] != "PRP" or tags[i - 1] not in {"NN1", "NN2", ""} or has_negative(view, i):
@@ -96,7 +87,11 @@ def insert_without(view: View, i: int) -> Iterator[Named]:
     if any(word.startswith(stem) for word in clause_before(view, i)[-6:] for stem in _WITH_STEMS.get(word[:2], ())):
         return
     first = i + 2 if words[i + 1] in {"a", "an"} else i + 1
-    if tags[first] not in NOUN | ADJECTIVE or not noun_end(view, i + 1) or words[first] in UNIVERSAL | AMOUNT:
+    if (
+        tags[first] not in NOUN | ADJECTIVE
+        or not noun_end(view, i + 1)
+        or words[first] in WORDS["universal"] | WORDS["amount"]
+    ):
         return
     if words[first] in {"respect", "regard", "reference", "view", "various", "certain", "different"}:
         return
@@ -104,5 +99,5 @@ def insert_without(view: View, i: int) -> Iterator[Named]:
 
 
 _WITH_STEMS: dict[str, tuple[str, ...]] = {}
-for _stem in TAKES_WITH:
+for _stem in WORDS["takes-with"]:
     _WITH_STEMS[_stem[:2]] = (*_WITH_STEMS.get(_stem[:2], ()), _stem)

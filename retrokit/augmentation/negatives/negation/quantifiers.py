@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, clause_rest, has_negative
+from retrokit.augmentation.negatives.negation.lexicon import WORDS
 from retrokit.augmentation.negatives.negation.remove import without_polarity
 from retrokit.augmentation.negatives.negation.syntax import in_number, is_subject, noun_end
-from retrokit.augmentation.negatives.negation.view import Named, Rule, View, clause_rest, has_negative
-from retrokit.augmentation.negatives.negation.words import BE, FINITE, FIXED_AFTER, LEXICAL, OPENS_CLAUSE, UNITS
+from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
+from retrokit.augmentation.negatives.tags import BE, FINITE, LEXICAL, OPENS_CLAUSE
 
 
-def swap_a_few(view: View, i: int) -> Iterator[Named]:
+def swap_a_few(view: ClauseView, i: int) -> Iterator[Named]:
     """*a few items* → *many items*"""
     head = noun_end(view, i + 1)
     plain = view.words[i - 1] == "a" and view.words[i - 2] not in {"quite", "only", "just", "than", "not"}
-    if plain and head and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in UNITS:
+    if plain and head and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in WORDS["units"]:
         yield "swap-a-few-many", [Change(i - 1, i + 1, "many")]
 
 
-def _quantified(view: View, i: int) -> tuple[int, bool]:
+def _quantified(view: ClauseView, i: int) -> tuple[int, bool]:
     """The noun that the quantifier ``i`` counts, and whether through "of the"; 0 if that is not plain."""
     if view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}:
         return noun_end(view, i + 3), True
     return noun_end(view, i + 1), False
 
 
-def swap_all(view: View, i: int) -> Iterator[Named]:
+def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
     """*all models are* → *not all models are*, *no models are*, *some models are*; *not all* → *all*, *no*"""
     words, tags = view.words, view.tags
     head, of = _quantified(view, i)
     the = words[i + 1] in {"the", "these", "those"}
     if the:
         head = noun_end(view, i + 2)
-    if not head or tags[head] != "NN2" or words[head] in FIXED_AFTER or words[i - 1] in _NOT_BEFORE_ALL:
+    if (
+        not head
+        or tags[head] != "NN2"
+        or words[head] in WORDS["fixed-after"]
+        or words[i - 1] in WORDS["not-before-all"]
+    ):
         return
     inner = f" of {words[i + 1]}" if the else " of" if of else ""
     end = i + 2 if inner else i + 1
@@ -52,23 +59,20 @@ def swap_all(view: View, i: int) -> Iterator[Named]:
     yield "swap-all-some", [Change(i, end, "some" + inner)]
 
 
-_NOT_BEFORE_ALL = frozenset("at after of in above nearly almost virtually practically".split())
-
-
-def swap_every(view: View, i: int) -> Iterator[Named]:
+def swap_every(view: ClauseView, i: int) -> Iterator[Named]:
     """*every patient was* → *no patient was*, *each of the patients* → *none of the patients*"""
     words, tags = view.words, view.tags
     head, of = _quantified(view, i)
-    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in FIXED_AFTER:
+    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in WORDS["fixed-after"]:
         return
-    if view.clause[i] in view.negative or words[head] in FIXED_AFTER or not is_subject(view, i, head):
+    if view.clause[i] in view.negative or words[head] in WORDS["fixed-after"] or not is_subject(view, i, head):
         return
     yield f"swap-{words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
     if words[i] == "every":
         yield "swap-every-not-every", [Change(i, i + 1, "not every")]
 
 
-def swap_some(view: View, i: int) -> Iterator[Named]:
+def swap_some(view: ClauseView, i: int) -> Iterator[Named]:
     """*some models are* → *no models are*, *all models are*"""
     head, of = _quantified(view, i)
     if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not is_subject(view, i, head):
@@ -82,10 +86,10 @@ def swap_some(view: View, i: int) -> Iterator[Named]:
 def swap_many(other: str) -> Rule:
     """*many* ↔ *few*, *most* → *few*"""
 
-    def rule(view: View, i: int) -> Iterator[Named]:
+    def rule(view: ClauseView, i: int) -> Iterator[Named]:
         words, tags = view.words, view.tags
         head, of = _quantified(view, i)
-        if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in _NOT_BEFORE_MANY:
+        if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in WORDS["not-before-many"]:
             return
         superlative = words[i] == "most" and not of and head != i + 1
         if superlative or words[i + 1] in {"other", "more", "as"}:
@@ -97,10 +101,7 @@ def swap_many(other: str) -> Rule:
     return rule
 
 
-_NOT_BEFORE_MANY = frozenset("how as the not n't a than at so too these those".split())
-
-
-def swap_both(view: View, i: int) -> Iterator[Named]:
+def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
     """*both models are* → *neither model is*, *both A and B* → *neither A nor B*"""
     words, tags = view.words, view.tags
     if has_negative(view, i) or view.question:
@@ -126,7 +127,7 @@ def swap_both(view: View, i: int) -> Iterator[Named]:
     yield from _both_and(view, i)
 
 
-def _both_and(view: View, i: int) -> Iterator[Named]:
+def _both_and(view: ClauseView, i: int) -> Iterator[Named]:
     words, tags = view.words, view.tags
     inside = clause_rest(view, i)
     joints = [k for k in inside if tags[k] == "CJC"]
@@ -144,12 +145,12 @@ def _both_and(view: View, i: int) -> Iterator[Named]:
             yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor"), *agreed]
 
 
-def swap_neither(view: View, i: int) -> Iterator[Named]:
+def swap_neither(view: ClauseView, i: int) -> Iterator[Named]:
     """*neither model is* → *both models are*, *neither A nor B* → *both A and B*"""
     words, tags = view.words, view.tags
     if not {"any", "ever", "yet", "either"}.isdisjoint(words[i:]):
         return
-    joint = next((k for k in range(i + 1, min(i + 8, len(view))) if words[k] == "nor"), 0)
+    joint = next((k for k in range(i + 1, min(i + 8, view.size)) if words[k] == "nor"), 0)
     head = noun_end(view, (joint or i) + 1)
     if joint:
         agreed = in_number(view, head, plural=True) if head and is_subject(view, i, head) else []
@@ -168,7 +169,7 @@ def swap_neither(view: View, i: int) -> Iterator[Named]:
             yield "swap-neither-both", [Change(i, i + 1, "both"), Change(head, head + 1, plural), *agreed]
 
 
-def swap_none(view: View, i: int) -> Iterator[Named]:
+def swap_none(view: ClauseView, i: int) -> Iterator[Named]:
     """*none of the patients was* → *all of the patients were*"""
     head, of = _quantified(view, i)
     if not of or not head or view.tags[head] != "NN2" or without_polarity(view, i) != []:
@@ -182,7 +183,7 @@ def swap_none(view: View, i: int) -> Iterator[Named]:
 def swap_person(other: str) -> Rule:
     """*everyone* ↔ *no one* and the like, as a subject: there the verb stays as it is."""
 
-    def rule(view: View, i: int) -> Iterator[Named]:
+    def rule(view: ClauseView, i: int) -> Iterator[Named]:
         words = view.words
         if not is_subject(view, i, i) or words[i + 1] == "else" or view.question:
             return
@@ -196,13 +197,13 @@ def swap_person(other: str) -> Rule:
     return rule
 
 
-def swap_no_one(view: View, i: int) -> Iterator[Named]:
+def swap_no_one(view: ClauseView, i: int) -> Iterator[Named]:
     """*no one knows* → *everyone knows*"""
     if view.words[i + 1] == "one" and is_subject(view, i, i + 1) and without_polarity(view, i) == []:
         yield "swap-no-one-everyone", [Change(i, i + 2, "everyone")]
 
 
-def swap_bound(view: View, i: int) -> Iterator[Named]:
+def swap_bound(view: ClauseView, i: int) -> Iterator[Named]:
     """*more than 10 items* ↔ *fewer than 10 items*, *at least* ↔ *at most*, *up to* → *at least*"""
     words, tags = view.words, view.tags
     word, number = words[i], i + 2
@@ -221,15 +222,15 @@ def swap_bound(view: View, i: int) -> Iterator[Named]:
         yield "swap-up-to-at-least", [Change(i, i + 2, "at least")]
 
 
-def _counts(view: View, number: int) -> bool:
+def _counts(view: ClauseView, number: int) -> bool:
     """Whether the number counts things (*fewer*) and does not measure (*less*)."""
     head = noun_end(view, number + 1)
     if not head or (view.tags[head] != "NN2" and view.words[head] != "people"):
         return False
-    return lemma(view.words[head], "NOUN") not in UNITS and view.words[number + 1] not in UNITS
+    return lemma(view.words[head], "NOUN") not in WORDS["units"] and view.words[number + 1] not in WORDS["units"]
 
 
-def swap_majority(view: View, i: int) -> Iterator[Named]:
+def swap_majority(view: ClauseView, i: int) -> Iterator[Named]:
     """*the majority of* ↔ *a minority of*"""
     words = view.words
     if words[i + 1] == "of" and words[i - 1] in {"a", "the"}:

@@ -4,36 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, clause_rest
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
 from retrokit.augmentation.negatives.negation.syntax import noun_end
-from retrokit.augmentation.negatives.negation.view import Named, View, clause_rest
-from retrokit.augmentation.negatives.negation.words import (
-    BASE,
-    BE,
-    BEGINS_PHRASE,
-    COUNTED,
-    DO,
-    FINITE,
-    HAVE,
-    LEXICAL,
-    NEGATIVE_ONLY,
-    NO_IDIOM,
-    NOMINATIVE,
-    NOT_AFTER_NOT,
-    NOT_AFTER_SOME,
-    NOUN,
-    PENN,
-    PHRASE,
-    POLAR,
-    WH,
-    WHOLE,
-)
+from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected
+from retrokit.augmentation.negatives.tags import BASE, BE, BEGINS_PHRASE, DO, FINITE, HAVE, LEXICAL, NOUN, PENN, PHRASE
 
 
-def affirmed(view: View, i: int) -> list[Change]:
+def affirmed(view: ClauseView, i: int) -> list[Change]:
     """The changes that take away the *not* at ``i``; none if that is not certain to be right."""
     words, tags = view.words, view.tags
-    if words[i + 1] in NOT_AFTER_NOT or words[i - 1] in {"if", "or", "why", "and", "but", ",", "perhaps"}:
+    if words[i + 1] in WORDS["not-after-not"] or words[i - 1] in {"if", "or", "why", "and", "but", ",", "perhaps"}:
         return []
     repaired = without_polarity(view, i)
     if repaired is None:
@@ -52,18 +34,18 @@ def affirmed(view: View, i: int) -> list[Change]:
     return changes + repaired if changes else []
 
 
-def without_polarity(view: View, i: int) -> list[Change] | None:
+def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
     """The changes that what only a negative allows wants once the negative ``i`` has gone; None if they are unclear."""
     words, tags = view.words, view.tags
     changes = []
-    for k in range(i + 1, len(view)):
+    for k in range(i + 1, view.size):
         word = words[k]
         if word in {";", ":"}:
             break
-        if word in POLAR and words[k - 1] not in {"than", "by", "if"}:
-            if word == "any" and (words[k + 1] in NOT_AFTER_SOME or tags[k + 1] == "AJC"):
+        if word in PAIRS["polar"] and words[k - 1] not in {"than", "by", "if"}:
+            if word == "any" and (words[k + 1] in WORDS["not-after-some"] or tags[k + 1] == "AJC"):
                 return None
-            changes.append(Change(k, k + 1, POLAR[word]))
+            changes.append(Change(k, k + 1, PAIRS["polar"][word]))
         elif word == "at" and words[k + 1] == "all" and tags[k + 2] not in NOUN:
             changes.append(Change(k, k + 2, ""))
         elif _wants_negative(view, k) and not (word == "yet" and k == i + 1):
@@ -71,28 +53,30 @@ def without_polarity(view: View, i: int) -> list[Change] | None:
     return changes
 
 
-def _wants_negative(view: View, i: int) -> bool:
+def _wants_negative(view: ClauseView, i: int) -> bool:
     """Whether the word ``i`` needs the negative before it: "ever", "until", or a "but" that corrects."""
     if view.words[i] == "but":
         return not _opens_full_clause(view, i)
-    return view.words[i] in NEGATIVE_ONLY and view.words[i + 1] != "than"
+    return view.words[i] in WORDS["negative-only"] and view.words[i + 1] != "than"
 
 
-def _opens_full_clause(view: View, i: int) -> bool:
+def _opens_full_clause(view: ClauseView, i: int) -> bool:
     """Whether the conjunction ``i`` begins a clause with its own finite verb, and no correction ("but rather")."""
     if view.words[i + 1] in {"also", "rather", "instead", "only", "not", "is", "are", "for", "as", "it", "at"}:
         return False
     return any(view.tags[k] in FINITE for k in clause_rest(view, i))
 
 
-def _without_do(view: View, host: int, i: int) -> list[Change]:
+def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
     """*does not improve* → *improves*; in a question and where the subject follows, only the *not* goes."""
     words, tags = view.words, view.tags
     verb = i + 1
     while tags[verb] == "AV0":
         verb += 1
     if tags[verb] not in {"VVI", "VHI"} or words[verb] == "help":
-        inverted = view.question and words[0] in WH and words[i] == "n't" and tags[i + 1] in NOUN | BEGINS_PHRASE
+        inverted = (
+            view.question and words[0] in WORDS["wh"] and words[i] == "n't" and tags[i + 1] in NOUN | BEGINS_PHRASE
+        )
         return [Change(i, i + 1, "")] if inverted else []
     if view.question and tags[host - 1] in {"", "PUN", "AVQ"}:
         return []
@@ -108,29 +92,29 @@ def _without_do(view: View, host: int, i: int) -> list[Change]:
     return [Change(host, i + 1, ""), Change(verb, verb + 1, form)]
 
 
-def _without_not(view: View, host: int, i: int) -> list[Change]:
+def _without_not(view: ClauseView, host: int, i: int) -> list[Change]:
     inverted = host == 0 or view.tags[i + 1] == "PNP" or view.tags[host - 1] in {"PUN", "AVQ"}
     if view.tags[i + 1] in {"PUN", "CJC", ""} or view.words[host] in {"need", "dare"}:
         return []
-    if inverted and not (view.question and view.words[0] in WH):
+    if inverted and not (view.question and view.words[0] in WORDS["wh"]):
         return []
-    if view.words[host] in WHOLE and view.words[i] == "n't":
-        return [Change(host, i + 1, WHOLE[view.words[host]])]
+    if view.words[host] in PAIRS["whole"] and view.words[i] == "n't":
+        return [Change(host, i + 1, PAIRS["whole"][view.words[host]])]
     return [Change(i, i + 1, "")]
 
 
-def remove_never(view: View, i: int) -> Iterator[Named]:
+def remove_never(view: ClauseView, i: int) -> Iterator[Named]:
     """*never works* → *always works*, *works*"""
     words, tags = view.words, view.tags
     repaired = without_polarity(view, i)
     if repaired is None or view.question or words[i + 1] in {"before", "mind", "ending", "again", ",", ".", "the", "a"}:
         return
     yield "swap-never-always", [Change(i, i + 1, "always"), *repaired]
-    if tags[i - 1] in FINITE or tags[i + 1] in {"VVZ", "VVD"} or words[i - 1] in NOMINATIVE:
+    if tags[i - 1] in FINITE or tags[i + 1] in {"VVZ", "VVD"} or words[i - 1] in PAIRS["nominative"]:
         yield "remove-never", [Change(i, i + 1, ""), *repaired]
 
 
-def remove_no(view: View, i: int) -> Iterator[Named]:
+def remove_no(view: ClauseView, i: int) -> Iterator[Named]:
     """*no longer* → *still*, *no more than* → *more than*, *no evidence* → *some evidence*, *no drug* → *every drug*"""
     words, tags = view.words, view.tags
     if words[i + 1] == "longer":
@@ -144,18 +128,18 @@ def remove_no(view: View, i: int) -> Iterator[Named]:
     head = noun_end(view, i + 1)
     if repaired is None or not head or tags[i] != "AT0" or words[i - 1] in {"or", "and", "whether", "if"}:
         return
-    if tags[i + 1] == "CRD" or words[i + 1] in NO_IDIOM or words[head] in NO_IDIOM:
+    if tags[i + 1] == "CRD" or words[i + 1] in WORDS["no-idiom"] or words[head] in WORDS["no-idiom"]:
         return
-    if i == 0 and tags[head + 1] in FINITE and words[head] not in COUNTED:
+    if i == 0 and tags[head + 1] in FINITE and words[head] not in WORDS["counted"]:
         yield "swap-no-every", [Change(i, i + 1, "all" if tags[head] == "NN2" else "every"), *repaired]
     predicate = tags[i - 1] in BE and tags[i - 2] != "EX0"
-    if tags[head] == "NN1" and (predicate or words[head] in COUNTED):
+    if tags[head] == "NN1" and (predicate or words[head] in WORDS["counted"]):
         yield "remove-no", [Change(i, i + 1, "a"), *repaired]
     else:
         yield "swap-no-some", [Change(i, i + 1, "some"), *repaired]
 
 
-def remove_fail(view: View, i: int) -> Iterator[Named]:
+def remove_fail(view: ClauseView, i: int) -> Iterator[Named]:
     """*fails to improve* → *improves*"""
     words, tags = view.words, view.tags
     repaired = without_polarity(view, i)
@@ -169,7 +153,7 @@ def remove_fail(view: View, i: int) -> Iterator[Named]:
     yield "remove-fail-to", [Change(i, i + 3, form), *repaired]
 
 
-def remove_lack(view: View, i: int) -> Iterator[Named]:
+def remove_lack(view: ClauseView, i: int) -> Iterator[Named]:
     """*lacks a nucleus* → *has a nucleus*; *the lack of* → *the presence of*"""
     words, tags = view.words, view.tags
     if words[i + 1] == "of" and words[i - 1] == "the" and tags[i + 2] in {"NN1", "NN2", "AJ0"}:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, clause_start, has_negative
+from retrokit.augmentation.negatives.negation.lexicon import WORDS
 from retrokit.augmentation.negatives.negation.syntax import base_form, noun_end
-from retrokit.augmentation.negatives.negation.view import Named, View, clause_start, has_negative
-from retrokit.augmentation.negatives.negation.words import FACTIVE, FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, lemma, uncapitalized
+from retrokit.augmentation.negatives.tags import FINITE, LEXICAL, OPENS_CLAUSE
 
 
-def move_only(view: View, i: int) -> Iterator[Named]:
+def move_only(view: ClauseView, i: int) -> Iterator[Named]:
     """*the model only uses text*, *the model uses only text* → *only the model uses text*, and back."""
     tags = view.tags
     if view.question or has_negative(view, i):
@@ -37,7 +39,7 @@ def move_only(view: View, i: int) -> Iterator[Named]:
         yield "move-only", [Change(start, start + 1, first), Change(i, i + 1, "")]
 
 
-def moved(view: View, inserted: dict[int, list[Change]], removed: dict[int, list[Change]]) -> Iterator[Named]:
+def moved(view: ClauseView, inserted: dict[int, list[Change]], removed: dict[int, list[Change]]) -> Iterator[Named]:
     """The negation of one clause in another: *A shows that B does not* ↔ *A does not show that B does*, and between
     two clauses that a conjunction joins."""
     for i, away in removed.items():
@@ -46,7 +48,7 @@ def moved(view: View, inserted: dict[int, list[Change]], removed: dict[int, list
                 yield name, [*away, *there]
 
 
-def _joined(view: View, negative: int, verb: int) -> str:
+def _joined(view: ClauseView, negative: int, verb: int) -> str:
     """How the clause of the *not* and that of the verb are joined: the name of the move, or nothing."""
     clause = view.clause
     first, second = min(negative, verb), max(negative, verb)
@@ -59,25 +61,22 @@ def _joined(view: View, negative: int, verb: int) -> str:
         return ""
     if word == "that":
         main = verb if verb < negative else _main_verb(view, negative)
-        if starts == main + 1 and _base_of(view, main) in FACTIVE:
+        if starts == main + 1 and _base_of(view, main) in WORDS["factive"]:
             return "move-not-up" if verb < negative else "move-not-down"
         return ""
-    if word in _CONTRASTING or (
-        view.words[starts] == "," and view.words[clause_start(view, first)] in _CONTRASTING - {"and"}
+    if word in WORDS["contrasting"] or (
+        view.words[starts] == "," and view.words[clause_start(view, first)] in WORDS["contrasting"] - {"and"}
     ):
         return "move-not-across"
     return ""
 
 
-_CONTRASTING = frozenset("but and while whereas although though yet".split())
-
-
-def _main_verb(view: View, negative: int) -> int:
+def _main_verb(view: ClauseView, negative: int) -> int:
     k = negative + 1
     while view.tags[k] == "AV0":
         k += 1
     return k
 
 
-def _base_of(view: View, i: int) -> str:
+def _base_of(view: ClauseView, i: int) -> str:
     return view.words[i] if view.tags[i] in {"VVI", "VVB"} else lemma(view.words[i], "VERB")

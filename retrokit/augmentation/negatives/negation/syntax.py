@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from retrokit.augmentation.negatives.negation.view import View, clause_rest, clause_start
-from retrokit.augmentation.negatives.negation.words import (
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, clause_rest, clause_start
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
+from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
+from retrokit.augmentation.negatives.tags import (
     ADJECTIVE,
     BASE,
     BE,
-    BEFORE_NOT,
-    BEFORE_VERB,
     FINITE,
     HAVE,
     LEXICAL,
     NAME_LIKE,
-    NO_DO,
-    NO_NOT_WITH,
-    NOMINATIVE,
-    NOT_SUBJECTS,
     NOUN,
     OBJECT,
     OPENS_CLAUSE,
     PARTICIPLE,
     PENN,
     PHRASE,
-    UNIVERSAL,
 )
-from retrokit.augmentation.negatives.phrases import agreeing
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
+from retrokit.augmentation.negatives.view import agreeing
+
+DO_FOR = {"Z": "does", "B": "do", "D": "did"}  # by the last letter of the verb's tag
 
 
-def subject_number(view: View, end: int) -> str:
+def subject_number(view: ClauseView, end: int) -> str:
     """What stands as the subject right before token ``end``: ``"1"`` if it takes *does*, ``"2"`` if it takes *do*,
     ``"12"`` if it may take either, and nothing if there is no certain subject."""
     words, tags, last = view.words, view.tags, end - 1
     tag, word = tags[last], words[last]
     if tag == "PNP":
         clear = word not in {"it", "you"} or tags[last - 1] in OPENS_CLAUSE | {"", "CJC", "AV0"}
-        return str(NOMINATIVE[word]) if word in NOMINATIVE and clear else ""
+        return PAIRS["nominative"][word] if word in PAIRS["nominative"] and clear else ""
     if tag in {"PNQ", "DTQ", "CJT"}:  # a relative pronoun; the noun before it decides
         return "12" if word in {"who", "which"} or (word == "that" and tags[last - 1] in NOUN) else ""
     if tag in {"PNI", "DT0", "EX0"}:
@@ -45,7 +41,7 @@ def subject_number(view: View, end: int) -> str:
     return _noun_subject(view, last) if tag in NOUN or tag in NAME_LIKE else ""
 
 
-def _noun_subject(view: View, last: int) -> str:
+def _noun_subject(view: ClauseView, last: int) -> str:
     """As :func:`subject_number`, for a subject that ends in the noun ``last``."""
     tags = view.tags
     start = last
@@ -57,7 +53,7 @@ def _noun_subject(view: View, last: int) -> str:
         if tags[start] == "PRP":
             return ""
         start += 1
-    if tags[start] == "PRF" or not UNIVERSAL.isdisjoint(view.words[start:last]):
+    if tags[start] == "PRF" or not WORDS["universal"].isdisjoint(view.words[start:last]):
         return ""
     head = start
     while tags[head] not in NOUN and tags[head] not in NAME_LIKE:
@@ -72,7 +68,7 @@ def _noun_subject(view: View, last: int) -> str:
     return {"NN2": "2", "NN1": "1", "NP0": "1"}.get(tags[head], "12")
 
 
-def is_auxiliary(view: View, i: int) -> bool:
+def is_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether the finite verb ``i`` can be negated without *do*."""
     tags = view.tags
     after = i + 1
@@ -85,7 +81,7 @@ def is_auxiliary(view: View, i: int) -> bool:
     return tags[i] in HAVE and tags[after] in PARTICIPLE
 
 
-def base_form(view: View, i: int) -> str:
+def base_form(view: ClauseView, i: int) -> str:
     """The base form of the finite verb ``i``; nothing if the word is not surely that form of a verb."""
     word, tag = view.words[i], view.tags[i]
     if tag in HAVE:
@@ -98,7 +94,7 @@ def base_form(view: View, i: int) -> str:
     return base if inflected(base, PENN[tag]) == word else ""
 
 
-def verb_group(view: View, i: int) -> tuple[int, str]:
+def verb_group(view: ClauseView, i: int) -> tuple[int, str]:
     """Where the verb ``i`` with the adverbs before it begins, and its base form; an empty form if no subject stands
     before them that agrees with the verb, or the verb is no plain finite one."""
     words, tags = view.words, view.tags
@@ -107,29 +103,35 @@ def verb_group(view: View, i: int) -> tuple[int, str]:
     first = i
     while tags[first - 1] == "AV0" and first > 1:
         first -= 1
-    before_verb = any(word.endswith("ly") or word in BEFORE_VERB for word in words[first:i])
+    before_verb = any(word.endswith("ly") or word in WORDS["before-verb"] for word in words[first:i])
     place = first if before_verb else i  # other adverbs belong to the noun: "the diagram below shows"
     number = subject_number(view, first)
     wanted = {"Z": "1", "B": "2"}.get(tags[i][-1], number[:1])
     joined = tags[i + 1] in FINITE | {"CJC"} or (words[i + 1] == "," and tags[i + 2][:1] == "V")
-    if not number or wanted not in number or joined or tags[i + 1] == "XX0" or words[first - 1] in NOT_SUBJECTS:
+    if (
+        not number
+        or wanted not in number
+        or joined
+        or tags[i + 1] == "XX0"
+        or words[first - 1] in WORDS["not-subjects"]
+    ):
         return i, ""
     if tags[i] == "VVD" and (words[i + 1] == "to" or not (tags[first - 1] == "PNP" or _surely_past(view, i))):
         return i, ""
-    while words[place] in BEFORE_NOT:
+    while words[place] in WORDS["before-not"]:
         place += 1
-    if not NO_NOT_WITH.isdisjoint(words[place:i]):
+    if not WORDS["no-not-with"].isdisjoint(words[place:i]):
         return i, ""
     base = base_form(view, i)
-    return place, "" if base in NO_DO else base
+    return place, "" if base in WORDS["no-do"] else base
 
 
-def _surely_past(view: View, i: int) -> bool:
+def _surely_past(view: ClauseView, i: int) -> bool:
     """Whether the past form ``i`` is its clause's verb and not a participle that follows its noun."""
     if view.words[i + 1] == "by" or view.tags[i + 1] in {"PUN", "PUL", ""}:
         return False
     base = base_form(view, i)
-    headline = view.words[len(view) - 1] not in {".", "!"}
+    headline = view.words[view.size - 1] not in {".", "!"}
     if headline and view.tags[i + 1] not in OBJECT and inflected(base, "VBN") == view.words[i]:
         return False
     later = any(view.tags[k] in FINITE for k in clause_rest(view, i))
@@ -137,7 +139,7 @@ def _surely_past(view: View, i: int) -> bool:
     return not later and not (view.words[comma] == "," and view.tags[comma + 1] in FINITE)
 
 
-def noun_end(view: View, i: int) -> int:
+def noun_end(view: ClauseView, i: int) -> int:
     """Where the noun stands that ends the plain noun phrase beginning at ``i``; 0 if there is none."""
     tags = view.tags
     k = i + (tags[i] in {"AT0", "DPS"})
@@ -148,7 +150,7 @@ def noun_end(view: View, i: int) -> int:
     return k if ends and view.words[k + 1] not in {"-", "/"} else 0
 
 
-def in_number(view: View, i: int, plural: bool) -> list[Change] | None:
+def in_number(view: ClauseView, i: int, plural: bool) -> list[Change] | None:
     """The changes that make the finite verb right after ``i`` agree with a plural or a singular subject; None if no
     finite verb follows."""
     k = i + 1
@@ -156,13 +158,13 @@ def in_number(view: View, i: int, plural: bool) -> list[Change] | None:
         k += 1
     if view.tags[k] not in FINITE:
         return None
-    agreed = agreeing(view.sentence.tokens[k]._replace(tag=view.tags[k]), plural)
+    agreed = agreeing(view.words[k], view.tags[k], plural)
     if agreed is None:
         return None
     return [Change(k, k + 1, agreed)] if agreed != view.words[k] else []
 
 
-def is_subject(view: View, i: int, head: int) -> bool:
+def is_subject(view: ClauseView, i: int, head: int) -> bool:
     """Whether the phrase from ``i`` to ``head`` begins its clause and a finite verb follows."""
     k = head + 1
     while view.tags[k] == "AV0":

@@ -13,7 +13,8 @@ from functools import lru_cache
 
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.sentence import Sentence, inflected, rewrite
+from retrokit.augmentation.negatives.rules import Named, written
+from retrokit.augmentation.negatives.sentence import Sentence, inflected
 from retrokit.augmentation.negatives.spatial.grades import (
     at_least,
     comparative,
@@ -28,6 +29,7 @@ from retrokit.augmentation.negatives.spatial.grades import (
     superlative,
     up_to,
 )
+from retrokit.augmentation.negatives.spatial.lexicon import PAIRS, WORDS
 from retrokit.augmentation.negatives.spatial.links import (
     ahead_of,
     although,
@@ -65,19 +67,8 @@ from retrokit.augmentation.negatives.spatial.verbs import (
     support,
     verb_rule,
 )
-from retrokit.augmentation.negatives.spatial.view import Rule, Swap, View
-from retrokit.augmentation.negatives.spatial.words import (
-    COMPARATIVES,
-    COMPASS_NAMES,
-    COMPOUNDS,
-    DEGREES,
-    INTRANSITIVE,
-    NOUNS,
-    OPPOSITE_OF_CHANGE,
-    RELATIONAL_ADJECTIVES,
-    SUPERLATIVES,
-    TRANSITIVE,
-)
+from retrokit.augmentation.negatives.spatial.view import Rule
+from retrokit.augmentation.negatives.view import View, view_of
 
 
 def family() -> Family:
@@ -93,29 +84,20 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     ['The cat sleeps outside the box.']
     """
     table = _table()
-    view = View(sentence)
+    view = view_of(sentence)
     hits = [index for index, word in enumerate(view.words) if word in table]
     if not hits:
         return
     closed = _quoted_or_bracketed(view)
-    seen = {sentence.text}
-    for index in hits:
-        if index in closed or not _stands_free(sentence, index):
-            continue
-        for rule in table[view.words[index]]:
-            swap = rule(view, index)
-            if swap is None or _names_the_opposite(view, swap):
-                continue
-            text = rewrite(sentence, swap.changes)
-            if text not in seen:
-                seen.add(text)
-                yield Edit(swap.name, text)
+    free = (i for i in hits if i not in closed and _stands_free(sentence, i))
+    found = (rule(view, i) for i in free for rule in table[view.words[i]])
+    yield from written(sentence, (swap for swap in found if swap is not None and not _names_the_opposite(view, swap)))
 
 
 def _stands_free(sentence: Sentence, index: int) -> bool:
     """Whether the token is a word of running text: no part of a name, a title or a hyphenated compound."""
     token, text = sentence.tokens[index], sentence.text
-    if index > 0 and not token.text.islower() and token.text not in COMPASS_NAMES:
+    if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
     before, after = text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]
     return before not in _JOINTS and after not in _JOINTS
@@ -140,16 +122,13 @@ def _quoted_or_bracketed(view: View) -> set[int]:
     return inside
 
 
-_FUNCTION_WORDS = frozenset("of from to in on at by than the a an most least more less fewer not out away off".split())
-
-
-def _names_the_opposite(view: View, swap: Swap) -> bool:
+def _names_the_opposite(view: View, swap: Named) -> bool:
     """Whether the sentence already holds a word that the swap puts in, or a form of it: a contrast of its own."""
-    changed = {index for change in swap.changes for index in range(change.start, change.end)}
+    changed = {index for change in swap[1] for index in range(change.start, change.end)}
     others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "
-    for change in swap.changes:
+    for change in swap[1]:
         for word in change.text.lower().split():
-            if word in _FUNCTION_WORDS or not word.isalpha():
+            if word in WORDS["function-words"] or not word.isalpha():
                 continue
             if f" {word} " in others or (len(word) > 2 and f" {_stem(word)}" in others):
                 return True
@@ -213,24 +192,24 @@ def _table() -> dict[str, tuple[Rule, ...]]:
     table["most"].append(at_least)
     table["up"].append(up_to)
     for pairs, rule in (
-        (COMPARATIVES, comparative),
-        (SUPERLATIVES, superlative),
-        (DEGREES, degree),
-        (RELATIONAL_ADJECTIVES, relational_adjective),
-        (NOUNS, noun),
+        (PAIRS["comparatives"], comparative),
+        (PAIRS["superlatives"], superlative),
+        (PAIRS["degrees"], degree),
+        (PAIRS["relational-adjectives"], relational_adjective),
+        (PAIRS["nouns"], noun),
     ):
         for word in pairs:
             table.setdefault(word, []).append(rule)
-    for word in COMPOUNDS:
+    for word in WORDS["compounds"]:
         table.setdefault(word, []).append(compound)
     _add_verbs(table)
     return {word: tuple(rules) for word, rules in table.items()}
 
 
 def _add_verbs(table: dict[str, list[Rule]]) -> None:
-    for verbs, transitive in ((TRANSITIVE, True), (INTRANSITIVE, False)):
+    for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
         for lemma, opposite in verbs.items():
-            name = "swap-change" if lemma in OPPOSITE_OF_CHANGE else "swap-action"
+            name = "swap-change" if lemma in WORDS["opposite-of-change"] else "swap-action"
             for form, ending in {inflected(lemma, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
                 rule = verb_rule(name, lemma, opposite, ending, transitive=transitive)
                 table.setdefault(form, []).append(rule)

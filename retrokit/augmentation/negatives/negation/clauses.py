@@ -3,63 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from retrokit.augmentation.negatives.negation.words import BASE, FINITE, LEXICAL, NEGATIVE, NOMINATIVE, OPENS_CLAUSE, WH
-from retrokit.augmentation.negatives.sentence import Change, Sentence
-
-Named = tuple[str, list[Change]]
-"""A name of an edit and the changes that make it."""
+from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
+from retrokit.augmentation.negatives.rules import Named
+from retrokit.augmentation.negatives.tags import BASE, FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A sentence as the rules look at it.
+class ClauseView(View):
+    """The view of a sentence with its clauses, and with the verbs mended that the tagger takes for infinitives.
 
-    ``words`` are in lower case with straight apostrophes; ``words`` and ``tags`` end in empty entries, so that the
-    neighbours of the first and the last word can be asked for. ``clause`` numbers the stretch of words between
-    punctuation and conjunctions in which each word stands; ``negative`` are the stretches that hold a negative.
+    Attributes:
+        clause: the number of the stretch of words, between punctuation and conjunctions, in which each word stands.
+        negative: the stretches that hold a negative.
+        contracts: whether the sentence has contracted forms.
+        question: whether it is a question.
     """
 
-    sentence: Sentence
-    words: list[str]
-    tags: list[str]
-    clause: list[int]
-    negative: frozenset[int]
-    contracts: bool
-    question: bool
+    def __init__(self, view: View) -> None:
+        self.__dict__.update(view.__dict__)
+        words, self.tags = view.words, list(view.tags)
+        last = words[view.size - 1]
+        asks = WORDS["auxiliary-words"].intersection(words[1:4] if words[0] in WORDS["wh"] else words[:1])
+        self.question = last == "?" or (bool(asks) and last not in {".", "!"})
+        self.contracts = not WORDS["clitics"].isdisjoint(words)
+        self.clause: list[int] = []
+        self.negative: set[int] = set()
+        number = 0
+        for i in range(self.size):
+            number += _opens_clause(words, self.tags, i)
+            self.clause.append(number)
+            if words[i] in WORDS["negative"]:
+                self.negative.add(number)
+        _mend_bases(self.tags, self.clause)
 
-    def __len__(self) -> int:
-        return len(self.sentence.tokens)
 
-
-Rule = Callable[[View, int], Iterator[Named]]
+Rule = Callable[[ClauseView, int], Iterator[Named]]
 """What a rule is: the edits that can be made at one word of a sentence."""
-
-_PADDING = [""] * 4
-_CLITICS = frozenset(("n't", "'re", "'ve", "'ll", "'m", "'d"))
-_AUXILIARY_WORDS = frozenset(
-    "is are was were am do does did has have had can could should would will may might must shall isn't".split()
-)
-
-
-def view_of(sentence: Sentence) -> View:
-    """The view of a sentence: its clauses counted, and verbs that the tagger takes for infinitives mended."""
-    words = [token.text.lower().replace("’", "'") for token in sentence.tokens]
-    tags = [token.tag for token in sentence.tokens]
-    asks = _AUXILIARY_WORDS.intersection(words[1:4] if words[:1] and words[0] in WH else words[:1])
-    question = bool(words) and (words[-1] == "?" or (bool(asks) and words[-1] not in {".", "!"}))
-    contracts = not _CLITICS.isdisjoint(words)
-    words += _PADDING
-    tags += _PADDING
-    clause, negative, number = [], set(), 0
-    for i in range(len(sentence.tokens)):
-        number += _opens_clause(words, tags, i)
-        clause.append(number)
-        if words[i] in NEGATIVE:
-            negative.add(number)
-    _mend_bases(tags, clause)
-    return View(sentence, words, tags, clause, frozenset(negative), contracts, question)
 
 
 def _mend_bases(tags: list[str], clause: list[int]) -> None:
@@ -81,10 +61,10 @@ def _opens_clause(words: list[str], tags: list[str], i: int) -> bool:
         return word not in {"than", "as", "-"} and not abbreviation
     if tag != "CJC":
         return False
-    return word in {"but", "yet", "so"} or (tags[i + 1] == "PNP" and words[i + 1] in NOMINATIVE)
+    return word in {"but", "yet", "so"} or (tags[i + 1] == "PNP" and words[i + 1] in PAIRS["nominative"])
 
 
-def has_negative(view: View, i: int) -> bool:
+def has_negative(view: ClauseView, i: int) -> bool:
     """Whether the clause of token ``i`` is negative, with those before it that a comma only cuts off."""
     clause = view.clause[i]
     while clause not in view.negative:
@@ -100,27 +80,27 @@ def has_negative(view: View, i: int) -> bool:
     return True
 
 
-def clause_start(view: View, i: int) -> int:
+def clause_start(view: ClauseView, i: int) -> int:
     """The first token of the clause of token ``i``."""
     return view.clause.index(view.clause[i])
 
 
-def has_negative_complement(view: View, i: int) -> bool:
+def has_negative_complement(view: ClauseView, i: int) -> bool:
     """Whether the clause of token ``i`` is joined by *that* to a negative one: no one negates both."""
     start, end = clause_start(view, i), clause_rest(view, i).stop
     below = view.words[end] == "that" and view.clause[i] + 1 in view.negative
     return below or (view.words[start] == "that" and view.clause[i] - 1 in view.negative)
 
 
-def clause_rest(view: View, i: int) -> range:
+def clause_rest(view: ClauseView, i: int) -> range:
     """The words after token ``i`` up to where its clause ends."""
     end = i + 1
-    while end < len(view) and view.clause[end] == view.clause[i]:
+    while end < view.size and view.clause[end] == view.clause[i]:
         end += 1
     return range(i + 1, end)
 
 
-def clause_opening(view: View, i: int) -> str:
+def clause_opening(view: ClauseView, i: int) -> str:
     """The conjunction that opens the clause of token ``i``, or whatever its first word is."""
     start = clause_start(view, i)
     if view.words[start] == "if" and view.tags[start - 1] in LEXICAL | BASE:
@@ -128,12 +108,12 @@ def clause_opening(view: View, i: int) -> str:
     return view.words[start]
 
 
-def clause_before(view: View, i: int) -> list[str]:
+def clause_before(view: ClauseView, i: int) -> list[str]:
     """The words of the clause of token ``i`` that stand before it."""
     return view.words[clause_start(view, i) : i]
 
 
-def in_brackets(view: View, i: int) -> bool:
+def in_brackets(view: ClauseView, i: int) -> bool:
     """Whether token ``i`` stands between brackets."""
     tags = view.tags[:i]
     return tags.count("PUL") > tags.count("PUR")
