@@ -23,6 +23,7 @@ from retrokit.data.files import digest
 from retrokit.data.trec import read_run
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import beir, save_runs
 from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
@@ -133,7 +134,9 @@ def test_a_database_finds_the_same_top_10(example, tiny_bert, encoder, folder, t
         export.export(str(tiny_bert), f"beir:{folder}", str(tmp_path / role), role=role, sim=sim, precision="fp32")
     result = beir(str(folder), "test", False)
     result.spec = "toy"
-    save_runs(result.evaluate(encoder, [encoder.similarity_of(sim)], precision="fp32"), str(tmp_path / "exact.trec"))
+    save_runs(
+        result.evaluate(Request(encoder, [encoder.similarity_of(sim)], precision="fp32")), str(tmp_path / "exact.trec")
+    )
     words = ["search", str(tmp_path / "document"), str(tmp_path / "query"), "--run", str(tmp_path / "found.trec")]
     monkeypatch.setattr(sys, "argv", [*words, "--compare", str(tmp_path / "exact.trec")])
     assert example.main() == 0

@@ -10,28 +10,18 @@ import numpy as np
 
 import retrokit
 from retrokit.encoders.encoder import Encoder
-from retrokit.errors import UsageError
-from retrokit.similarities.base import Role, Similarity
+from retrokit.similarities.base import Role
 
 _BLOCK = 1 << 18  # numbers that are widened at a time: 2 MiB
 
 
 def encode_sides(
     encoder: Encoder,
-    similarities: Sequence[Similarity],
     sides: Sequence[tuple[Sequence[str], Role]],
     precision: str = "auto",
     dims: int | None = None,
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Raw embeddings, float32 ``[n, dims]``, of each list of texts in its role; and the configuration of a result.
-
-    Raises:
-        UsageError: dims or a similarity does not fit the encoder; found before anything is encoded.
-    """
-    if dims is not None and not 1 <= dims <= encoder.dimension:
-        raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
-    for similarity in similarities:
-        encoder.use_with(similarity, dims)
+    """Raw embeddings, float32 ``[n, dims]``, of each list of texts in its role; and the configuration of a result."""
     start = time.perf_counter()
     embeddings = [encoder.embed(texts, role, precision)[:, :dims] for texts, role in sides]
     configuration = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, retrieval, similarities
@@ -13,13 +14,12 @@ from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
+from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.encoder import Encoder
-    from retrokit.evaluation.result import Result, Task
-    from retrokit.retrieval.base import Retriever
     from retrokit.similarities.base import Similarity
 
 
@@ -70,9 +70,7 @@ def evaluate(
         count = len(encoder_specs) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
-    _check_retrievers(loaded, [spec for spec in encoder_specs if spec not in embedding])
-    if index is not None:
-        _use_index(index, loaded, embedding)
+    _check_searches(loaded, [spec for spec in encoder_specs if spec not in embedding], index, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
@@ -80,19 +78,20 @@ def evaluate(
     folder = ResultsFolder(results_folder) if results_folder is not None else None
     results = []
     for spec in encoder_specs:
-        if spec not in embedding:
-            results += _of_retriever(retrieval.registry.create(spec), loaded, asked, folder)
-            continue
-        encoder: Encoder = encoders.registry.create(spec, device=device)
-        chosen = [encoder.similarity_of(name) for name in columns]
-        if cross and not similarity_specs:
-            chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
+        if spec in embedding:
+            encoder: Encoder = encoders.registry.create(spec, device=device)
+            chosen = [encoder.similarity_of(name) for name in columns]
+            if cross and not similarity_specs:
+                chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
+            request = Request(encoder, chosen or [encoder.similarity], (), precision, dims, index)
+        else:
+            request = Request(searcher=retrieval.registry.create(spec))
         for task in loaded:
-            request = (encoder, chosen or [encoder.similarity], asked[task.spec], precision, dims)
+            asked_here = replace(request, metrics=asked[task.spec])
             if folder is None:
-                results += task.evaluate(*request)
+                results += task.evaluate(asked_here)
             else:
-                results += folder.evaluate(task, *request, trainings.get(encoder.spec), keep_runs)
+                results += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
     results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
@@ -110,36 +109,18 @@ def _asked(task: Task, metrics: Sequence[str], also: Sequence[str]) -> list[str]
     return list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
 
 
-def _check_retrievers(loaded: Sequence[Task], retriever_specs: Sequence[str]) -> None:
-    """Raise :class:`UsageError` for retrievers without embeddings where a task needs those."""
+def _check_searches(
+    loaded: Sequence[Task], searchers: Sequence[str], index: str | None, embedding: Sequence[str]
+) -> None:
+    """Raise :class:`UsageError`, before a model is loaded, for searchers without embeddings where a task needs those,
+    or for an index where nothing searches embeddings."""
     for task in loaded:
-        if retriever_specs and not hasattr(task, "evaluate_retriever"):
-            raise UsageError(f"{task.spec} needs embeddings, which {', '.join(retriever_specs)} has none of")
-
-
-def _use_index(index: str, loaded: Sequence[Task], embedding: Sequence[str]) -> None:
-    """Have the tasks search with a faiss index; raises :class:`UsageError` where one does not search, or nothing that
-    is evaluated has embeddings."""
-    exact = [task.spec for task in loaded if not hasattr(task, "index")]
-    if exact:
-        raise UsageError(f"--index {index}: {', '.join(exact)} is not searched with an index; beir and bright are")
-    if not embedding:
-        raise UsageError(f"--index {index}: no encoder is evaluated, and nothing else has embeddings to search")
-    for task in loaded:
-        task.index = index  # type: ignore[attr-defined] # the tasks are checked for it
-
-
-def _of_retriever(
-    retriever: Retriever, loaded: Sequence[Task], asked: Mapping[str, list[str]], folder: ResultsFolder | None
-) -> list[Result]:
-    """The results of a retriever without embeddings in the metrics ``asked`` of each task; kept in ``folder``, to be
-    shown."""
-    results = []
-    for task in loaded:
-        names = asked[task.spec]
-        found = task.evaluate_retriever(retriever, names)  # type: ignore[attr-defined] # the tasks are checked for it
-        results.append(found if folder is None else folder.keep(found, task, names))
-    return results
+        if searchers and not task.searches:
+            raise UsageError(needs_embeddings(task, searchers))
+    if index is not None:
+        check_searched(loaded, index)
+        if not embedding:
+            raise UsageError(f"--index {index}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
 def evaluated_before(
@@ -195,27 +176,6 @@ def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]
     if not trained:
         raise UsageError("--cross: no encoder here is a run of finetune; name the similarities with --sim")
     return list(dict.fromkeys(trained))
-
-
-def measures(task: Task, metric: str) -> bool:
-    """Whether the task measures ``metric``."""
-    try:
-        task.check_metrics([metric])
-    except UsageError:
-        return False
-    return True
-
-
-def check_measured(tasks: Sequence[Task], metric: str) -> None:
-    """Raise :class:`UsageError`, with what each task says of it, for a metric that no task measures."""
-    problems = []
-    for task in tasks:
-        try:
-            task.check_metrics([metric])
-            return
-        except UsageError as error:
-            problems.append(str(error))
-    raise UsageError("\n".join(dict.fromkeys(problems)))
 
 
 def _learns(similarity: Similarity) -> bool:

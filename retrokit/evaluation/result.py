@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
-from retrokit.errors import UsageError, did_you_mean
 from retrokit.metrics.bootstrap import Draws, draw
-
-if TYPE_CHECKING:  # results are read, compared and shown where no model is loaded
-    from retrokit.encoders.encoder import Encoder
-    from retrokit.similarities.base import Similarity
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class Result:
     counts: dict[str, int]
     norms: dict[str, float]
     configuration: dict[str, Any]
-    run: dict[str, dict[str, float]] = field(repr=False, default_factory=dict)
+    run: Mapping[str, Mapping[str, float]] = field(repr=False, default_factory=dict)
     resampled: Mapping[str, Resampled | Draws] = field(repr=False, default_factory=dict)
     own_scale: tuple[str, ...] = ()
 
@@ -97,51 +92,3 @@ def settled(result: Result) -> Result:
         per_query={name: values for name, values in result.per_query.items() if name not in undefined},
         resampled={name: metric for name, metric in result.resampled.items() if name not in undefined},
     )
-
-
-class Task(Protocol):
-    """What ``retrokit eval --on`` and ``retrokit finetune --eval`` can run.
-
-    Attributes:
-        main_metric: decides which of two results is better; higher is better.
-        shown_metrics: the columns of a table, and what a training run tracks.
-        default_metrics: what is computed where nothing else is asked for.
-        symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
-    """
-
-    spec: str
-    main_metric: str
-    shown_metrics: tuple[str, ...]
-    default_metrics: tuple[str, ...]
-    symmetric: ClassVar[bool]
-
-    def check_metrics(self, names: list[str]) -> None:
-        """Raise :class:`UsageError` if the task does not measure one of ``names``."""
-
-    def describe(self) -> str:
-        """One line of what is used and what is left out."""
-
-    def digest(self) -> str | None:
-        """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
-        pipe, a service), and a result that was kept must not be used again."""
-
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The similarities that the task scores with when it is asked for ``similarities``."""
-
-    def evaluate(
-        self,
-        encoder: Encoder,
-        similarities: list[Similarity],
-        metrics: list[str] | None = None,
-        precision: str = "auto",
-        dims: int | None = None,
-    ) -> list[Result]:
-        """One result per similarity that the task scores with; the texts are encoded once."""
-
-
-def check_known(names: Sequence[str], known: Sequence[str], task: str) -> None:
-    """Raise :class:`UsageError` for a metric that is none of the ``known`` ones of ``task``, with the nearest one; of
-    many the first forty are listed."""
-    for name in names:
-        if name not in known:
-            raise UsageError(f"unknown metric {name!r}{did_you_mean(name, known)}; {task} has {', '.join(known[:40])}")

@@ -25,9 +25,10 @@ from retrokit.encoders.encoder import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
-from retrokit.evaluation.evaluate import check_measured, measures, registry_of
+from retrokit.evaluation.evaluate import registry_of
 from retrokit.evaluation.first_stage import ranking_of_run
 from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.task import Request, check_measured, measures
 from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEEPEST, trec_order
@@ -321,13 +322,13 @@ class _FirstStage:
             if options.run is not None:
                 return ranking_of_run(options.run, task, names)
             if self._retriever is not None:
-                return task.evaluate_retriever(self._retriever, names)
+                return task.evaluate(Request(searcher=self._retriever, metrics=names))[0]
         else:
             names = list(task.default_metrics)
         if self._encoder is None:
             return None
         chosen = [self._encoder.similarity_of(options.sim)]
-        (result,) = task.evaluate(self._encoder, chosen, names, options.precision, options.dims)
+        (result,) = task.evaluate(Request(self._encoder, chosen, names, options.precision, options.dims))
         return result
 
 

@@ -18,7 +18,7 @@ from retrokit import evaluation, similarities
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.views import Kept
 from retrokit.errors import UsageError
-from retrokit.evaluation.result import Task
+from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
 from retrokit.notices import progress
 from retrokit.probing.quality import Quality, check_scores_with, quality, read_task

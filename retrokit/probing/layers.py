@@ -14,7 +14,7 @@ from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.layers import layer_changes, layers, starting_encoder
-from retrokit.probing.quality import quality, read_task, scored_with
+from retrokit.probing.quality import quality, read_task
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
 
@@ -116,9 +116,9 @@ def probe_layers(
         similarity: Similarity = similarities.registry.create(sim) if sim else encoder.similarity
         views = layers(encoder)
         begun_from, moved = _moved(encoder, start, len(views))
-        used = scored_with(task, encoder, similarity)
+        (used,) = task.scored_with(encoder, [similarity])
         for k, view in enumerate(views):
-            value = quality(task, view, used, chosen, precision).value
+            value = quality(task, view, similarity, chosen, precision).value
             found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
     return found
 

@@ -8,7 +8,7 @@ apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from retrokit.encoders.views import Kept
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
 from retrokit.notices import notice
@@ -223,7 +224,7 @@ def measure(
     scored = similarities.registry.create("qnorm") if baseline is None else encoder.similarity
     has_labels = options.proxies is None
     wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
-    results = task.evaluate(kept, wanted, list(_RANKED), options.precision)
+    results = task.evaluate(Request(kept, wanted, _RANKED, options.precision))
     gain = None
     if has_labels:
         gain = _gain(results, kept, baseline, task, options)
@@ -256,7 +257,7 @@ def _gain(
     cosine, of = results[0], results[-1]
     if baseline is None:
         return Gain(of.similarity, cosine.similarity, of.metrics[METRIC], cosine.metrics[METRIC])
-    (over,) = task.evaluate(baseline, [baseline.similarity], list(_RANKED), options.precision)
+    (over,) = task.evaluate(Request(baseline, [baseline.similarity], _RANKED, options.precision))
     return Gain(_named(encoder), _named(baseline), of.metrics[METRIC], over.metrics[METRIC])
 
 
@@ -282,7 +283,7 @@ def _check_lengths(encoder: Encoder, lengths: np.ndarray) -> None:
 
 
 def _groups(
-    task: Retrieval, run: dict[str, dict[str, float]], lengths: np.ndarray, options: MagnitudeOptions
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], lengths: np.ndarray, options: MagnitudeOptions
 ) -> tuple[Moments, Moments]:
     """The lengths of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
     at = {document: position for position, document in enumerate(task.data.document_ids)}

@@ -19,6 +19,7 @@ from retrokit.data.pairs import Pair
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
@@ -202,7 +203,7 @@ def _scores(
     task: NearMisses, encoder: Encoder, similarity: Similarity, precision: str
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Scores by group, and the share of each family's near-misses above the paraphrase, where there are paraphrases."""
-    (result,) = task.evaluate(encoder, [similarity], list(task.default_metrics), precision)
+    (result,) = task.evaluate(Request(encoder, [similarity], precision=precision))
     by_id = {name: values for name, values in result.per_query.items() if values}
     groups = {ALL: _array(by_id["near_miss"])}
     for name, values in by_id.items():

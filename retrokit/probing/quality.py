@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from retrokit import evaluation
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import UsageError
-from retrokit.evaluation.result import Task
-from retrokit.evaluation.tasks.symmetric import SymmetricTask
+from retrokit.evaluation.task import Request, Task
 from retrokit.notices import notice
 from retrokit.similarities.base import Similarity
 
@@ -46,20 +45,11 @@ def quality(task: Task, encoder: Encoder, similarity: Similarity, metric: str, p
         UsageError: the similarity does not fit the encoder.
         DataError: scores that leave the metric undefined.
     """
-    if not isinstance(task, SymmetricTask):
-        (result,) = task.evaluate(encoder, [similarity], [metric], precision)
-        return Quality(result.metrics[metric], result.per_query.get(metric, {}))
-    encoder.use_with(similarity)
-    measured = task.measure(encoder, similarity, encoder.embed(task.texts, "document", precision), [metric])
-    return Quality(measured.metrics[metric], measured.per_query.get(metric, {}))
-
-
-def scored_with(task: Task, encoder: Encoder, similarity: Similarity) -> Similarity:
-    """What ``task`` scores with when it is given ``similarity``: that, unless it has a distance of its own."""
-    return task.scored_with(encoder, [similarity])[0] if isinstance(task, SymmetricTask) else similarity
+    (result,) = task.evaluate(Request(encoder, [similarity], [metric], precision, alone=True))
+    return Quality(result.metrics[metric], result.per_query.get(metric, {}))
 
 
 def check_scores_with(task: Task, encoder: Encoder, similarity: Similarity) -> None:
     """Raise :class:`UsageError` for a task that does not score with the similarity it is given."""
-    if scored_with(task, encoder, similarity) is not similarity:
+    if task.scored_with(encoder, [similarity])[0] is not similarity:
         raise UsageError(f"{task.spec} has its own distance and leaves {similarity.spec} out; add metric=similarity")

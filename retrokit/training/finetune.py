@@ -19,7 +19,7 @@ from retrokit.data.runs import TRAINING, Run
 from retrokit.encoders.encoder import Encoder
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.evaluation.result import Task
+from retrokit.evaluation.task import Task
 from retrokit.notices import notice, progress
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, TrainingSet

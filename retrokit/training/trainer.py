@@ -25,7 +25,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.errors import DataError, disk_errors
-from retrokit.evaluation.result import Result, Task
+from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request, Task
 from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Ahead, Batches, Collator, Loader, TrainingSet
@@ -259,7 +260,7 @@ class FinetuneTrainer(SentenceTransformerTrainer):
         metrics = list(dict.fromkeys([self.history.metric, *task.shown_metrics]))
         own = [self.start_similarity] if self.start_similarity is not None else []
         with threads(self._threads):
-            self.last_result, *start = task.evaluate(encoder, [encoder.similarity, *own], metrics)
+            self.last_result, *start = task.evaluate(Request(encoder, [encoder.similarity, *own], metrics))
         self.baseline = {"similarity": start[0].similarity, "evaluation": start[0].metrics} if start else None
         return self.last_result.metrics
 

@@ -13,6 +13,7 @@ import pytrec_eval
 import retrokit
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.bright import Bright
 from tests.evaluation.fakes import GivenEncoder
 
@@ -89,7 +90,7 @@ def reference(
 def test_parity_with_pytrec_eval(tmp_path: Path, seed: int, similarity: str, noise: float) -> None:
     folder, encoder, examples, texts = made(seed, tmp_path / "made", noise)
     task = tasks.create(f"bright:{folder}")
-    (result,) = task.evaluate(encoder, [retrokit.similarity(similarity)], ["ndcg@10"])
+    (result,) = task.evaluate(Request(encoder, [retrokit.similarity(similarity)], ["ndcg@10"]))
     expected = reference(encoder, similarity, examples, texts)
     assert "4" not in expected  # an example without gold ids is no part of the mean
     assert result.per_query["ndcg@10"] == pytest.approx(expected, abs=1e-12)
@@ -107,7 +108,7 @@ def test_exclusion_comes_before_the_cut_off(tmp_path: Path) -> None:
     excluded = [f"{i:03}" for i in range(50)]
     example = {"id": "q", "query": "question", "gold_ids": ["050", "000"], "excluded_ids": excluded}
     task = tasks.create(f"bright:{write(tmp_path / 'made', documents, [example])}")
-    (result,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("cosine")], ["ndcg@10", "mrr@10"])
+    (result,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")], ["ndcg@10", "mrr@10"]))
     assert list(result.run["q"]) == [f"{i:03}" for i in range(50, 60)]
     assert result.metrics["mrr@10"] == 1.0
     # the excluded gold id stays in the ideal ranking, as in the reference
@@ -118,7 +119,7 @@ def test_everything_is_excluded(tmp_path: Path) -> None:
     documents = [{"id": "a", "content": "A"}]
     example = {"id": "q", "query": "Q", "gold_ids": ["a"], "excluded_ids": ["a"]}
     task = tasks.create(f"bright:{write(tmp_path / 'made', documents, [example])}")
-    (result,) = task.evaluate(GivenEncoder({"A": [1, 0], "Q": [1, 1]}), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(GivenEncoder({"A": [1, 0], "Q": [1, 1]}), [retrokit.similarity("cosine")]))
     assert result.run == {"q": {}}
     assert set(result.metrics.values()) == {0.0}
     assert "1 examples whose gold ids are all excluded, counted as 0" in task.describe()

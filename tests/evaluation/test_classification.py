@@ -18,6 +18,7 @@ import retrokit
 from retrokit.errors import DataError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
@@ -38,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 def evaluate(spec: str, similarities: list[str], **options) -> list[Result]:
     encoder = GivenEncoder(dict(zip(TEXTS, EMBEDDINGS.tolist(), strict=True)))
-    return tasks.create(spec).evaluate(encoder, [retrokit.similarity(s) for s in similarities], **options)
+    return tasks.create(spec).evaluate(Request(encoder, [retrokit.similarity(s) for s in similarities], **options))
 
 
 def scikit_learn(embeddings: np.ndarray, k: int, metric: str) -> dict[str, float]:
@@ -102,7 +103,7 @@ def test_iterations_that_do_not_suffice_are_no_warning(tmp_path: Path) -> None:
     task = tasks.create(f"classify:{write_lines(tmp_path / 'x.jsonl', rows)}")
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        (result,) = task.evaluate(GivenEncoder(steep), [retrokit.similarity("dot")])
+        (result,) = task.evaluate(Request(GivenEncoder(steep), [retrokit.similarity("dot")]))
     assert result.configuration["logistic_regression_converged"] is False
 
 

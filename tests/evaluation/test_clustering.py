@@ -14,6 +14,7 @@ import retrokit
 from retrokit.errors import DataError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import compare
+from retrokit.evaluation.task import Request
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
@@ -44,7 +45,7 @@ def scikit_learn(embeddings: np.ndarray, seeds: int) -> dict[str, float]:
 @pytest.mark.parametrize("seeds", [1, 4])
 def test_values_are_scikit_learns(file: Path, seeds: int) -> None:
     task = tasks.create(f"cluster:{file},seeds={seeds}")
-    cosine, dot = task.evaluate(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
+    cosine, dot = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")]))
     assert cosine.metrics == pytest.approx(scikit_learn(UNIT, seeds), abs=1e-6)
     assert dot.metrics == pytest.approx(scikit_learn(EMBEDDINGS, seeds), abs=1e-6)
     assert cosine.metrics["v_measure"] > dot.metrics["v_measure"]  # lengths are noise here
@@ -79,14 +80,14 @@ def test_in_batches_as_large_as_mtebs(file: Path) -> None:
 
     assert evaluator.clustering_batch_size == 500
     clusters = evaluator(Given(), encode_kwargs={"batch_size": 32})
-    (found,) = task.evaluate(ENCODER, [retrokit.similarity("cosine")])
+    (found,) = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine")]))
     assert found.metrics["v_measure"] == pytest.approx(v_measure_score(LABELS, clusters))
     assert found.configuration["batch"] == 500
 
 
 def test_no_test_is_made_up(file: Path) -> None:
     task = tasks.create(f"cluster:{file},seeds=1")
-    results = task.evaluate(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
+    results = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")]))
     assert (results[0].per_query, results[0].resampled) == ({}, {})
     assert compare(results, {task.spec: list(task.shown_metrics)}) == []
 
@@ -94,7 +95,7 @@ def test_no_test_is_made_up(file: Path) -> None:
 def test_roles_do_not_matter(file: Path) -> None:
     task = tasks.create(f"cluster:{file},seeds=2")
     with listening(heard := Notices()):
-        dot, qnorm = task.evaluate(ENCODER, [retrokit.similarity("dot"), retrokit.similarity("qnorm")])
+        dot, qnorm = task.evaluate(Request(ENCODER, [retrokit.similarity("dot"), retrokit.similarity("qnorm")]))
     assert dot.metrics == qnorm.metrics  # all texts are documents
     assert [message.partition(": ")[2] for message in heard.messages] == [
         "qnorm is asymmetric, the texts are of one kind; all count as documents, so what it does to queries has no "

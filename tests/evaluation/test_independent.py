@@ -17,6 +17,7 @@ from sentence_transformers.base.modules import Normalize
 import retrokit
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 
 pytestmark = pytest.mark.shared_data
 
@@ -128,7 +129,7 @@ def library(folder: Path) -> Library:
 def results(folder: Path) -> dict[str, Result]:
     task = tasks.create(f"beir:{folder}")
     similarities = [retrokit.similarity(spec) for spec in SIMILARITIES]
-    found = task.evaluate(retrokit.encoder("minilm", device="cpu"), similarities, precision="fp32")
+    found = task.evaluate(Request(retrokit.encoder("minilm", device="cpu"), similarities, precision="fp32"))
     return {result.similarity: result for result in found}
 
 

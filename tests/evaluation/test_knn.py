@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.knn import TRANSFORMS, majority, transformed
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
@@ -55,7 +56,7 @@ POST = {
 def test_table_s3_is_scikit_learns(file: Path, k: int) -> None:
     task = tasks.create(f"knn:{file},k={k}")
     columns = [f"{transform}_{metric}" for transform in TRANSFORMS for metric in ("euclidean", "cosine")]
-    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")], columns)
+    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")], columns))
     assert list(result.metrics) == ["accuracy", *columns]
     expected = {
         f"{transform}_{metric}": scikit_learn(POST[transform](EMBEDDINGS), k, metric)
@@ -71,14 +72,14 @@ def test_table_s3_is_scikit_learns(file: Path, k: int) -> None:
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_the_main_metric_is_the_chosen_column(file: Path, metric: str, similarity: str, transform: str) -> None:
     task = tasks.create(f"knn:{file},metric={metric},transform={transform}")
-    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
     assert result.metrics == {
         "accuracy": pytest.approx(scikit_learn(POST[transform](EMBEDDINGS), 10, metric), abs=1e-6)
     }
     assert result.similarity == similarity  # what ranks as the distance does
     # the same through the similarity itself
     by_similarity = tasks.create(f"knn:{file},metric=similarity,transform={transform}")
-    (again,) = by_similarity.evaluate(encoder(), [retrokit.similarity(similarity)])
+    (again,) = by_similarity.evaluate(Request(encoder(), [retrokit.similarity(similarity)]))
     assert again.per_query == result.per_query
 
 
@@ -86,8 +87,8 @@ def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> Non
     task = tasks.create(f"knn:{file},metric=similarity,k=3")
     dot, dnorm = (retrokit.similarity(name) for name in ("dot", "dnorm"))
     with listening(heard := Notices()):
-        results = task.evaluate(encoder(), [dot, dnorm])
-        task.evaluate(encoder(), [dnorm])
+        results = task.evaluate(Request(encoder(), [dot, dnorm]))
+        task.evaluate(Request(encoder(), [dnorm]))
     distances = [
         lambda q, d: 1e4 - float(q @ d),
         lambda q, d: 1e4 - float(q @ d / np.linalg.norm(d)),  # scikit-learn calls with (test, train)
@@ -104,14 +105,14 @@ def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> Non
 def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
     with listening(heard := Notices()):
         own = encoder()
-        tasks.create(f"knn:{file}").evaluate(own, [own.similarity])
+        tasks.create(f"knn:{file}").evaluate(Request(own, [own.similarity]))
         assert heard.messages == []
-        tasks.create(f"knn:{file}").evaluate(own, [retrokit.similarity("dnorm")])
+        tasks.create(f"knn:{file}").evaluate(Request(own, [retrokit.similarity("dnorm")]))
     assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, --sim decides"]
 
 
 def test_each_test_text_counts(file: Path) -> None:
-    (result,) = tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")])
+    (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
     train, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
     classifier = KNeighborsClassifier(10).fit(EMBEDDINGS[train], LABELS[train])
     right = classifier.predict(EMBEDDINGS[test]) == LABELS[test]
@@ -124,23 +125,25 @@ def test_a_test_file_of_its_own(tmp_path: Path) -> None:
     rows = [{"text": text, "label": str(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
     train, test = write_lines(tmp_path / "a.jsonl", rows[:90]), write_lines(tmp_path / "b.jsonl", rows[90:])
     task = tasks.create(f"knn:{train},test={test},k=5")
-    (result,) = task.evaluate(encoder(), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
     classifier = KNeighborsClassifier(5).fit(EMBEDDINGS[:90], LABELS[:90].astype(str))
     assert result.metrics["accuracy"] == pytest.approx(classifier.score(EMBEDDINGS[90:], LABELS[90:].astype(str)))
     assert task.describe().endswith("b.jsonl: 30 test texts, 90 texts to learn from, 4 labels")
 
 
 def test_the_first_dimensions(file: Path) -> None:
-    (result,) = tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")], dims=3)
+    (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=3))
     assert result.metrics["accuracy"] == pytest.approx(scikit_learn(EMBEDDINGS[:, :3], 10, "euclidean"))
     assert result.configuration["dims"] == 3
     with pytest.raises(UsageError, match="--dims 7: given has 6 dimensions"):
-        tasks.create(f"knn:{file}").evaluate(encoder(), [retrokit.similarity("cosine")], dims=7)
+        tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=7))
 
 
 def test_texts_are_documents_and_are_encoded_once(file: Path) -> None:
     own = encoder()
-    tasks.create(f"knn:{file},metric=similarity").evaluate(own, [retrokit.similarity(s) for s in ("cosine", "l1")])
+    tasks.create(f"knn:{file},metric=similarity").evaluate(
+        Request(own, [retrokit.similarity(s) for s in ("cosine", "l1")])
+    )
     assert own.embedded == [("document", TEXTS, "auto")]
 
 
@@ -218,7 +221,7 @@ def test_real_abstracts(shared_data: Path) -> None:
     task = tasks.create(f"knn:{path},sample=1500")
     static = retrokit.encoder("static:dim=64")
     metrics = ["raw_cosine", "whitened_euclidean"]
-    (result,) = task.evaluate(static, [static.similarity], metrics, precision="fp32")
+    (result,) = task.evaluate(Request(static, [static.similarity], metrics, precision="fp32"))
     texts, labels = task.data.texts, np.array([task.data.classes[i] for i in task.data.labels])
     rows = {json.loads(line)["text"]: json.loads(line)["label"] for line in path.read_text().splitlines()}
     assert [rows[text] for text in texts] == labels.tolist()

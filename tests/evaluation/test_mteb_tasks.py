@@ -19,6 +19,7 @@ from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_lines
 from tests.models import sentences
@@ -49,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def evaluate(spec: str, encoder: Any, similarities: Sequence[str] = ("cosine",), **options: Any) -> list[Result]:
-    return tasks.create(spec).evaluate(encoder, [retrokit.similarity(s) for s in similarities], **options)
+    return tasks.create(spec).evaluate(Request(encoder, [retrokit.similarity(s) for s in similarities], **options))
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "qnorm", "sfs:4,base=l2"])
@@ -121,7 +122,7 @@ def test_nothing_that_matters_shares_a_result(folder: Path, tmp_path: Path) -> N
     learned = retrokit.similarity("learn:document=0.25")
     with torch.no_grad():
         next(iter(learned.parameters())).add_(0.5)  # as training would
-    tasks.create(spec).evaluate(hashed(1), [learned])
+    tasks.create(spec).evaluate(Request(hashed(1), [learned]))
     assert results() == 8
     evaluate(spec, hashed(1))
     assert results() == 8
@@ -282,7 +283,7 @@ def test_several_tasks(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         (data / name).symlink_to(folder)
     task = tasks.create(f"mteb:@two,data={data},cache={tmp_path}")
     assert (task.main_metric, task.shown_metrics) == ("average", ("average", "block_average", "Retrieval", "STS"))
-    (result,) = task.evaluate(hashed(1), [retrokit.similarity("dot")])
+    (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("dot")]))
     retrieval, sts = result.metrics["SciFact"], result.metrics["STSBenchmark"]
     assert result.metrics["NFCorpus"] == retrieval
     assert result.metrics["average"] == pytest.approx((2 * retrieval + sts) / 3)
@@ -403,7 +404,7 @@ def test_scifact_through_both(shared_data: Path, tmp_path: Path, spec: str, figu
     folder = shared_data / "scifact"
     encoder = retrokit.encoder(spec)
     measured = [
-        tasks.create(name).evaluate(encoder, [encoder.similarity], precision="fp32")[0].metrics["ndcg@10"]
+        tasks.create(name).evaluate(Request(encoder, [encoder.similarity], precision="fp32"))[0].metrics["ndcg@10"]
         for name in (f"beir:{folder}", f"mteb:SciFact,data={folder},cache={tmp_path}")
     ]
     assert measured == pytest.approx([figure, figure], abs=1e-4)

@@ -16,6 +16,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import T_TEST, compare, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates
 from retrokit.evaluation.comparison.results_folder import _plain, _result
+from retrokit.evaluation.task import Request
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening
 from retrokit.report.evaluation import evaluation_sheets
@@ -41,7 +42,9 @@ def file(tmp_path: Path, rows: list[dict]) -> Path:
 
 def test_near_misses_by_hand(tmp_path: Path) -> None:
     task = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}")
-    dot, cosine = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot"), retrokit.similarity("cosine")])
+    dot, cosine = task.evaluate(
+        Request(GivenEncoder(VECTORS), [retrokit.similarity("dot"), retrokit.similarity("cosine")])
+    )
     assert dot.per_query["near_miss"] == pytest.approx({"1": 3.2, "2.1": 4.0, "2.2": 0.0})
     assert dot.per_query["near_miss/spatial"] == pytest.approx({"2.1": 4.0, "2.2": 0.0})
     assert dot.metrics == pytest.approx(
@@ -80,12 +83,12 @@ def test_near_misses_by_hand(tmp_path: Path) -> None:
 def test_positives_that_are_other_texts(tmp_path: Path) -> None:
     rows = [TRIPLETS[0], {"anchor": "b", "positive": "as b", "negatives": ["b is", "b was"], "family": "spatial"}]
     task = tasks.create(f"pairs:{file(tmp_path, rows)}")
-    (dot,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot")])
+    (dot,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("dot")]))
     assert dot.metrics["margin"] == pytest.approx((0.8 + 1 + 5) / 3)
     # (b, as b) counts once though it has two near-misses; (a, a) does not count
     assert dot.per_query["positive"] == {"positive 1": 5.0}
     assert (dot.metrics["roc_auc"], dot.metrics["accuracy"], dot.metrics["threshold"]) == (1, 1, pytest.approx(4.5))
-    (cosine,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+    (cosine,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
     assert cosine.metrics["threshold"] == pytest.approx(0.9)
     assert task.describe().endswith("3 near-misses (1 negation, 2 spatial), against 1 positives")
     assert task.shown_metrics[-3:] == ("positive", "accuracy", "threshold")
@@ -97,7 +100,7 @@ def test_positives_that_are_other_texts(tmp_path: Path) -> None:
 
 def test_a_file_without_families_and_with_one_text(tmp_path: Path) -> None:
     task = tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'not a'}])}")
-    (result,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
     assert set(result.metrics) == {"cosine_margin", "margin", "near_miss", "near_miss_std", "cosine_near_miss"}
     assert task.describe().endswith(
         "1 near-misses; every positive is its anchor: no threshold, but 0 random pairs (COMP, Figure 1)"
@@ -108,7 +111,7 @@ def test_random_pairs_are_of_different_anchors(tmp_path: Path) -> None:
     vectors = {f"t{i}": np.eye(40)[i].tolist() for i in range(40)} | {"x": [1.0] * 40}
     rows = [{"text": f"t{i % 40}", "near_miss": "x"} for i in range(80)]
     task = tasks.create(f"pairs:{file(tmp_path, rows)}")
-    (result,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")]))
     assert result.counts["random_pairs"] == 40
     assert list(result.per_query["random"].values()) == [0.0] * 40  # never a text with itself
     assert result.metrics["over_random"] == 1.0
@@ -119,7 +122,7 @@ def test_a_difference_of_near_misses_is_paired(tmp_path: Path) -> None:
     task = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}")
     other = GivenEncoder({**VECTORS, "b was": [0.0, 1.0]}, spec="other")
     cosine = retrokit.similarity("cosine")
-    results = [task.evaluate(encoder, [cosine])[0] for encoder in (GivenEncoder(VECTORS), other)]
+    results = [task.evaluate(Request(encoder, [cosine]))[0] for encoder in (GivenEncoder(VECTORS), other)]
     asked = ["cosine_near_miss", "cosine_near_miss/negation", "over_random"]
     by_metric = {c.metric: c for c in compare(results, {task.spec: asked})}
     assert by_metric["cosine_near_miss"].test.difference == pytest.approx(1 / 3)
@@ -163,7 +166,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
     task = tasks.create(f"pairs:{file(tmp_path, rows)}" + (",family=kind" if "kind" in rows[0] else ""))
     dot = retrokit.similarity("dot")
-    results = [task.evaluate(stretched(factor), [dot])[0] for factor in (1.0, 4.0)]
+    results = [task.evaluate(Request(stretched(factor), [dot]))[0] for factor in (1.0, 4.0)]
     asked = {task.spec: [*own_scale, *comparable]}
     assert set(own_scale) <= set(task.known_metrics)
     found = evaluation_of(results, asked, {})
@@ -202,7 +205,7 @@ def test_labelled_pairs_against_scikit_learn(tmp_path: Path) -> None:
     vectors = {f"{side}{i}": row.tolist() for side, rows in (("a", FIRST), ("b", SECOND)) for i, row in enumerate(rows)}
     rows = [{"sentence1": f"a{i}", "sentence2": f"b{i}", "label": int(same)} for i, same in enumerate(SAME)]
     task = tasks.create(f"pairs:{file(tmp_path, rows)}")
-    (result,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("dot")])
+    (result,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("dot")]))
     dots = (FIRST.astype(np.float64) * SECOND).sum(1)
     cosines = dots / np.linalg.norm(FIRST, axis=1) / np.linalg.norm(SECOND, axis=1)
     expected = {
@@ -228,7 +231,7 @@ def test_labelled_pairs_against_scikit_learn(tmp_path: Path) -> None:
 def test_an_asymmetric_similarity_is_explained(tmp_path: Path) -> None:
     with listening(heard := Notices()):
         (result,) = tasks.create(f"pairs:{file(tmp_path, TRIPLETS)}").evaluate(
-            GivenEncoder(VECTORS), [retrokit.similarity("qnorm")]
+            Request(GivenEncoder(VECTORS), [retrokit.similarity("qnorm")])
         )
     assert result.metrics["near_miss/negation"] == pytest.approx(1.6)  # the anchor's length is gone
     (line,) = heard.messages

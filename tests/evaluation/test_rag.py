@@ -13,6 +13,7 @@ from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.rag import Rag, prompt_of, read_questions
 from retrokit.llm.base import Completion, Prompt, Sampling
 from tests.evaluation.fakes import GivenEncoder
@@ -71,7 +72,7 @@ def test_values_by_hand(folder: Path) -> None:
     reader = First()
     task = Rag(read_questions(folder), reader, k=2, new_tokens=4)
     encoder = GivenEncoder(VECTORS)
-    cosine, dot = task.evaluate(encoder, [retrokit.similarity("cosine"), retrokit.similarity("dot")])
+    cosine, dot = task.evaluate(Request(encoder, [retrokit.similarity("cosine"), retrokit.similarity("dot")]))
     # cosine: q1 finds fish (0.995) before cats (0.894); q2 dogs before cats
     # the shortest prompt is read first
     assert reader.read[:2] == [
@@ -105,7 +106,7 @@ def test_metrics(folder: Path) -> None:
     task.check_metrics(["f1", "exact_match"])
     with pytest.raises(UsageError, match=r"unknown metric 'exact-match' \(did you mean exact_match\?\)"):
         task.check_metrics(["exact-match"])
-    (result,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")], ["f1"])
+    (result,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")], ["f1"]))
     assert list(result.metrics) == ["exact_match", "f1"]
 
 
@@ -143,7 +144,7 @@ def test_readers_that_cannot_be_had(folder: Path, tiny_bert: Path, monkeypatch: 
 @pytest.mark.parametrize("name", ["", "local:"])
 def test_the_whole_task(folder: Path, tiny_t5: Path, name: str) -> None:
     task = tasks.create(f'rag:{folder},reader="{name}{tiny_t5},max_length=60",new_tokens=5,k=1')
-    (result,) = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+    (result,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
     assert result.configuration["reader"] == f"local:{tiny_t5},max_length=60"
     assert result.counts["prompts_shortened"] == 0
     assert set(result.per_query["f1"]) == {"q1", "q2"}
@@ -157,7 +158,7 @@ def test_a_service_reads(folder: Path, tmp_path: Path) -> None:
     with ChatServer(Plan(answer, faults=["429", "truncated"])) as server:
         for _ in range(2):
             spec = f'rag:{folder},reader="openai:m,url={server.url}",store={tmp_path / "answers.db"}'
-            (result,) = tasks.create(spec).evaluate(GivenEncoder(VECTORS), [retrokit.similarity("cosine")])
+            (result,) = tasks.create(spec).evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
             assert result.per_query["exact_match"] == {"q1": 1.0, "q2": 0.0}
             assert result.counts["prompts_shortened"] == 0
         assert len(server.log.bodies) == 4  # each question fails once; the second time makes no call

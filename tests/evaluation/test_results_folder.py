@@ -20,6 +20,8 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.sure_reference import make_reference
 from retrokit.llm.replay import ReplayLLM
 from retrokit.metrics import bootstrap
@@ -359,9 +361,7 @@ def test_without_a_digest_of_the_data_nothing_is_used_again(
 
 
 def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -> None:
-    """As a plugin may that was written for an earlier version."""
-
-    class Plain:
+    class Plain(Task):
         spec = "plain"
         main_metric = "score"
         shown_metrics = default_metrics = ("score",)
@@ -369,15 +369,15 @@ def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -
         def __init__(self, task: Any) -> None:
             self.task = task
 
-        def evaluate(self, encoder: Any, *arguments: Any) -> Any:
-            return self.task.evaluate(encoder, *arguments)
+        def evaluate(self, request: Request) -> list[Result]:
+            return self.task.evaluate(request)
 
     rows = [{"text": t, "label": i % 2} for i, t in enumerate(TEXTS)]
     inner = tasks.create(f"cluster:{write_lines(tmp_path / 'x.jsonl', rows)},seeds=1")
     kept = results_folder.ResultsFolder(str(tmp_path / "results"))
     for number in (1, 2):
         encoder = counted(1)
-        (result,) = kept.evaluate(Plain(inner), encoder, [encoder.similarity], ["v_measure"], "auto", None)  # type: ignore[arg-type]
+        (result,) = kept.evaluate(Plain(inner), Request(encoder, [encoder.similarity], ["v_measure"]))
         assert len(kept.read()) == 1
         assert counted.texts == 50 * number
         assert result.metrics == kept.read()[0].result.metrics

@@ -19,6 +19,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.encoding import norm_statistics
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.notices import listening
@@ -45,7 +46,9 @@ def folder(tmp_path: Path) -> Path:
 
 def evaluate(folder: Path, similarities: Sequence[str], encoder: GivenEncoder | None = None, **options) -> list[Result]:
     task = tasks.create(f"beir:{folder}")
-    return task.evaluate(encoder or GivenEncoder(VECTORS), [retrokit.similarity(s) for s in similarities], **options)
+    return task.evaluate(
+        Request(encoder or GivenEncoder(VECTORS), [retrokit.similarity(s) for s in similarities], **options)
+    )
 
 
 def test_values_by_hand(folder: Path) -> None:
@@ -161,7 +164,7 @@ def test_a_document_with_the_querys_own_id(tmp_path: Path) -> None:
     assert len(kept.run["q"]) == 10
     assert kept.metrics["ndcg@10"] == pytest.approx((SECOND + 1 / 2) / (1 + SECOND))
     task = tasks.create(f"beir:{folder},ignore_identical_ids=true")
-    (dropped,) = task.evaluate(GivenEncoder(vectors), [retrokit.similarity("cosine")], metrics=["ndcg@10"])
+    (dropped,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")], metrics=["ndcg@10"]))
     assert list(dropped.run["q"]) == [f"d{i:02}" for i in range(10)]  # still ten
     assert dropped.metrics["ndcg@10"] == 1.0
     assert dropped.task == f"beir:{folder},ignore_identical_ids=true"

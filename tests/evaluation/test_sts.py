@@ -14,6 +14,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import BOOTSTRAP
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.task import Request
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 from tests.models import sentences
@@ -51,7 +52,9 @@ def formulas() -> dict[str, np.ndarray]:
 
 def test_correlations_are_scipys(file: Path) -> None:
     names = list(formulas())
-    results = tasks.create(f"sts:{file}").evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in names])
+    results = tasks.create(f"sts:{file}").evaluate(
+        Request(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in names])
+    )
     found = {}
     for name, result in zip(names, results, strict=True):
         scores, cosines = formulas()[name], formulas()["cosine"]
@@ -75,7 +78,7 @@ def test_each_text_is_encoded_once_as_a_document(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "x.jsonl", [*rows, {"sentence1": "a0", "sentence2": "a1", "score": 0}])
     encoder = GivenEncoder(VECTORS)
     task = tasks.create(f"sts:{file}")
-    task.evaluate(encoder, [retrokit.similarity("cosine")])
+    task.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
     assert encoder.embedded == [("document", ["a0", "b0", "a1"], "auto")]
     assert task.describe().endswith("x.jsonl: 3 pairs of sentences, scores 0 to 2")
 
@@ -83,8 +86,10 @@ def test_each_text_is_encoded_once_as_a_document(tmp_path: Path) -> None:
 def test_an_asymmetric_similarity_is_explained(file: Path) -> None:
     task = tasks.create(f"sts:{file}")
     with listening(heard := Notices()):
-        task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in ("cosine", "dot", "qnorm", "learn")])
-        task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity("qnorm")])
+        task.evaluate(
+            Request(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in ("cosine", "dot", "qnorm", "learn")])
+        )
+        task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("qnorm")]))
     assert [message.split(": ")[1].split()[0] for message in heard.messages] == ["qnorm", "learn"]
     assert "sentence1 counts as the query" in heard.messages[0]
     assert task.symmetric
@@ -93,7 +98,7 @@ def test_an_asymmetric_similarity_is_explained(file: Path) -> None:
 def test_a_difference_is_tested_by_bootstrap(file: Path) -> None:
     specs = ["cosine", "dot", "l2"]
     task = tasks.create(f"sts:{file}")
-    results = task.evaluate(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in specs])
+    results = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in specs]))
     for result in results:
         again = result.resampled["spearman"]
         assert again.items == COUNT
@@ -136,7 +141,7 @@ def test_an_encoder_that_tells_nothing_apart(file: Path) -> None:
     with pytest.raises(
         DataError, match="collapsed: scores every pair 1 under cosine: a correlation with that is undefined"
     ):
-        tasks.create(f"sts:{file}").evaluate(encoder, [retrokit.similarity("cosine")])
+        tasks.create(f"sts:{file}").evaluate(Request(encoder, [retrokit.similarity("cosine")]))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +164,9 @@ def test_metrics(file: Path) -> None:
         UsageError, match=r"unknown metric 'spearmn' \(did you mean spearman\?\); sts:.* has spearman, pe"
     ):
         tasks.create(f"sts:{file}").check_metrics(["spearmn"])
-    (result,) = tasks.create(f"sts:{file}").evaluate(GivenEncoder(VECTORS), [retrokit.similarity("dot")], ["pearson"])
+    (result,) = tasks.create(f"sts:{file}").evaluate(
+        Request(GivenEncoder(VECTORS), [retrokit.similarity("dot")], ["pearson"])
+    )
     assert list(result.metrics) == ["spearman", "pearson"]
 
 
@@ -167,7 +174,7 @@ def test_metrics(file: Path) -> None:
 def test_the_leaderboards_figure(shared_data: Path) -> None:
     encoder = retrokit.encoder("minilm", device="cpu")
     task = tasks.create(f"sts:{shared_data / 'stsb' / 'test.jsonl'}")
-    cosine, qnorm = task.evaluate(encoder, [retrokit.similarity("cosine"), retrokit.similarity("qnorm")])
+    cosine, qnorm = task.evaluate(Request(encoder, [retrokit.similarity("cosine"), retrokit.similarity("qnorm")]))
     assert cosine.metrics["spearman"] == pytest.approx(0.8203, abs=0.0005)
     assert cosine.metrics["cosine_spearman"] == cosine.metrics["spearman"]
     assert qnorm.metrics["cosine_spearman"] == cosine.metrics["spearman"]

@@ -21,6 +21,7 @@ from retrokit.evaluation.comparison.correlations import check_correlated, correl
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ScorerReference, make_reference
@@ -168,7 +169,7 @@ def test_the_published_folders_give_what_loops_give(shared_data, tmp_path, name,
     reference = loops.reference()
     file = write_trec(tmp_path / "reference.trec", reference)
     task = tasks.create(f"sure:{folder},reference=run:{file},depth={depth},counting={counting}")
-    (result,) = task.evaluate(GivenEncoder(WholeNumbers(), similarity="dot"), [retrokit.similarity("dot")])
+    (result,) = task.evaluate(Request(GivenEncoder(WholeNumbers(), similarity="dot"), [retrokit.similarity("dot")]))
     twice = counting == "published-script"
     expected = {testbed: loops.measure(testbed, inner, reference, depth, twice) for testbed in KINDS}
     for testbed, found in expected.items():
@@ -226,7 +227,7 @@ def test_a_reranker_scores_each_pair_of_texts_once(tmp_path):
     scorer = CountingScorer()
     task = Sure(read_sure(folder), ScorerReference(scorer))
     encoders = [GivenEncoder(WholeNumbers(), similarity="dot"), hashed(1)]
-    results = [task.evaluate(encoder, [retrokit.similarity("dot")])[0] for encoder in encoders]
+    results = [task.evaluate(Request(encoder, [retrokit.similarity("dot")]))[0] for encoder in encoders]
     distinct = {text for kind in VARIANTS for text in [f"{kind} 0"]}
     assert len(scorer.asked) == len(set(scorer.asked)) == 6 * (5 + len(distinct)) - 1
     assert results[0].metrics["rdc"] == results[0].metrics["roc"] == 1.0, "the reference agrees with itself"
@@ -236,11 +237,11 @@ def test_a_reranker_scores_each_pair_of_texts_once(tmp_path):
 def test_a_saved_ranking_is_a_reference(tmp_path):
     folder = small_folder(tmp_path / "small", 9)
     first = tasks.create(f"sure:{folder},reference=run:{write_trec(tmp_path / 'no.trec', Loops(folder).reference())}")
-    (result,) = first.evaluate(hashed(1), [retrokit.similarity("cosine")])
+    (result,) = first.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
     assert result.metrics["rdc"] < 1
     save_runs([result], str(tmp_path / "own.trec"))
     second = tasks.create(f"sure:{folder},reference=run:{tmp_path / 'own.trec'}")
-    (again,) = second.evaluate(hashed(1), [retrokit.similarity("cosine")])
+    (again,) = second.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
     assert {again.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
     assert again.metrics["mrr@2000"] == again.metrics["reranked_mrr@2000"] == result.metrics["mrr@2000"]
     assert first.digest() != second.digest()
@@ -278,9 +279,9 @@ def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
     own, token_level = (
         tasks.create(f"sure:{folder},reference={spec}") for spec in (str(tiny_bert), f"maxsim:{tiny_bert}")
     )
-    (result,) = own.evaluate(encoder, [retrokit.similarity("cosine")])
+    (result,) = own.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
     assert result.metrics["roc"] > 0.95
-    (other,) = token_level.evaluate(encoder, [retrokit.similarity("cosine")])
+    (other,) = token_level.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
     assert other.configuration["reference"] == f"maxsim:{tiny_bert}"
     assert 0.3 < other.metrics["rdc"] < 0.95
     assert result.metrics["reranked_mrr@2000"] == pytest.approx(result.metrics["mrr@2000"], abs=0.02)
@@ -297,7 +298,7 @@ def test_bm25_is_a_reference(tmp_path):
     task = tasks.create(f"sure:{folder},reference=bm25")
     assert task.describe().endswith(", reference bm25")
     bm25 = retrieval.registry.create("bm25")
-    own = task.evaluate_retriever(bm25)
+    own = task.evaluate(Request(searcher=bm25))[0]
     assert {own.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
     candidates = task._candidates
     everything = np.arange(len(candidates.ids))
@@ -353,7 +354,9 @@ def test_counting_as_the_published_script(tmp_path, scores, once, twice):
     results = {}
     for counting in ("once", "published-script"):
         task = tasks.create(f"sure:{folder},testbed=precision,reference=run:{file},counting={counting}")
-        (results[counting],) = task.evaluate(GivenEncoder(vectors, similarity="dot"), [retrokit.similarity("dot")])
+        (results[counting],) = task.evaluate(
+            Request(GivenEncoder(vectors, similarity="dot"), [retrokit.similarity("dot")])
+        )
         assert ("counts every variant twice" in task.describe()) == (counting != "once")
     # the retriever's scores are the reference's, so counted once they agree
     assert results["once"].metrics["rdc"] == results["once"].metrics["roc"] == 1.0
@@ -378,7 +381,7 @@ def test_a_corpus_of_ones_own(tmp_path):
     task = Sure(read_sure(folder), reference, documents)
     notices = Notices()
     with listening(notices):
-        (result,) = task.evaluate(hashed(1), [retrokit.similarity("cosine")])
+        (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
     assert result.counts["documents"] == 45
     assert result.counts["precision_original_not_listed"] == 1  # p5 is not in the corpus
     assert notices.messages[0] == "given cosine, precision: of 6 queries dropped: 1 without their original in the list"
@@ -398,7 +401,7 @@ def test_a_corpus_of_ones_own(tmp_path):
 def test_metrics_asked_for(tmp_path):
     folder = small_folder(tmp_path / "small")
     task = Sure(read_sure(folder, "precision"), ScorerReference(CountingScorer()), depth=3)
-    (result,) = task.evaluate(hashed(1), [retrokit.similarity("cosine")], ["precision_roc", "mrr@3"])
+    (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")], ["precision_roc", "mrr@3"]))
     assert list(result.metrics) == ["rdc", "precision_roc", "mrr@3"]
     assert list(result.per_query) == ["precision_roc", "mrr@3"]
     assert list(result.resampled) == ["rdc"]
@@ -413,7 +416,7 @@ def test_lost_queries_are_said_and_never_imputed(tmp_path):
     file = write_trec(tmp_path / "x.trec", {"q9": {"p0": 1.0}})
     task = tasks.create(f"sure:{folder},reference=run:{file}")
     with pytest.raises(DataError, match="no query of precision can be used: 4 without scores of the reference for all"):
-        task.evaluate(hashed(1), [retrokit.similarity("cosine")])
+        task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
     for spec, problem in {
         "maxsimm": "unknown reranker 'maxsimm' (did you mean maxsim?)",
         "run": "reference=run: expected run:FILE, a TREC run",

@@ -14,6 +14,7 @@ import retrokit
 from retrokit.encoders.layers import layers
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.probing.layers import LayerProbe, LayerScore, probe_layers
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -49,7 +50,7 @@ def test_retrieval_after_each_layer(tiny_bert: Path, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "data", documents, queries, qrels)
     found = probe_layers([str(tiny_bert)], f"beir:{folder}", sim="dot", precision="fp32")
     (whole,) = tasks.create(f"beir:{folder}").evaluate(
-        retrokit.encoder(str(tiny_bert)), [retrokit.similarity("dot")], ["ndcg@10"], "fp32"
+        Request(retrokit.encoder(str(tiny_bert)), [retrokit.similarity("dot")], ["ndcg@10"], "fp32")
     )
     assert found.layers[-1].value == whole.metrics["ndcg@10"]
     assert {row.similarity for row in found.layers} == {"dot"}

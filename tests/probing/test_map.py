@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.probing.map import layout, probe_map
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import make, register
@@ -57,7 +58,7 @@ def test_a_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without_opents
     found = probe_map([encoder], f"knn:{file},k=4")
     (one,) = found.maps
     task = tasks.create(f"knn:{file},k=4")
-    (expected,) = task.evaluate(make("a"), [make("a").similarity])
+    (expected,) = task.evaluate(Request(make("a"), [make("a").similarity]))
     assert one.accuracy == expected.metrics["accuracy"]
     assert one.map_accuracy == 1.0
     assert found.neighbours == 4

@@ -18,6 +18,7 @@ from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.data.trec import write_run
 from retrokit.errors import ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
@@ -198,14 +199,14 @@ def test_sure_shows_each_list_once_and_without_other_testbeds(tmp_path: Path) ->
         notices = Notices()
         with listening(notices):
             dot, qnorm = (retrokit.similarity(name) for name in ("dot", "qnorm"))  # which rank alike
-            results = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot, qnorm])
+            results = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot, qnorm]))
         shown = [passages(prompt_of(body)) for body in server.log.bodies]
         assert sorted(map(len, shown)) == [5, 5, 6, 6, 6, 6]  # each testbed's variants with the four of both lists
         assert shown[0][:2] == ["number 5.0", "number 6.0"], "the retriever's order"
         assert any("6 answers (6 calls" in message for message in notices.messages)
         assert not any("reranked" in metric for metric in results[0].metrics)
         assert results[0].metrics == results[1].metrics
-        (again,) = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot], ["reranked_mrr@4"])
+        (again,) = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot], ["reranked_mrr@4"]))
         assert len(server.log.bodies) == 7, "the list alone, which both queries have, for the metric that asks for it"
         assert again.metrics["reranked_mrr@4"] == (1 / 4 + 1 / 3) / 2
 
@@ -216,7 +217,7 @@ def test_a_text_that_comes_twice_is_shown_once(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("n 3.1", "number 3.0"))
     with serve(by_value) as server:
         task = Sure(read_sure(folder, "equivalence"), ListReference(reranker(server)), depth=4)
-        (result,) = task.evaluate(GivenEncoder(SYSTEMS[0], similarity="dot"), [retrokit.similarity("dot")])
+        (result,) = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [retrokit.similarity("dot")]))
     assert result.per_query["equivalence_rdc"]["q1"] == 1.0, "4 and 5 by both"
     assert sorted(len(passages(prompt_of(body))) for body in server.log.bodies) == [4, 5]
 

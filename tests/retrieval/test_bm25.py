@@ -10,6 +10,7 @@ import pytest
 from retrokit.data.sure import read_sure
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ScorerReference
 from retrokit.reranking.base import PairwiseReranker
@@ -92,11 +93,13 @@ def test_a_retrieval_task(tmp_path):
     folder = write_folder(
         tmp_path / "x", documents, queries, {q: {d: 1} for q, d in zip(queries, ("d3", "d7", "d1"), strict=True)}
     )
-    result = tasks.create(f"beir:{folder}").evaluate_retriever(registry.create("bm25"), ["mrr@10"])
+    result = tasks.create(f"beir:{folder}").evaluate(Request(searcher=registry.create("bm25"), metrics=["mrr@10"]))[0]
     assert (result.encoder, result.similarity) == ("bm25", "own")
     assert result.per_query["mrr@10"]["d7"] == 1.0
     assert result.per_query["mrr@10"]["q3"] == 0.0
-    without = tasks.create(f"beir:{folder},ignore_identical_ids=true").evaluate_retriever(registry.create("bm25"))
+    without = tasks.create(f"beir:{folder},ignore_identical_ids=true").evaluate(
+        Request(searcher=registry.create("bm25"))
+    )[0]
     assert "d7" not in without.run["d7"]
     assert without.run["q1"] == result.run["q1"] | without.run["q1"]
 
@@ -112,7 +115,7 @@ def test_a_sure_task(tmp_path):
             return self.spec
 
     task = Sure(read_sure(small_folder(tmp_path / "small", 12)), ScorerReference(Lengths()))
-    result = task.evaluate_retriever(registry.create("bm25:language=none"))
+    result = task.evaluate(Request(searcher=registry.create("bm25:language=none")))[0]
     assert result.counts["precision_queries"] == 2  # a word is two characters or more: "10" and "11"
     assert result.counts["precision_original_not_listed"] == 10
     assert set(result.run["q10"]) == {"p10", *(f"p10#{kind}" for kind in task.data.variants)}
@@ -122,5 +125,7 @@ def test_a_sure_task(tmp_path):
 
 @pytest.mark.shared_data
 def test_scifact(shared_data):
-    result = tasks.create(f"beir:{shared_data / 'scifact'}").evaluate_retriever(registry.create("bm25"), ["ndcg@10"])
+    result = tasks.create(f"beir:{shared_data / 'scifact'}").evaluate(
+        Request(searcher=registry.create("bm25"), metrics=["ndcg@10"])
+    )[0]
     assert result.metrics["ndcg@10"] == pytest.approx(0.6863, abs=0.002)

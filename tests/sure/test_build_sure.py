@@ -22,6 +22,7 @@ import pytest
 from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.errors import ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
 from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
@@ -473,7 +474,9 @@ def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
     task = tasks.create(f"sure:{folder},reference=maxsim:{tiny_bert}")
     from retrokit import encoders, similarities
 
-    (result,) = task.evaluate(encoders.registry.create(str(tiny_bert)), [similarities.registry.create("cosine")])
+    (result,) = task.evaluate(
+        Request(encoders.registry.create(str(tiny_bert)), [similarities.registry.create("cosine")])
+    )
     assert result.counts["queries"] == 6
     assert {f"{testbed}_queries": result.counts[f"{testbed}_queries"] for testbed in TESTBEDS} == {
         f"{testbed}_queries": 6 for testbed in TESTBEDS

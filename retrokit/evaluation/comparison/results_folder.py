@@ -34,7 +34,7 @@ from retrokit.notices import notice
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.encoders.encoder import Encoder
-    from retrokit.evaluation.result import Task
+    from retrokit.evaluation.task import Request, Task
     from retrokit.similarities.base import Similarity
 
 FORMAT = 1
@@ -97,15 +97,7 @@ class ResultsFolder:
         self._used = self._made = 0
 
     def evaluate(
-        self,
-        task: Task,
-        encoder: Encoder,
-        similarities: list[Similarity],
-        metrics: list[str],
-        precision: str,
-        dims: int | None,
-        training: Training | None = None,
-        keep_runs: bool = False,
+        self, task: Task, request: Request, training: Training | None = None, keep_runs: bool = False
     ) -> list[Result]:
         """As ``task.evaluate``; what is here and still holds is not computed again, and the rest is kept here.
 
@@ -114,28 +106,25 @@ class ResultsFolder:
         Raises:
             DataError: the folder cannot be written to, or whatever the task raises.
         """
-        if self._digest(task) is None:
-            results = task.evaluate(encoder, similarities, metrics, precision, dims)
-            return [self.keep(one, task, metrics, training) for one in results]
-        chosen = list({one.spec: one for one in task.scored_with(encoder, similarities)}.values())
-        keys = {key["similarity"]: key for key in self._keys(task, encoder, chosen, precision, dims)}
-        records = {name: record for name, key in keys.items() if (record := self._valid(key)) is not None}
+        encoder, metrics = request.encoder, list(request.metrics)
+        if encoder is None or self._digest(task) is None:  # kept to be shown, and never used again
+            results = task.evaluate(request)
+            keys = [_key_of_no_use(one, self._digest(task)) for one in results]
+            return [self._keep(*both, metrics, task, training).result for both in zip(keys, results, strict=True)]
+        given = request.similarities
+        chosen = list({one.spec: one for one in task.scored_with(encoder, given)}.values())
+        key_of = {one.spec: self._key(task, encoder, one, request) for one in chosen}
+        records = {name: record for name, key in key_of.items() if (record := self._valid(key)) is not None}
         missing = [one for one in chosen if keep_runs or one.spec not in records or not records[one.spec].has(metrics)]
         if missing:
             known = [name for one in missing if one.spec in records for name in records[one.spec].asked]
             asked = list(dict.fromkeys([*metrics, *known]))
             # A task that scores with others than the given similarities takes them as a whole.
-            as_given = all(any(one is given for given in similarities) for one in chosen)
-            wanted = missing if as_given else similarities
-            results = task.evaluate(encoder, wanted, asked, precision, dims)
-            for one in results:
-                records[one.similarity] = self._keep(keys[one.similarity], one, asked, task, training)
+            as_given = all(any(one is other for other in given) for one in chosen)
+            for one in task.evaluate(replace(request, similarities=missing if as_given else given, metrics=asked)):
+                records[one.similarity] = self._keep(key_of[one.similarity], one, asked, task, training)
         self._used += len(chosen) - len(missing)
         return [records[one.spec].restricted(metrics) for one in chosen]
-
-    def keep(self, result: Result, task: Task, metrics: list[str], training: Training | None = None) -> Result:
-        """Keep a result to be shown, which is never used again; returns it."""
-        return self._keep(_key_of_no_use(result, self._digest(task)), result, metrics, task, training).result
 
     def report(self) -> None:
         """Say how many results were used again."""
@@ -168,38 +157,28 @@ class ResultsFolder:
                 notice(f"{record.result.name} on {record.result.task} is left out: its data have changed since")
         return kept
 
-    def _keys(
-        self, task: Task, encoder: Encoder, similarities: Sequence[Similarity], precision: str, dims: int | None
-    ) -> list[dict[str, Any]]:
-        """What decides each similarity's result."""
-        common = {
+    def _key(self, task: Task, encoder: Encoder, similarity: Similarity, request: Request) -> dict[str, Any]:
+        """What decides the similarity's result."""
+        return {
             "encoder": encoder.spec,
             "task": task.spec,
-            "precision": encoder.computes_in(precision),
-            "dims": dims or encoder.dimension,
-            "index": getattr(task, "index", None),
+            "precision": encoder.computes_in(request.precision),
+            "dims": request.dims or encoder.dimension,
+            "index": request.index,
             "fingerprint": encoder.fingerprint(),
             "data": self._digest(task),
             "device": encoder.device.type,
             "retrokit": retrokit.__version__,
             "libraries": _versions(),
+            "similarity": similarity.spec,
+            "learned": _learned(similarity),
+            "source": _source(encoder, task, similarity),
         }
-        return [
-            {
-                **common,
-                "similarity": similarity.spec,
-                "learned": _learned(similarity),
-                "source": _source(encoder, task, similarity),
-            }
-            for similarity in similarities
-        ]
 
     def _digest(self, task: Task) -> str | None:
-        """The digest of the task's data, which is looked at once. The one place that decides for tasks that offer none,
-        or do not say what they score with: their results are kept to be shown, and never used again."""
+        """The digest of the task's data, which is looked at once."""
         if task.spec not in self._digests:
-            offers = hasattr(task, "digest") and hasattr(task, "scored_with")
-            self._digests[task.spec] = task.digest() if offers else None
+            self._digests[task.spec] = task.digest()
         return self._digests[task.spec]
 
     def _file(self, key: dict[str, Any]) -> Path:

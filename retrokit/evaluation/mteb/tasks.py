@@ -25,7 +25,8 @@ from retrokit.evaluation.encoding import encode_sides
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb.model import Embeddings, MtebModel, Neighbours
-from retrokit.evaluation.result import Result, check_known
+from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request, Task
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.notices import no_progress_bars, notice, progress
 from retrokit.similarities.base import Similarity
@@ -57,7 +58,7 @@ class Measured(NamedTuple):
     per_query: dict[str, dict[str, float]]
 
 
-class MtebTask:
+class MtebTask(Task):
     """Tasks of MTEB, each measured by mteb, under one spec.
 
     One task has mteb's metrics (``ndcg@10`` for its ``ndcg_at_10``), averaged over its splits and languages. Several
@@ -90,7 +91,6 @@ class MtebTask:
         self.task_prompts = task_prompts
         self.by_neighbours = by_neighbours
         self.symmetric = all(task.metadata.type in SYMMETRIC for task in self.tasks)
-        self._warned: set[str] = set()
         if len(self.tasks) == 1:
             self.main_metric = headline(self.tasks[0])
             self.shown_metrics = tuple(dict.fromkeys([self.main_metric, *_shown(self.tasks[0])]))
@@ -104,12 +104,6 @@ class MtebTask:
         parts = [leaf for task in self.tasks for leaf in leaves(task)]
         return " ".join([library.__version__, *(f"{part.metadata.name}={part.metadata.revision}" for part in parts)])
 
-    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The given ones; of an asymmetric one it says, once, that texts of one kind do not suit it."""
-        for similarity in similarities:
-            self._warn_of(similarity)
-        return list(similarities)
-
     def describe(self) -> str:
         """What is evaluated and where its data come from, in a line."""
         names = [task.metadata.name for task in self.tasks]
@@ -121,10 +115,6 @@ class MtebTask:
         )
         return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "") + batches
 
-    def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise :class:`UsageError` for a name that these tasks do not measure."""
-        check_known(names, self._known(), self.spec)
-
     def _known(self) -> list[str]:
         if len(self.tasks) > 1:
             return [*self.shown_metrics, *(task.metadata.name for task in self.tasks)]
@@ -132,24 +122,17 @@ class MtebTask:
         ranked = [f"{metric}@{k}" for metric in RANKED for k in getattr(task, "k_values", ())]
         return list(dict.fromkeys([*self.shown_metrics, *ranked, *MORE.get(task.metadata.type, ())]))
 
-    def evaluate(
-        self,
-        encoder: Encoder,
-        similarities: list[Similarity],
-        metrics: list[str] | None = None,
-        precision: str = "auto",
-        dims: int | None = None,
-    ) -> list[Result]:
+    def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity; the texts of a task are encoded once for all of them.
 
         Raises:
             UsageError: dims or a similarity does not fit the encoder.
             DataError: local data that are wrong, or a headline that is undefined.
         """
-        _, configuration = encode_sides(encoder, similarities, [], precision, dims)
+        encoder, similarities = request.checked(self)
+        _, configuration = encode_sides(encoder, [], request.precision, request.dims)
         configuration.pop("encoding_seconds")
-        similarities = self.scored_with(encoder, similarities)
-        embeddings = Embeddings(encoder, precision, dims)
+        embeddings = Embeddings(encoder, request.precision, request.dims)
         cache = library.ResultCache(self.cache)
         found: list[dict[str, Measured]] = [{} for _ in similarities]
         with progress("MTEB", len(self.tasks) * len(similarities), "tasks") as advance, no_progress_bars("datasets"):
@@ -160,7 +143,7 @@ class MtebTask:
                 embeddings.drop()
         configuration |= {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
         return [
-            self._result(encoder, similarity, scores, metrics, {**configuration, **similarity.statistics()})
+            self._result(encoder, similarity, scores, request, {**configuration, **similarity.statistics()})
             for similarity, scores in zip(similarities, found, strict=True)
         ]
 
@@ -195,7 +178,7 @@ class MtebTask:
         encoder: Encoder,
         similarity: Similarity,
         found: Mapping[str, Measured],
-        names: Sequence[str] | None,
+        request: Request,
         configuration: dict[str, Any],
     ) -> Result:
         headlines = {task.metadata.name: self._headline(encoder, similarity, task, found) for task in self.tasks}
@@ -212,7 +195,7 @@ class MtebTask:
             }
             metrics = {**overall, **blocks, **headlines}
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
-        wanted = list(dict.fromkeys([self.main_metric, *(names or metrics)]))
+        wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
         missing = [name for name in wanted if name not in metrics]
         if missing:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {similarity.spec}")
@@ -236,15 +219,11 @@ class MtebTask:
             raise DataError(encoder.spec, f"{problem}: do all embeddings score alike?")
         return found[name].metrics[metric]
 
-    def _warn_of(self, similarity: Similarity) -> None:
+    def one_kind(self) -> str | None:
+        """What an asymmetric similarity does to the tasks over pairs."""
         names = [task.metadata.name for task in self.tasks if task.metadata.type in PAIRED]
-        if similarity.symmetric or not names or similarity.spec in self._warned:
-            return
-        self._warned.add(similarity.spec)
-        notice(
-            f"{self.spec}: {similarity.spec} is asymmetric, the texts of {', '.join(names)} are of one kind; the first "
-            "of a pair counts as the query: expect it to do badly (MAG, 2.1)"
-        )
+        effect = "the first of a pair counts as the query: expect it to do badly"
+        return f"the texts of {', '.join(names)} are of one kind; {effect}" if names else None
 
 
 def _per_query(task: Any, model: MtebModel, kept: Path) -> dict[str, dict[str, float]]:

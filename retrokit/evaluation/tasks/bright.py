@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
+from retrokit.evaluation.tasks.base import left_out
 from retrokit.evaluation.tasks.retrieval import Retrieval
 
 
@@ -27,21 +28,20 @@ class Bright(Retrieval):
         """What is used and what is left out, in a line."""
         counts = self.data.counts
         told = {
-            "examples without gold ids, left out": counts["queries_without_judgements"],
-            "examples with no relevant document, counted as 0": counts["queries_without_relevant"],
-            "examples whose gold ids are all excluded, counted as 0": counts["queries_with_all_gold_excluded"],
-            "gold ids that are excluded and cannot be found": counts["gold_excluded"],
-            "gold ids that are no document and cannot be found": counts["gold_not_in_documents"],
-            "gold ids that came twice, used once": counts["repeated_gold_ids"],
-            "excluded ids that are no document": counts["unknown_exclusions"],
-            "documents whose id came before; the last counts": counts["repeated_documents"],
-            "documents without text, kept as empty": counts["documents_without_text"],
+            "queries_without_judgements": "examples without gold ids, left out",
+            "queries_without_relevant": "examples with no relevant document, counted as 0",
+            "queries_with_all_gold_excluded": "examples whose gold ids are all excluded, counted as 0",
+            "gold_excluded": "gold ids that are excluded and cannot be found",
+            "gold_not_in_documents": "gold ids that are no document and cannot be found",
+            "repeated_gold_ids": "gold ids that came twice, used once",
+            "unknown_exclusions": "excluded ids that are no document",
+            "repeated_documents": "documents whose id came before; the last counts",
+            "documents_without_text": "documents without text, kept as empty",
         }
         return (
             f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
             f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
-            + "".join(f"; {count:,} {what}" for what, count in told.items() if count)
-        )
+        ) + left_out(counts, told)
 
     def left_out(self, query: str) -> Set[str]:
         """The documents that are taken out of the ranking of ``query`` before the cut-off."""

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from retrokit.data.labelled import LabelledSplit, read_split
-from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.scoring import prepared
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.evaluation.tasks.knn import check_neighbours, describe_split, hits, majority
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
@@ -29,7 +29,6 @@ class Classification(SymmetricTask):
     main_metric = "accuracy"
     shown_metrics = ("accuracy", "f1", "knn_accuracy", "knn_f1")
     default_metrics = shown_metrics
-    known_metrics = shown_metrics
     query_side = "a test text (of knn_accuracy)"
 
     def __init__(self, data: LabelledSplit, k: int = 3) -> None:
@@ -42,9 +41,10 @@ class Classification(SymmetricTask):
         return describe_split(self.data)
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """Accuracy, over all and per test text, and F1."""
+        (rows,) = embeddings
         from sklearn.metrics import f1_score
 
         labels = np.array(self.data.labels)
@@ -54,11 +54,11 @@ class Classification(SymmetricTask):
         configuration: dict[str, bool] = {}
         for prefix in dict.fromkeys("knn_" if name.startswith("knn_") else "" for name in names):
             if prefix:
-                _, nearest = top_k(similarity, embeddings[test], embeddings[train], self.k, encoder.device)
+                _, nearest = top_k(similarity, rows[test], rows[train], self.k, request.device)
                 found = majority(labels[train][nearest])
             else:
-                rows = prepared(similarity, embeddings)
-                found, converged = logistic_regression(rows[train], labels[train], rows[test])
+                ready = prepared(similarity, rows)
+                found, converged = logistic_regression(ready[train], labels[train], ready[test])
                 configuration["logistic_regression_converged"] = converged
             per_text[f"{prefix}accuracy"] = hits(self.data, found)
             metrics[f"{prefix}accuracy"] = float(np.mean(found == labels[test]))

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from retrokit.data.labelled import LabelledTexts, read_labelled
-from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.scoring import moderate, prepared
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.notices import progress
 from retrokit.similarities.base import Similarity
 
@@ -27,7 +27,6 @@ class Clustering(SymmetricTask):
     main_metric = "v_measure"
     shown_metrics = ("v_measure", "v_measure_std", "adjusted_rand")
     default_metrics = shown_metrics
-    known_metrics = shown_metrics
 
     def __init__(self, data: LabelledTexts, seeds: int = 10, batch: int = BATCH) -> None:
         super().__init__(data.texts, data.counts)
@@ -46,12 +45,13 @@ class Clustering(SymmetricTask):
         return line + (f"; {empty:,} texts without text, kept as empty" if empty else "")
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """Means over the seeds 0, 1, … There is nothing to test a difference with: a cluster has no score."""
+        (rows,) = embeddings
         from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-        rows = moderate(prepared(similarity, embeddings))
+        rows = moderate(prepared(similarity, rows))
         with progress("clustering", self.seeds, "seeds") as advance:
             v_measures, rands = [], []
             for seed in range(self.seeds):

@@ -18,7 +18,8 @@ from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.notices import notice
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
@@ -58,22 +59,23 @@ class NearestNeighbours(SymmetricTask):
         if self.metric == "similarity":
             return super().scored_with(encoder, similarities)
         if any(similarity is not encoder.similarity for similarity in similarities) and not self._warned:
-            self._warned.add(self.metric)
+            self._warned |= {self.metric}
             notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, --sim decides")
         return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """Accuracy, over all and per test text."""
+        (rows,) = embeddings
         per_text = {}
         for name in names:
             transform, metric = self._columns[name]
-            rows = transformed(embeddings, transform)
-            train, test = rows[self.data.train], rows[self.data.test]
+            moved = transformed(rows, transform)
+            train, test = moved[self.data.train], moved[self.data.test]
             labels = np.array(self.data.labels)[self.data.train]
             if metric == "similarity":
-                found = majority(labels[top_k(similarity, test, train, self.k, encoder.device)[1]])
+                found = majority(labels[top_k(similarity, test, train, self.k, request.device)[1]])
             else:
                 found = predict_by_distance(train, labels, test, self.k, metric)
             per_text[name] = hits(self.data, found)

@@ -25,11 +25,11 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled_pairs import NearMiss
 from retrokit.data.pairs import Pair, read_source
-from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
 from retrokit.reranking.base import Reranker
 from retrokit.similarities.base import Similarity
@@ -84,7 +84,7 @@ class NearMisses(SymmetricTask):
         means = ("margin", "near_miss", "near_miss_std", "cosine_margin", "cosine_near_miss", *areas)
         every = [f"{mean}{family}" for mean in means for family in named]
         self.shown_metrics = tuple(shown)
-        self.known_metrics = self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
+        self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
 
     def describe(self, reference: int | None = None) -> str:
         """What is used, and what the near-misses are set against, in a line.
@@ -103,12 +103,13 @@ class NearMisses(SymmetricTask):
         return f"{line}; every positive is its anchor: no threshold, but {random:,} random pairs (COMP, Figure 1)"
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """Means with each near-miss's value; areas that can be computed anew on pairs drawn; threshold."""
+        (rows,) = embeddings
 
         def scores(first: np.ndarray, second: np.ndarray, by: Similarity = similarity) -> np.ndarray:
-            return pair_scores(by, embeddings[first], embeddings[second]).astype(np.float64)
+            return pair_scores(by, rows[first], rows[second]).astype(np.float64)
 
         near = scores(self._anchor, self._near_miss)
         random, paraphrases = scores(*self._random), scores(*self._paraphrases)
@@ -189,7 +190,7 @@ class Verification(NearMisses):
         named = ["", *(f"/{family}" for family in families)]
         every = [f"{name}{family}" for family in named for name in ("roc_auc", FALSE_ACCEPTS, "near_miss")]
         every += [f"positive{family}" for family in (named[:1] if self._reference else named)]
-        self.shown_metrics = self.known_metrics = self.default_metrics = tuple(every)
+        self.shown_metrics = self.default_metrics = tuple(every)
 
     def describe(self, reference: int | None = None) -> str:
         """What is used, and what the near-misses are set against, in a line."""
@@ -199,10 +200,11 @@ class Verification(NearMisses):
         return f"{line}: the anchors themselves; --reference gives other texts" if self._identical else line
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """The measures of the pooled score."""
-        return self._measured(lambda first, second: pair_scores(similarity, embeddings[first], embeddings[second]))
+        (rows,) = embeddings
+        return self._measured(lambda first, second: pair_scores(similarity, rows[first], rows[second]))
 
     def evaluate_scorer(self, scorer: Reranker, similarity: str, configuration: dict[str, Any]) -> Result:
         """The result of anything that scores pairs, such as a reranker; a text of each pair is the query."""
@@ -210,20 +212,7 @@ class Verification(NearMisses):
         def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
             return scorer.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
 
-        found = self._measured(scores)
-        return Result(
-            encoder=scorer.spec,
-            similarity=similarity,
-            task=self.spec,
-            main_metric=self.main_metric,
-            metrics=found.metrics,
-            per_query=found.per_query,
-            counts=dict(self.counts),
-            norms={},
-            configuration=configuration,
-            resampled=found.resampled,
-            own_scale=found.own_scale,
-        )
+        return self.result(scorer.spec, similarity, self._measured(scores), configuration=configuration)
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""
@@ -243,7 +232,7 @@ class Verification(NearMisses):
             for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate)):
                 metrics[f"{name}{slash_family}"] = statistic(positive, own_near)
                 again[f"{name}{slash_family}"] = _resampled_groups(statistic, positive, own_near)
-        wanted = {name: metrics[name] for name in self.known_metrics}
+        wanted = {name: metrics[name] for name in self.default_metrics}
         return Measured(wanted, per_pair, again, own_scale=own_scale)
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled import short_name
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
-from retrokit.encoders.encoder import Encoder
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_area
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, roc_auc
 from retrokit.similarities.base import Similarity
 
@@ -28,7 +28,6 @@ class DuplicatePairs(SymmetricTask):
     main_metric = "roc_auc"
     shown_metrics = ("roc_auc", "average_precision", "accuracy", "threshold", "positive", "negative", "cosine_roc_auc")
     default_metrics = (*shown_metrics, "positive_std", "negative_std")
-    known_metrics = default_metrics
     query_side = "sentence1"
 
     def __init__(self, name: str, pairs: Sequence[LabelledPair]) -> None:
@@ -48,12 +47,13 @@ class DuplicatePairs(SymmetricTask):
         return f"{self.name}: {self.counts['pairs']:,} pairs, {self.counts['positive_pairs']:,} of them positive"
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """Areas that can be computed anew on pairs drawn, the threshold, and the scores of both groups."""
+        (rows,) = embeddings
         from sklearn.metrics import average_precision_score
 
-        first, second = embeddings[self._first], embeddings[self._second]
+        first, second = rows[self._first], rows[self._second]
         scores = pair_scores(similarity, first, second).astype(np.float64)
         cosines = pair_scores(similarity_functions.registry.create("cosine"), first, second)
         groups = {"positive": self._same, "negative": ~self._same}

@@ -18,19 +18,14 @@ import numpy as np
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
-from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError, ServiceError
-from retrokit.evaluation.encoding import encode_sides, norm_statistics
-from retrokit.evaluation.result import Result
-from retrokit.evaluation.tasks.asymmetric import AsymmetricTask
+from retrokit.evaluation.tasks.base import Lists, Measured, SearchTask, left_out
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, FitsPrompts, Prompt, Sampling
 from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.notices import progress
-from retrokit.retrieval.exact import top_k
-from retrokit.similarities.base import Role, Similarity
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -94,7 +89,7 @@ def read_questions(folder: str | Path) -> Questions:
     )
 
 
-class Rag(AsymmetricTask):
+class Rag(SearchTask):
     """Answers to the questions of a folder from the ``k`` best passages.
 
     Args:
@@ -113,6 +108,8 @@ class Rag(AsymmetricTask):
         self, data: Questions, reader: LLM, k: int = 5, new_tokens: int = 32, store: str | Path | None = None
     ) -> None:
         self.data = data
+        self.counts = data.counts
+        self.queries, self.documents = list(data.questions.values()), data.passages
         self.reader = reader
         self.k = k
         self.sampling = Sampling(max_tokens=new_tokens)
@@ -125,11 +122,11 @@ class Rag(AsymmetricTask):
             f"{self.data.folder.resolve().name}: {counts['queries']:,} questions, {counts['documents']:,} documents, "
             f"the {self.k} best of which {self.reader.spec} reads"
         )
-        left_out = {
-            "queries without answers, left out": counts["queries_without_answers"],
-            "documents without text, kept as empty": counts["documents_without_text"],
+        told = {
+            "queries_without_answers": "queries without answers, left out",
+            "documents_without_text": "documents without text, kept as empty",
         }
-        return line + "".join(f"; {count:,} {what}" for what, count in left_out.items() if count)
+        return line + left_out(counts, told)
 
     def digest(self) -> str:
         """The digest of the files read, and what of the reader decides an answer."""
@@ -137,52 +134,28 @@ class Rag(AsymmetricTask):
         files = [path.relative_to(folder).as_posix() for path in (corpus_file(folder), queries_file(folder))]
         return f"{digest(folder, files)} {self.reader.identity}, {self.sampling.max_tokens} tokens"
 
-    def evaluate(
-        self,
-        encoder: Encoder,
-        similarities: list[Similarity],
-        metrics: list[str] | None = None,
-        precision: str = "auto",
-        dims: int | None = None,
-    ) -> list[Result]:
-        """One result per similarity; the texts are encoded once.
+    def depth(self, names: Sequence[str]) -> int:
+        """As many passages as the reader gets."""
+        return self.k
 
-        Raises:
-            UsageError: dims or a similarity does not fit the encoder, or a question does not fit the reader.
-        """
-        names = list(dict.fromkeys([self.main_metric, *(metrics or self.default_metrics)]))
-        sides: list[tuple[Sequence[str], Role]] = [
-            (list(self.data.questions.values()), "query"),
-            (self.data.passages, "document"),
-        ]
-        (queries, documents), configuration = encode_sides(encoder, similarities, sides, precision, dims)
-        norms = {**norm_statistics(queries, "query"), **norm_statistics(documents, "document")}
-        results = []
-        for similarity in similarities:
-            scores, positions = top_k(similarity, queries, documents, self.k, encoder.device)
-            prompts = self._prompts(positions)
-            fitted = [self._fitted(prompt) for prompt in prompts]
-            per_query = self._measured(self._read(fitted))
-            results.append(
-                Result(
-                    encoder=encoder.spec,
-                    similarity=similarity.spec,
-                    task=self.spec,
-                    main_metric=self.main_metric,
-                    metrics={name: float(np.mean(list(per_query[name].values()))) for name in names},
-                    per_query={name: per_query[name] for name in names},
-                    counts={**self.data.counts, "prompts_shortened": _differing(prompts, fitted)},
-                    norms=norms,
-                    configuration={**configuration, **similarity.statistics(), "reader": self.reader.spec, "k": self.k},
-                    run=self._run(scores, positions),
-                )
-            )
-        return results
+    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
+        """Exact match and F1 of the reader's answers. Raises :class:`UsageError` if a question does not fit it."""
+        found = list(lists)
+        prompts = self._prompts(found)
+        fitted = [self._fitted(prompt) for prompt in prompts]
+        per_query = self._measured(self._read(fitted))
+        return Measured(
+            {name: float(np.mean(list(per_query[name].values()))) for name in names},
+            {name: per_query[name] for name in names},
+            configuration={"reader": self.reader.spec, "k": self.k},
+            counts={"prompts_shortened": _differing(prompts, fitted)},
+            run=self._run(found),
+        )
 
-    def _prompts(self, positions: np.ndarray) -> list[Prompt]:
+    def _prompts(self, lists: Lists) -> list[Prompt]:
         return [
-            prompt_of(question, [self.data.passages[i] for i in row])
-            for question, row in zip(self.data.questions.values(), positions.tolist(), strict=True)
+            prompt_of(question, [self.documents[i] for i in positions])
+            for question, (_, positions) in zip(self.queries, lists, strict=True)
         ]
 
     def _fitted(self, prompt: Prompt) -> str:
@@ -220,10 +193,10 @@ class Rag(AsymmetricTask):
             "f1": {query: token_f1(text, self.data.answers[query]) for query, text in pairs},
         }
 
-    def _run(self, scores: np.ndarray, positions: np.ndarray) -> dict[str, dict[str, float]]:
+    def _run(self, lists: Lists) -> dict[str, dict[str, float]]:
         return {
-            query: {self.data.document_ids[i]: score for i, score in zip(row, values, strict=True)}
-            for query, row, values in zip(self.data.questions, positions.tolist(), scores.tolist(), strict=True)
+            query: {self.data.document_ids[i]: score for i, score in zip(row.tolist(), scores.tolist(), strict=True)}
+            for query, (scores, row) in zip(self.data.questions, lists, strict=True)
         }
 
 

@@ -17,10 +17,10 @@ from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.data.pairs import ScoredPair, read_records
-from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import DistinctTexts, moderate, pair_scores, resampled
-from retrokit.evaluation.tasks.symmetric import Measured, SymmetricTask
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.similarities.base import Similarity
 
 
@@ -30,7 +30,6 @@ class SentenceSimilarity(SymmetricTask):
     main_metric = "spearman"
     shown_metrics = ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
     default_metrics = shown_metrics
-    known_metrics = shown_metrics
     query_side = "sentence1"
 
     def __init__(self, name: str, pairs: Sequence[ScoredPair]) -> None:
@@ -47,10 +46,11 @@ class SentenceSimilarity(SymmetricTask):
         return f"{self.name}: {self.counts['pairs']:,} pairs of sentences, scores {low:g} to {high:g}"
 
     def measure(
-        self, encoder: Encoder, similarity: Similarity, embeddings: np.ndarray, names: Sequence[str]
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
-        first, second = embeddings[self._first], embeddings[self._second]
+        (rows,) = embeddings
+        first, second = rows[self._first], rows[self._second]
         metrics, again = {}, {}
         for name in names:
             by_cosine = name.startswith("cosine_")
@@ -60,7 +60,7 @@ class SentenceSimilarity(SymmetricTask):
                 problem = (
                     f"scores every pair {float(scores[0]):g} under {used.spec}: a correlation with that is undefined"
                 )
-                raise DataError(encoder.spec, problem)
+                raise DataError(request.name, problem)
             statistic = {"spearman": spearman, "pearson": pearson}[name.removeprefix("cosine_")]
             metrics[name] = statistic(self._gold, scores)
             again[name] = resampled(statistic, self._gold, scores)

@@ -15,22 +15,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
-from retrokit.encoders.encoder import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.comparison.correlations import MEASURES
-from retrokit.evaluation.encoding import encode_sides, norm_statistics
-from retrokit.evaluation.result import Draws, Resampled, Result, check_known
+from retrokit.evaluation.result import Resampled
 from retrokit.evaluation.scoring import DistinctTexts
-from retrokit.evaluation.tasks.asymmetric import AsymmetricTask
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.base import Lists, Measured, SearchTask, dense_lists
 from retrokit.evaluation.tasks.sure_reference import (
     Candidates,
     ListReference,
@@ -48,7 +47,6 @@ from retrokit.metrics.sure import (
 )
 from retrokit.notices import notice
 from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
-from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 ONCE, TWICE = "once", "published-script"
@@ -102,7 +100,7 @@ class RankedTestbed:
     dropped: dict[str, int]
 
 
-class Sure(AsymmetricTask):
+class Sure(SearchTask):
     """RDC and ROC against a reference ranking: by testbed (``precision_rdc``, …) and averaged over testbeds (``rdc``,
     ``roc``), as in SURE's Table 4; the range of the reference's ranks (``precision_range``, Table 7); the reciprocal
     rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
@@ -131,9 +129,9 @@ class Sure(AsymmetricTask):
     ) -> None:
         self.data = data
         self.reference = reference
-        self.depth = depth
+        self._depth = depth
         self.counting = counting
-        self._data_digest = data_digest
+        self.data_digest = data_digest
         passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
         self._passages = len(passages)
         self._queries = [query for query in data.queries if query in data.originals]
@@ -158,22 +156,20 @@ class Sure(AsymmetricTask):
         ids = [identifier for identifier, _ in entries]
         texts = [data.queries[query] for query in self._queries]
         self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of, len(passages))
+        self.queries, self.documents = texts, [text for _, text in passages]
+        self.counts = {"queries": len(self._queries), "documents": self._passages}
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
         reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
         ranges = (f"{testbed}_range" for testbed in data.testbeds)
-        self._known_metrics = (*MEASURES, *by_testbed, *reciprocal, *ranges)
+        self.known_metrics = (*MEASURES, *by_testbed, *reciprocal, *ranges)
         # a reference that orders lists would have to order one more for what comes after it
         self._before, self._reranked = reciprocal
         self.default_metrics: tuple[str, ...] = tuple(
             metric
-            for metric in self._known_metrics
+            for metric in self.known_metrics
             if metric != self._reranked or not isinstance(reference, ListReference)
         )
-
-    def check_metrics(self, names: Sequence[str]) -> None:
-        """Raise :class:`UsageError` for a name that this task does not measure."""
-        check_known(names, self._known_metrics, self.spec)
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
@@ -192,53 +188,45 @@ class Sure(AsymmetricTask):
 
     def digest(self) -> str | None:
         """A digest of the folder, the corpus and the reference; ``None`` for data that come from no file."""
-        return None if self._data_digest is None else f"{self._data_digest} {self.reference.fingerprint()}"
+        return None if self.data_digest is None else f"{self.data_digest} {self.reference.fingerprint()}"
 
-    def evaluate(
-        self,
-        encoder: Encoder,
-        similarities: list[Similarity],
-        metrics: list[str] | None = None,
-        precision: str = "auto",
-        dims: int | None = None,
-    ) -> list[Result]:
-        """One result per similarity; the texts are encoded once.
+    def depth(self, names: Sequence[str]) -> int:
+        """The passages of a list."""
+        return self._depth
 
-        Args:
-            encoder: yields raw embeddings.
-            similarities: what to score with.
-            metrics: names such as ``rdc``, ``precision_roc``; default: all.
-            precision: of the encoding; scores are always float32.
-            dims: use the first dims dimensions of the embeddings only.
+    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
+        """Lists alone do not do: the variants of each query have to be scored as well."""
+        raise NotImplementedError
+
+    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
+        """The queries, and the distinct texts of passages and variants."""
+        return [("query", self.queries, "query"), ("document", self._candidates.texts, "document")]
+
+    def measure(
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+    ) -> Measured:
+        """What a search of the embeddings finds, beside the reference.
 
         Raises:
-            UsageError: dims or a similarity does not fit the encoder.
             DataError: no query of a testbed has its original in its list, or has the reference's scores.
         """
-        sides: list[tuple[Sequence[str], Role]] = [
-            (self._candidates.queries, "query"),
-            (self._candidates.texts, "document"),
-        ]
-        (queries, texts), configuration = encode_sides(encoder, similarities, sides, precision, dims)
-        norms = {**norm_statistics(queries, "query"), **norm_statistics(texts, "document")}
-        results = []
-        for similarity in similarities:
-            found = self._search(similarity, queries, texts, encoder)
-            about = {**configuration, **similarity.statistics()}
-            results.append(self._result(encoder.spec, similarity.spec, found, metrics, norms, about))
-        return results
-
-    def evaluate_retriever(self, retriever: Retriever, metrics: list[str] | None = None) -> Result:
-        """The result of a retriever without embeddings, such as BM25, as for :meth:`evaluate`."""
-        everything = self._candidates
-        index = retriever.index([everything.text(entry) for entry in range(everything.passages)])
-        lists = index.search(everything.queries, self.depth)
+        queries, texts = embeddings
+        passages = texts[self._candidates.text_of[: self._passages]]
+        lists, about = dense_lists(request, similarity, queries, passages, self._depth)
         rows, columns, bounds = self._variant_pairs()
-        asked = [everything.queries[row] for row in rows]
-        scores = index.score_pairs(asked, [everything.texts[column] for column in columns])
-        found = self._combined(lists, np.split(scores, bounds))
-        about = {"fingerprint": retriever.fingerprint()}
-        return self._result(retriever.spec, OWN_SIMILARITY, found, metrics, {}, about)
+        scores = scores_of_pairs(similarity, queries, texts, rows, columns)
+        measured = self._measured(f"{request.name} {similarity.spec}", self._combined(lists, scores, bounds), names)
+        return replace(measured, configuration={**about, **measured.configuration})
+
+    def measure_searcher(self, searcher: Retriever, names: Sequence[str]) -> Measured:
+        """What ``searcher`` finds, beside the reference, as for :meth:`measure`."""
+        index = searcher.index(self.documents)
+        lists = index.search(self.queries, self._depth)
+        rows, columns, bounds = self._variant_pairs()
+        asked = [self.queries[row] for row in rows]
+        scores = index.score_pairs(asked, [self._candidates.texts[column] for column in columns])
+        found = self._combined(lists, scores, bounds)
+        return self._measured(f"{searcher.spec} {OWN_SIMILARITY}", found, names)
 
     def testbed_ranks(self, testbed: str, found: Sequence[Found]) -> RankedTestbed:
         """The ranks in ``testbed``, given what a retriever says of each judged query (in the folder's order)."""
@@ -256,19 +244,10 @@ class Sure(AsymmetricTask):
         entries = np.concatenate(self._variant_entries)
         return rows, self._candidates.text_of[entries], np.cumsum(counts)[:-1]
 
-    def _search(self, similarity: Similarity, queries: np.ndarray, texts: np.ndarray, encoder: Encoder) -> list[Found]:
-        passages = texts[self._candidates.text_of[: self._passages]]
-        scores, positions = top_k(similarity, queries, passages, self.depth, encoder.device)
-        rows, columns, bounds = self._variant_pairs()
-        variant_scores = scores_of_pairs(similarity, queries, texts, rows, columns)
-        return self._combined(list(zip(scores, positions, strict=True)), np.split(variant_scores, bounds))
-
-    def _combined(
-        self, lists: Sequence[tuple[np.ndarray, np.ndarray]], variant_scores: Sequence[np.ndarray]
-    ) -> list[Found]:
+    def _combined(self, lists: Lists, variant_scores: np.ndarray, bounds: np.ndarray) -> list[Found]:
         text_of = self._candidates.text_of
         found = []
-        for query, ((scores, passages), own) in enumerate(zip(lists, variant_scores, strict=True)):
+        for query, ((scores, passages), own) in enumerate(zip(lists, np.split(variant_scores, bounds), strict=True)):
             # a variant with the very text of a listed passage ties with it, however sums were rounded
             known = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
             texts = text_of[self._variant_entries[query]].tolist()
@@ -361,18 +340,9 @@ class Sure(AsymmetricTask):
                 after[name] = 0.0 if position is None else 1 / ranks_after_insertion(scores, position, _NOTHING)[0]
         return {self._before: before} | ({} if reference is None else {self._reranked: after})
 
-    def _result(
-        self,
-        name: str,
-        similarity: str,
-        found: Sequence[Found],
-        metrics: list[str] | None,
-        norms: dict[str, float],
-        configuration: dict[str, Any],
-    ) -> Result:
-        names = [self.main_metric, *(metrics or self.default_metrics)]
+    def _measured(self, name: str, found: Sequence[Found], names: Sequence[str]) -> Measured:
         reference = self._reference_scores(found, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
-        counts = {"queries": len(self._queries), "documents": self._passages}
+        counts: dict[str, int] = {}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
         for testbed in self.data.testbeds:
@@ -393,32 +363,20 @@ class Sure(AsymmetricTask):
             counts[f"{testbed}_queries"] = len(ids)
             reasons = {**self.data.dropped[testbed], **ranked.dropped}
             counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
-            self._say_dropped(f"{name} {similarity}", testbed, ranked.dropped)
+            self._say_dropped(name, testbed, ranked.dropped)
         per_query |= self._reciprocal_ranks(found, reference.get(_ALONE))
-        averaged: dict[str, Resampled | Draws] = {
-            measure: Resampled(len(self._queries), _MeanOfMeans(parts)) for measure, parts in columns.items()
-        }
+        averaged = {measure: Resampled(len(self._queries), _MeanOfMeans(parts)) for measure, parts in columns.items()}
         everything = np.arange(len(self._queries))
         computed = {measure: _MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
         computed |= {metric: mean(scores) for metric, scores in per_query.items()}
-        asked = [metric for metric in self._known_metrics if metric in names]
-        return Result(
-            encoder=name,
-            similarity=similarity,
-            task=self.spec,
-            main_metric=self.main_metric,
+        asked = [metric for metric in self.known_metrics if metric in names]
+        return Measured(
             metrics={metric: computed[metric] for metric in asked},
             per_query={metric: per_query[metric] for metric in asked if metric in per_query},
-            counts=counts,
-            norms=norms,
-            configuration={
-                **configuration,
-                "reference": self.reference.spec,
-                "depth": self.depth,
-                "counting": self.counting,
-            },
-            run=cast("dict[str, dict[str, float]]", _Run(self._candidates, found, self._variant_entries)),
             resampled={metric: averaged[metric] for metric in asked if metric in averaged},
+            configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
+            counts=counts,
+            run=_Run(self._candidates, found, self._variant_entries),
         )
 
     def _say_dropped(self, name: str, testbed: str, dropped: Mapping[str, int]) -> None:

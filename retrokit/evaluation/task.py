@@ -1,0 +1,185 @@
+"""The contract of a task: what is asked of it, and what it gives.
+
+A task subclasses :class:`Task` and gives ``main_metric``, ``shown_metrics``, ``default_metrics``, ``describe`` and
+``evaluate``; everything else has a default. What embeds its texts and scores them subclasses a class of
+:mod:`retrokit.evaluation.tasks.base`, which has ``evaluate`` too. :meth:`Request.checked` looks at everything that can
+be wrong with a request before any work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from retrokit.errors import UsageError, did_you_mean
+from retrokit.notices import notice
+
+if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
+    import torch
+
+    from retrokit.encoders.encoder import Encoder
+    from retrokit.evaluation.result import Result
+    from retrokit.retrieval.base import Retriever
+    from retrokit.similarities.base import Similarity
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a task is to measure: an encoder under similarities, or a searcher.
+
+    Attributes:
+        encoder: embeds the task's texts.
+        similarities: what to score embeddings with, one result each.
+        metrics: names; none: the task's default ones. The main metric comes with them.
+        precision: of encoding; scores are always float32.
+        dims: the first dimensions of embeddings that are used; ``None``: all.
+        index: the faiss index to search documents with (:mod:`retrokit.retrieval.approximate`); ``None``: exact search.
+        searcher: what searches without embeddings, in place of the encoder.
+        alone: compute nothing but ``metrics``.
+    """
+
+    encoder: Encoder | None = None
+    similarities: Sequence[Similarity] = ()
+    metrics: Sequence[str] = ()
+    precision: str = "auto"
+    dims: int | None = None
+    index: str | None = None
+    searcher: Retriever | None = None
+    alone: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of what is measured, for messages."""
+        measured = self.encoder or self.searcher
+        return measured.spec if measured is not None else ""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the encoder computes, and scores are computed."""
+        assert self.encoder is not None
+        return self.encoder.device
+
+    def names(self, task: Task) -> list[str]:
+        """The metrics to compute; the main one, if it was not asked for, first."""
+        asked = list(dict.fromkeys(self.metrics or task.default_metrics))
+        return asked if self.alone or task.main_metric in asked else [task.main_metric, *asked]
+
+    def checked(self, task: Task) -> tuple[Encoder, list[Similarity]]:
+        """The encoder, and the similarities that ``task`` scores with, which are seen to fit each other.
+
+        Raises:
+            UsageError: no encoder, dims or a similarity that does not fit it, or an index where nothing is searched.
+        """
+        encoder = self.encoder
+        if encoder is None:
+            raise UsageError(needs_embeddings(task, [self.searcher.spec] if self.searcher is not None else []))
+        if self.index is not None:
+            from retrokit.retrieval.approximate import check_index
+
+            check_searched([task], self.index)
+            for similarity in self.similarities:
+                check_index(self.index, similarity, self.dims or encoder.dimension)
+        if self.dims is not None and not 1 <= self.dims <= encoder.dimension:
+            raise UsageError(f"--dims {self.dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        chosen = task.scored_with(encoder, self.similarities)
+        for similarity in chosen:
+            encoder.use_with(similarity, self.dims)
+        return encoder, chosen
+
+
+class Task(Protocol):
+    """What ``retrokit eval --on`` and ``retrokit finetune --eval`` can run.
+
+    Attributes:
+        spec: what it was made from; its name in messages.
+        main_metric: decides which of two results is better; higher is better.
+        shown_metrics: the columns of a table, and what a training run tracks.
+        default_metrics: what is computed where nothing else is asked for.
+        known_metrics: all that it measures, where that is more.
+        symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
+        searches: whether it takes a searcher, and an index.
+    """
+
+    spec: str = ""
+    main_metric: str
+    shown_metrics: tuple[str, ...]
+    default_metrics: tuple[str, ...]
+    known_metrics: tuple[str, ...] = ()
+    symmetric: bool = False
+    searches: bool = False
+    _warned: frozenset[str] = frozenset()
+
+    def describe(self) -> str:
+        """One line of what is used and what is left out."""
+        ...
+
+    def evaluate(self, request: Request) -> list[Result]:
+        """One result per similarity that the task scores with, or one of the searcher; texts are encoded once.
+
+        Raises:
+            UsageError: as for :meth:`Request.checked`, before anything is encoded.
+            DataError: embeddings or scores that leave a metric undefined.
+        """
+        ...
+
+    def check_metrics(self, names: Sequence[str]) -> None:
+        """Raise :class:`UsageError` for a name that the task does not measure, with the nearest one; of many that it
+        does measure the first forty are listed."""
+        known = self.known_metrics or self.default_metrics
+        for name in names:
+            if name not in known:
+                problem = f"unknown metric {name!r}{did_you_mean(name, known)}"
+                raise UsageError(f"{problem}; {self.spec} has {', '.join(known[:40])}")
+
+    def digest(self) -> str | None:
+        """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
+        pipe, a service), and a result that was kept must not be used again."""
+        return None
+
+    def one_kind(self) -> str | None:
+        """Which texts are of one kind, and what an asymmetric similarity does to them; ``None``: none are."""
+        return None
+
+    def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
+        """The similarities that the task scores with when it is asked for ``similarities``: these, unless it has a
+        distance of its own. Of an asymmetric one it says, once, what it does to texts of one kind (MAG, 2.1)."""
+        texts = self.one_kind()
+        for similarity in similarities:
+            if texts is not None and not similarity.symmetric and similarity.spec not in self._warned:
+                self._warned |= {similarity.spec}
+                notice(f"{self.spec}: {similarity.spec} is asymmetric, {texts} (MAG, 2.1)")
+        return list(similarities)
+
+
+def measures(task: Task, metric: str) -> bool:
+    """Whether the task measures ``metric``."""
+    try:
+        task.check_metrics([metric])
+    except UsageError:
+        return False
+    return True
+
+
+def check_measured(tasks: Sequence[Task], metric: str) -> None:
+    """Raise :class:`UsageError`, with what each task says of it, for a metric that no task measures."""
+    problems = []
+    for task in tasks:
+        try:
+            task.check_metrics([metric])
+            return
+        except UsageError as error:
+            problems.append(str(error))
+    raise UsageError("\n".join(dict.fromkeys(problems)))
+
+
+def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
+    """What to say to a request of ``searchers`` without embeddings."""
+    return f"{task.spec} needs embeddings, which {', '.join(searchers) or 'a request without an encoder'} has none of"
+
+
+def check_searched(tasks: Sequence[Task], index: str) -> None:
+    """Raise :class:`UsageError` where a task does not search, and so has no use for ``index``."""
+    exact = [task.spec for task in tasks if not task.searches]
+    if exact:
+        raise UsageError(f"--index {index}: {', '.join(exact)} is not searched with an index; beir and bright are")

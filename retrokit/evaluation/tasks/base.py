@@ -1,0 +1,195 @@
+"""Bases of the tasks that embed texts, score them and measure the scores; and of those among them that search.
+
+A task over texts of one kind is symmetric: it wants ``score(a, b) == score(b, a)``. All its texts are therefore
+encoded in one role, as documents, so that no prompt tells them apart. An asymmetric similarity runs nevertheless, one
+text counting as the query, and a notice says why it will do badly (MAG, 2.1). Over queries and documents any fits.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from retrokit.evaluation.encoding import encode_sides, norm_statistics
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.task import Request, Task
+from retrokit.retrieval.approximate import approximate_top_k
+from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
+from retrokit.retrieval.exact import top_k
+from retrokit.similarities.base import Role, Similarity
+
+Lists = Iterable[tuple[np.ndarray, np.ndarray]]
+"""For each query, scores float32 and positions int64 of what was found, best first."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a task measured under one similarity, as in :class:`retrokit.evaluation.result.Result`; counts and
+    configuration beside those that every similarity shares."""
+
+    metrics: dict[str, float]
+    per_query: dict[str, dict[str, float]] = field(default_factory=dict)
+    resampled: dict[str, Resampled] = field(default_factory=dict)
+    configuration: dict[str, Any] = field(default_factory=dict)
+    own_scale: tuple[str, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    run: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+class EmbeddingTask(Task):
+    """A task that embeds texts. A subclass says which and what it measures, and measures it.
+
+    Attributes:
+        counts: what is used and what is left out.
+        data_digest: of all its data as they were read; ``None``: there is no telling if they changed.
+        query_side: of texts of one kind, what counts as the query under an asymmetric similarity; ``None``: nothing.
+    """
+
+    counts: Mapping[str, int]
+    data_digest: str | None = None
+    query_side: str | None = None
+
+    @abstractmethod
+    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
+        """What is embedded: lists of texts, each with what its norms are called and its role."""
+
+    @abstractmethod
+    def measure(
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+    ) -> Measured:
+        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
+
+    def digest(self) -> str | None:
+        """The digest of what was read, be it from a file or a pipe."""
+        return self.data_digest
+
+    def one_kind(self) -> str | None:
+        """What an asymmetric similarity does here."""
+        if not self.symmetric:
+            return None
+        if self.query_side is None:
+            return "the texts are of one kind; all count as documents, so what it does to queries has no effect"
+        effect = "so a text scores otherwise on the other side: expect it to do badly"
+        return f"the texts are of one kind; {self.query_side} counts as the query, {effect}"
+
+    def evaluate(self, request: Request) -> list[Result]:
+        """One result per similarity that the task scores with; the texts are encoded once."""
+        names = request.names(self)
+        encoder, chosen = request.checked(self)
+        sides = self.sides()
+        embeddings, configuration = encode_sides(
+            encoder, [(texts, role) for _, texts, role in sides], request.precision, request.dims
+        )
+        norms: dict[str, float] = {}
+        for (label, _, _), rows in zip(sides, embeddings, strict=True):
+            norms |= norm_statistics(rows, label)
+        results = []
+        for similarity in chosen:
+            found = self.measure(request, similarity, embeddings, names)
+            about = {**configuration, **similarity.statistics()}
+            results.append(self.result(encoder.spec, similarity.spec, found, norms, about))
+        return results
+
+    def result(
+        self,
+        encoder: str,
+        similarity: str,
+        found: Measured,
+        norms: Mapping[str, float] | None = None,
+        configuration: Mapping[str, Any] | None = None,
+    ) -> Result:
+        """What was measured, as a result of this task under the names ``encoder`` and ``similarity``."""
+        return Result(
+            encoder=encoder,
+            similarity=similarity,
+            task=self.spec,
+            main_metric=self.main_metric,
+            metrics=found.metrics,
+            per_query=found.per_query,
+            counts={**self.counts, **found.counts},
+            norms=dict(norms or {}),
+            configuration={**(configuration or {}), **found.configuration},
+            run=found.run,
+            resampled=found.resampled,
+            own_scale=found.own_scale,
+        )
+
+
+class SymmetricTask(EmbeddingTask):
+    """A task over ``texts`` of one kind."""
+
+    symmetric = True
+
+    def __init__(self, texts: Sequence[str], counts: Mapping[str, int]) -> None:
+        self.texts = texts
+        self.counts = counts
+
+    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
+        """All texts, as documents."""
+        return [("text", self.texts, "document")]
+
+
+class SearchTask(EmbeddingTask):
+    """A task that searches ``documents`` for ``queries``: with embeddings, or with a searcher that has none.
+
+    Documents stand in descending order of their ids, so that equal scores rank as trec_eval ranks them.
+    """
+
+    searches = True
+    queries: Sequence[str]
+    documents: Sequence[str]
+
+    @abstractmethod
+    def depth(self, names: Sequence[str]) -> int:
+        """How many documents must be found for the metrics ``names``."""
+
+    @abstractmethod
+    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
+        """The metrics ``names`` of what was found."""
+
+    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
+        """Queries and documents."""
+        return [("query", self.queries, "query"), ("document", self.documents, "document")]
+
+    def evaluate(self, request: Request) -> list[Result]:
+        """One result per similarity, or that of the searcher; texts are encoded once."""
+        searcher = request.searcher
+        if searcher is None:
+            return super().evaluate(request)
+        found = self.measure_searcher(searcher, request.names(self))
+        about = {"fingerprint": searcher.fingerprint()}
+        return [self.result(searcher.spec, OWN_SIMILARITY, found, configuration=about)]
+
+    def measure(
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+    ) -> Measured:
+        """The metrics of what a search of the embeddings finds."""
+        queries, documents = embeddings
+        lists, about = dense_lists(request, similarity, queries, documents, self.depth(names))
+        found = self.measure_lists(lists, names)
+        return replace(found, configuration={**about, **found.configuration})
+
+    def measure_searcher(self, searcher: Retriever, names: Sequence[str]) -> Measured:
+        """The metrics of what ``searcher`` finds."""
+        return self.measure_lists(searcher.index(self.documents).search(self.queries, self.depth(names)), names)
+
+
+def dense_lists(
+    request: Request, similarity: Similarity, queries: np.ndarray, documents: np.ndarray, depth: int
+) -> tuple[Lists, dict[str, Any]]:
+    """The best ``depth`` documents ``[m, d]`` of each query ``[n, d]``; and what a configuration says of the search."""
+    if request.index is None:
+        return zip(*top_k(similarity, queries, documents, depth, request.device), strict=True), {}
+    found = approximate_top_k(similarity, queries, documents, depth, request.index, request.device)
+    lists = [(s[places >= 0], places[places >= 0]) for s, places in zip(found.scores, found.indices, strict=True)]
+    recall = {f"recall@{k}": round(share, 6) for k, share in found.recall.items()}
+    return lists, {"index": request.index, "index_recall": {**recall, "queries": found.queries_checked}}
+
+
+def left_out(counts: Mapping[str, int], words: Mapping[str, str]) -> str:
+    """For a line of what is used: each count that is not zero, with the words for it."""
+    return "".join(f"; {counts[name]:,} {what}" for name, what in words.items() if counts[name])
