@@ -14,7 +14,7 @@ import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError
-from retrokit.training.config import BOUNDS, FinetuneConfig
+from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.models import sentences
 
@@ -152,10 +152,11 @@ def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp
 
 
 @pytest.mark.parametrize(("steps", "complaint"), [(1, "weights are not finite"), (4, "; lower --lr")])
-def test_a_training_that_diverges_is_a_data_error(tiny_bert, pairs, tmp_path, monkeypatch, steps, complaint):
-    monkeypatch.setitem(BOUNDS, "lr", (0, 1e40))  # a rate within them takes many steps to diverge
-    options = {"lr": 1e39, "warmup": 0, "steps": steps, "batch_size": 4, "device": "cpu"}
+def test_a_training_that_diverges_is_a_data_error(tiny_bert, pairs, tmp_path, steps, complaint):
+    options = {"warmup": 0, "steps": steps, "batch_size": 4, "device": "cpu"}
     output = tmp_path / "run"
+    config = FinetuneConfig(encoder=str(tiny_bert), data=(str(pairs),), output=str(output), **options)
+    object.__setattr__(config, "lr", 1e39)  # a rate within its bounds takes many steps to diverge
     with pytest.raises(DataError, match=complaint):
-        finetune(FinetuneConfig(encoder=str(tiny_bert), data=(str(pairs),), output=str(output), **options))
+        finetune(config)
     assert not (output / "model.safetensors").exists()

@@ -268,14 +268,14 @@ def mine(
     """
     from retrokit.augmentation.mining import MiningSettings, mine
     from retrokit.notices import notice
-    from retrokit.training.config import parse_numbers
+    from retrokit.settings import number_or
 
     settings = MiningSettings(
         negatives=count,
         sampling=sampling,
         first_rank=first_rank,
         last_rank=last_rank,
-        absolute_margin=None if margin == "none" else parse_numbers("--margin", margin, float, count=1)[0],
+        absolute_margin=None if margin == "none" else number_or("none", "margin")(margin),
         relative_margin=relative_margin,
         max_score=max_score,
         min_score=min_score,

@@ -19,6 +19,15 @@ from retrokit.notices import harmless
 from retrokit.registry import Registry
 
 
+def option(name: str) -> str:
+    """The option of a parameter.
+
+    >>> option("save_every")
+    '--save-every'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
 class GroupWithDefault(TyperGroup):
     """A group whose first word is one of its commands, or else belongs to the command ``default``."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from retrokit.cli.common import app, is_first_process
+from retrokit.cli.common import app, is_first_process, option
 from retrokit.cli.streams import prepare_streams, printing
 from retrokit.errors import DataError, Interrupted, RetrokitError
 from retrokit.notices import harmless
@@ -65,7 +65,7 @@ def in_options(message: str) -> str:
     """
     return re.sub(
         r"`([a-z][a-z0-9_]*)`",
-        lambda name: f"--{name[1].replace('_', '-')}" if name[1] in _options() else name[0],
+        lambda name: option(name[1]) if name[1] in _options() else name[0],
         message,
     )
 
@@ -100,7 +100,7 @@ def _fail(message: str, code: int, heard: bool | None = None) -> int:
 
 
 def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
-    options = [f"--{name.replace('_', '-')}" for name in parameters]
+    options = [*map(option, parameters)]
     kept = [word for word in words if word not in ("--overwrite", *options)]
     return f"go on with: retrokit {shlex.join([*kept, *options])}"
 

@@ -24,7 +24,8 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import listening, unseen
 from retrokit.report.tables import outcome_table
-from retrokit.training.config import FinetuneConfig, parse_duration
+from retrokit.settings import duration
+from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import FinetuneTrainer, History, Options, threads
@@ -633,19 +634,19 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "tripplet"}, "--loss tripplet is none of infonce, mse"),
-        ({"epochs": 1.0, "time_budget": 3.0}, "give one of --epochs, --steps, --time-budget"),
+        ({"loss": "tripplet"}, "`loss` tripplet is none of infonce, mse"),
+        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs`, `time_budget`"),
         ({"scale": 10.0, "temperature": 0.1}, "give one"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
         ({"freeze": "all-but:0"}, "is left to train"),
         ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
-        ({"patience": 2}, "--patience needs"),
+        ({"patience": 2}, "`patience` needs"),
         ({"precision": "fp16"}, "--precision fp16 needs a GPU"),
         ({"matryoshka": (32,)}, "has 16 dimensions"),
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
-        ({"lr": -1.0}, "--lr -1.0 must be above 0"),
-        ({"eval_every": 5}, "--eval-every needs --eval"),
+        ({"lr": -1.0}, "`lr` -1.0 must be above 0"),
+        ({"eval_every": 5}, "`eval_every` needs `eval`"),
     ],
 )
 def test_wrong_options_are_said(tiny_bert, pairs, options, message):
@@ -655,9 +656,9 @@ def test_wrong_options_are_said(tiny_bert, pairs, options, message):
 
 
 def test_durations():
-    assert [parse_duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
+    assert [duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
     with pytest.raises(UsageError, match="no duration"):
-        parse_duration("soon")
+        duration("soon")
 
 
 @pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])

@@ -1,0 +1,66 @@
+"""Options of a command from the fields of :class:`~retrokit.settings.Settings`: each default and help stands once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+
+from retrokit.cli.common import option
+from retrokit.settings import Settings
+
+
+def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for every field of ``settings``; its own first parameter takes what was given.
+
+    The options stand before the command's others. ``annotations`` are those of fields whose option has more to it.
+    """
+    hints = get_type_hints(settings)
+    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in fields(settings)]
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+
+        def run(**given: Any) -> None:
+            values = {one.name: _value(one, given.pop(one.name)) for one in fields(settings)}
+            command(settings(**values), **given)
+
+        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+        ordered = [*parameters, *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own)]
+        run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in ordered}
+        return run
+
+    return with_options
+
+
+def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
+    about = one.metadata
+    kind, default = hint, about["typed"]
+    if about["read"] is not None:
+        kind, default = (str, default) if isinstance(default, str) else (str | None, None)
+    elif get_origin(hint) is Sequence or hint is Sequence:
+        kind, default = (list[str], default) if default is MISSING else (list[str] | None, None)
+    text = re.sub(r"`(\w+)`", lambda name: option(name[1]), about["help"])
+    if about["argument"]:
+        info: Any = typer.Argument(help=text)
+    else:
+        flags = about["flags"] or ((option(one.name),) if kind is bool else ())
+        least = 0 if about["least"] == 0 and int in (kind, *get_args(kind)) else None
+        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least)
+    empty = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation or Annotated[kind, info]
+    )
+
+
+def _value(one: Any, given: Any) -> Any:
+    if one.metadata["read"] is not None:
+        return one.default if given is None else one.metadata["read"](given)
+    if one.default == () or isinstance(given, list):
+        return tuple(given or ())
+    return given

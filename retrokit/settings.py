@@ -1,0 +1,115 @@
+"""Settings of a piece of work: a dataclass whose fields say what they are, once for Python and for the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import partial
+from typing import Any
+
+from retrokit.errors import UsageError, out_of_range
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    panel: str | None = None,
+    *,
+    flags: tuple[str, ...] = (),
+    argument: bool = False,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    read: Callable[[str], Any] | None = None,
+    result: bool = True,
+) -> Any:
+    """A field of :class:`Settings`.
+
+    Args:
+        help: what it is; a parameter in backticks is an option on the command line.
+        panel: heading of the help page that it stands under.
+        flags: names of its option, where they are not the field's.
+        argument: it is an argument of the command, and no option.
+        above, least, most: bounds of its numbers.
+        read: its value from what is typed; the default is then given as it would be typed.
+        result: whether it decides what comes out.
+    """
+    about: dict[str, Any] = {
+        "help": help,
+        "panel": panel,
+        "flags": flags,
+        "argument": argument,
+        "read": read,
+        "result": result,
+    }
+    about |= {"above": above, "least": least, "most": most, "typed": default}
+    value = read(default) if read is not None and isinstance(default, str) else default
+    return field(default=value, metadata=about)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a piece of work was asked for. Its fields are made by :func:`setting`."""
+
+    def number_problems(self) -> Iterator[str]:
+        """What is wrong with the numbers, each as a line."""
+        for one in fields(self):
+            given, about = getattr(self, one.name), one.metadata
+            for value in given if isinstance(given, (list, tuple)) else [given]:
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    continue
+                if about["above"] is not None and value <= about["above"]:
+                    yield f"`{one.name}` {value} must be above {about['above']}"
+                elif expected := out_of_range(value, about["least"], about["most"]):
+                    yield f"`{one.name}` {value} is out of range ({expected})"
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the result: a resumed run must have the same."""
+        decisive = {one.name for one in fields(self) if one.metadata["result"]}
+        return {key: value for key, value in self.to_json().items() if key in decisive}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``4m``, ``1.5h``.
+
+    Raises:
+        UsageError: another form.
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h|)", text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is no duration; expected one such as 90s, 4m or 1.5h")
+    return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+
+
+def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
+    """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
+
+    Raises:
+        UsageError: (when it reads) a part is no number, or out of range, or there are not ``count`` of them.
+    """
+    return partial(_numbers, name, kind, count)
+
+
+def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, ...]:
+    try:
+        found = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or (count is not None and len(found) != count):
+        what = "whole numbers" if kind is int else "numbers"
+        expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
+        raise UsageError(f"`{name}` {text}: expected {expected}")
+    for number in found:
+        if allowed := out_of_range(number):
+            raise UsageError(f"`{name}` {text} is out of range ({allowed})")
+    return found
+
+
+def number_or(word: str, name: str) -> Callable[[str], Any]:
+    """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
+    return lambda text: text if text == word else _numbers(name, float, 1, text)[0]
