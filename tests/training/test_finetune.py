@@ -635,7 +635,7 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
     ("options", "message"),
     [
         ({"loss": "tripplet"}, "`loss` tripplet is none of infonce, mse"),
-        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs`, `time_budget`"),
+        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs`, `steps`, `time_budget`"),
         ({"scale": 10.0, "temperature": 0.1}, "give one"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
