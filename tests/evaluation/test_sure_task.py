@@ -323,12 +323,8 @@ def test_a_variant_with_the_text_of_its_original_ties_with_it(tmp_path):
     (folder / "passages-with-keywords-replaced.jsonl").write_text(rows)
     task = Sure(read_sure(folder), ScorerReference(CountingScorer()))
     encoder = hashed(3)
-    found = task._search(
-        retrokit.similarity("cosine"),
-        encoder.embed(task._candidates.queries, "query"),
-        encoder.embed(task._candidates.texts, "document"),
-        encoder,
-    )
+    embeddings = [encoder.embed(texts, role) for _, texts, role in task.sides()]
+    found, _ = task.search(Request(encoder), retrokit.similarity("cosine"), *embeddings)
     ranks = task.testbed_ranks("equivalence", found)
     assert (ranks.ranks[:, 1] - ranks.ranks[:, 0]).tolist() == [1] * 60
     assert len(set(ranks.ranks[:, 0].tolist())) > 10

@@ -180,7 +180,8 @@ def test_a_perfect_judge_orders_the_list_of_each_system_in_sure(options: tuple[s
         for vectors in SYSTEMS:
             encoder = GivenEncoder(vectors, similarity="dot")
             texts = task._candidates
-            found = task._search(dot, encoder.embed(texts.queries, ""), encoder.embed(texts.texts, ""), encoder)
+            embeddings = encoder.embed(texts.queries, ""), encoder.embed(texts.texts, "")
+            found, _ = task.search(Request(encoder), dot, *embeddings)
             for testbed, kinds in TESTBEDS.items():
                 ranked = task.testbed_ranks(testbed, found)
                 for query, ranks in zip(ranked.queries, ranked.reference, strict=True):

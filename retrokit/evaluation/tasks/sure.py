@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -211,12 +211,18 @@ class Sure(SearchTask):
             DataError: no query of a testbed has its original in its list, or has the reference's scores.
         """
         queries, texts = embeddings
+        found, about = self.search(request, similarity, queries, texts)
+        measured = self._measured(f"{request.name} {similarity.spec}", found, names)
+        return replace(measured, configuration={**about, **measured.configuration})
+
+    def search(
+        self, request: Request, similarity: Similarity, queries: np.ndarray, texts: np.ndarray
+    ) -> tuple[list[Found], dict[str, Any]]:
+        """What the embeddings ``[n, d]`` of the queries find among those of all texts; and how it was searched."""
         passages = texts[self._candidates.text_of[: self._passages]]
         lists, about = dense_lists(request, similarity, queries, passages, self._depth)
         rows, columns, bounds = self._variant_pairs()
-        scores = scores_of_pairs(similarity, queries, texts, rows, columns)
-        measured = self._measured(f"{request.name} {similarity.spec}", self._combined(lists, scores, bounds), names)
-        return replace(measured, configuration={**about, **measured.configuration})
+        return self._combined(lists, scores_of_pairs(similarity, queries, texts, rows, columns), bounds), about
 
     def measure_searcher(self, searcher: Retriever, names: Sequence[str]) -> Measured:
         """What ``searcher`` finds, beside the reference, as for :meth:`measure`."""
