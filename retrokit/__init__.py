@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from retrokit.encoders.encoder import Encoder
+    from retrokit.encoders.base import Encoder
     from retrokit.similarities.base import Similarity
 
 __version__ = "0.1.0"

@@ -31,7 +31,7 @@ from retrokit.data.files import digest
 from retrokit.data.jsonl import json_line
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Registry, parse_all

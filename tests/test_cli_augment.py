@@ -23,7 +23,7 @@ from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.negatives import sentence
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.texts import Rows, Texts
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from retrokit import cli
@@ -46,13 +45,13 @@ def retrokit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were encoded."""
     asked: list[str] = []
-    encode = engine.encode
+    batches = engine.batches
 
-    def counted(model: Any, texts: list[str], *rest: Any, **options: Any) -> np.ndarray:
+    def counted(model: Any, texts: list[str], *rest: Any, **options: Any) -> Any:
         asked.extend(texts)
-        return encode(model, texts, *rest, **options)
+        return batches(model, texts, *rest, **options)
 
-    monkeypatch.setattr(engine, "encode", counted)
+    monkeypatch.setattr(engine, "batches", counted)
     return asked
 
 

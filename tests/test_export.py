@@ -21,7 +21,7 @@ import retrokit
 from retrokit import cli, export
 from retrokit.data.files import digest
 from retrokit.data.trec import read_run
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import beir, save_runs

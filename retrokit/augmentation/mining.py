@@ -46,7 +46,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.outputs import check_file, locked, paths_in
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.shards import Shards
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.notices import Advance, notice, progress
 from retrokit.registry import Registry, parse_all

@@ -21,7 +21,7 @@ from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
 from retrokit.data.pairs import Source, Unlabelled
 from retrokit.data.records import RecordStore
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 
@@ -171,7 +171,7 @@ def masking_of(augmentation: Augmentation, encoder: Encoder, seed: int) -> Maski
     """
     if not augmentation.fraction:
         return None
-    tokenizer = encoder.model.tokenizer
+    tokenizer = encoder.with_tokens().tokenizer
     if getattr(tokenizer, "mask_token_id", None) is None:
         raise UsageError(f"--augment {augmentation.spec}: the tokenizer of {encoder.spec} has no mask token")
     return Masking(tokenizer, augmentation.fraction, seed)

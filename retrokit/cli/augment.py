@@ -131,7 +131,7 @@ def mask(
 
     check_file(output, [path])
     counts = Counts()
-    masker = Masker(encoders.registry.create(encoder, device="cpu").model.tokenizer, fraction)
+    masker = Masker(encoders.registry.create(encoder, device="cpu").with_tokens().tokenizer, fraction)
     with readers_may_leave():
         write_jsonl(output, masked_rows(Rows(path), masker, field, epochs, seed, counts))
         notice(summary(counts))

@@ -25,7 +25,7 @@ def cache(
     """
     if clear and limit is not None:
         raise UsageError("--clear removes everything, --limit leaves something: give one")
-    from retrokit.encoders.cache import open_cache, read_size
+    from retrokit.encoders.store import open_cache, read_size
     from retrokit.report.cache_table import cache_json, cache_table
 
     found = open_cache()

@@ -6,7 +6,9 @@ checkpoint) or a hub id, and goes to the entry ``model``.
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from typing import Any
+
+from retrokit.registry import Entry, Param, Spec, SpecRegistry
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
@@ -22,7 +24,18 @@ _POOLING = Param(
 )
 _SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
 
-registry = SpecRegistry(
+
+class EncoderRegistry(SpecRegistry):
+    """A registry whose encoders, third parties' too, lie over the user's embedding cache."""
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make what ``spec`` names."""
+        from retrokit.encoders.cached import cached
+
+        return cached(super().create(spec, **context))
+
+
+registry = EncoderRegistry(
     "encoder",
     "retrokit.encoders",
     [

@@ -5,7 +5,7 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from retrokit.encoders.base import Batch
 from retrokit.encoders.memory import keep_freed
-from retrokit.errors import DataError
 from retrokit.notices import progress
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -26,64 +26,38 @@ NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly h
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
 
-Keep = Callable[[np.ndarray, np.ndarray], None]
-"""Is given embeddings float32 ``[b, d]`` as they are made, and their positions ``[b]`` in the list of texts."""
-
-
-def encode(
-    model: SentenceTransformer,
-    texts: Sequence[str],
-    role: str,
-    prompt: str | None,
-    dtype: torch.dtype,
-    name: str,
-    max_tokens: int | None = None,
-    keep: Keep | None = None,
-) -> np.ndarray:
-    """Embeddings of ``texts``, float32 ``[n, d]``, in input order.
-
-    Args:
-        model: a SentenceTransformer; its first module turns texts into features.
-        role: ``query`` or ``document``.
-        prompt: put before every text.
-        dtype: what the first module computes in; pooling and what follows stay in float32.
-        name: the encoder's, for messages.
-        max_tokens: padded tokens of a batch.
-        keep: is given each batch when it is done.
-
-    Raises:
-        DataError: an embedding is not finite.
-    """
-    embeddings = unchecked(model, texts, role, prompt, dtype, max_tokens, keep)
-    check_finite(embeddings, name)
-    return embeddings
+Features = tuple[np.ndarray, dict[str, Any]]
+"""A batch of a chunk: its positions in the chunk ``[b]``, and the features of its texts."""
 
 
 @torch.inference_mode()
-def unchecked(
+def batches(
     model: SentenceTransformer,
     texts: Sequence[str],
     role: str,
     prompt: str | None,
     dtype: torch.dtype,
     max_tokens: int | None = None,
-    keep: Keep | None = None,
-) -> np.ndarray:
-    """As :func:`encode`, but embeddings that are not finite are left to the caller."""
+) -> Iterator[Batch]:
+    """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite.
+
+    Args:
+        model: a SentenceTransformer; its first module turns texts into features.
+        texts: any number of texts.
+        role: ``query`` or ``document``.
+        prompt: put before every text.
+        dtype: what the first module computes in; pooling and what follows stay in float32.
+        max_tokens: padded tokens that are computed at once.
+    """
     rest = list(model)[1:]
-    embeddings: np.ndarray | None = None
-    for rows, features in _outputs(model, texts, role, prompt, dtype, max_tokens):
-        for module in rest:
-            features = module(features)
-        output = features["sentence_embedding"]
-        if embeddings is None:
-            embeddings = np.empty((len(texts), output.shape[-1]), dtype=np.float32)
-        embeddings[rows] = output.float().cpu().numpy()
-        if keep is not None:
-            keep(rows, embeddings[rows])
-    if embeddings is None:
-        return np.zeros((0, model.get_embedding_dimension()), dtype=np.float32)
-    return embeddings
+    for chunk, parts in _outputs(model, texts, role, prompt, dtype, max_tokens):
+        positions, made = [], []
+        for rows, features in parts:
+            for module in rest:
+                features = module(features)
+            positions.append(chunk[rows])
+            made.append(features["sentence_embedding"].float().cpu().numpy())
+        yield np.concatenate(positions), np.concatenate(made)
 
 
 @torch.inference_mode()
@@ -104,25 +78,21 @@ def encode_tokens(
     role: str,
     prompt: str | None,
     dtype: torch.dtype,
-    name: str,
     max_tokens: int | None = None,
 ) -> list[np.ndarray]:
     """Embeddings of the tokens of each text, float32 ``[tokens, d]``, in input order: what the first module yields.
 
     Padding and special tokens are left out (not the one for unknown words), and a prompt that the pooling leaves out.
-    The arguments are those of :func:`encode`.
-
-    Raises:
-        DataError: an embedding is not finite.
+    The arguments are those of :func:`batches`.
     """
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long)
     embeddings: list[np.ndarray] = [np.empty(0)] * len(texts)
-    for rows, features in _outputs(model, texts, role, prompt, dtype, max_tokens):
-        tokens, lengths = _tokens(model, features, special.to(model.device))
-        bounds = np.cumsum(lengths.cpu().numpy())[:-1]
-        for row, part in zip(rows.tolist(), np.split(tokens.float().cpu().numpy(), bounds), strict=True):
-            embeddings[row] = part.copy()  # a view would keep the whole batch in memory
-    check_finite(embeddings, name)
+    for chunk, parts in _outputs(model, texts, role, prompt, dtype, max_tokens):
+        for rows, features in parts:
+            tokens, lengths = _tokens(model, features, special.to(model.device))
+            bounds = np.cumsum(lengths.cpu().numpy())[:-1]
+            for row, part in zip(chunk[rows], np.split(tokens.float().cpu().numpy(), bounds), strict=True):
+                embeddings[row] = part.copy()  # a view would keep the whole batch in memory
     return embeddings
 
 
@@ -164,19 +134,6 @@ def longest_first(texts: Sequence[str]) -> np.ndarray:
     return np.argsort([-len(text) for text in texts], kind="stable")
 
 
-def check_finite(embeddings: np.ndarray | Sequence[np.ndarray], name: str) -> None:
-    """Raise :class:`DataError` unless the embeddings of all texts are finite."""
-    if isinstance(embeddings, np.ndarray):
-        finite = np.isfinite(embeddings).all(axis=1)
-    else:
-        finite = np.array([np.isfinite(part).all() for part in embeddings], dtype=bool)
-    bad = np.flatnonzero(~finite)
-    if len(bad):
-        raise DataError(
-            name, f"{len(bad)} of {len(embeddings)} embeddings are not finite, the first of text {bad[0] + 1}"
-        )
-
-
 def _outputs(
     model: SentenceTransformer,
     texts: Sequence[str],
@@ -184,8 +141,8 @@ def _outputs(
     prompt: str | None,
     dtype: torch.dtype,
     max_tokens: int | None,
-) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """What the first module makes of each batch, in float32, with the batch's positions in ``texts``."""
+) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
+    """Chunks of positions in ``texts``, each with what the first module makes of its batches, in float32."""
     from retrokit.encoders.packed import computing
 
     device = model.device
@@ -196,10 +153,14 @@ def _outputs(
     transformer = computing(model[0], dtype)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        for chunk, features in _tokenised(model, texts, order, role, prompt):
-            for rows, batch in _batches(features, len(chunk), max_tokens):
-                yield chunk[rows], _forward(transformer, batch, device)
+
+        def computed(parts: Iterator[Features]) -> Iterator[Features]:
+            for rows, batch in parts:
+                yield rows, _forward(transformer, batch, device)
                 advance(len(rows))
+
+        for chunk, features in _tokenised(model, texts, order, role, prompt):
+            yield chunk, computed(_batches(features, len(chunk), max_tokens))
 
 
 def _tokenised(
@@ -291,7 +252,7 @@ def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device
     return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
-def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[Features]:
     """Cut tokenised features into batches of at most ``max_tokens`` padded tokens, longest texts first."""
     mask = features.get("attention_mask")
     if mask is None or mask.ndim != 2:  # a bag of tokens (static) has no padding to save

@@ -115,7 +115,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 PACKAGES = {name.replace("-", "_") for name in _LIBRARIES}
 
 
-def code(kinds: Iterable[type], files: Iterable[str]) -> Mapping[str, str] | None:
+def code_of(kinds: Iterable[type], files: Iterable[str] = ()) -> Mapping[str, str] | None:
     """Versions of the libraries that compute embeddings, and the digest of the source of all other classes among
     ``kinds`` and of ``files``; ``None`` if a class comes from no file (an interactive session)."""
     sources = set(files)
@@ -140,7 +140,7 @@ def environment(*scorers: object) -> str:
     package = Path(__file__).parents[1]
     files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
     devices = [str(getattr(scorer, "device", None)).partition(":")[0] for scorer in scorers]
-    found = code(map(type, scorers), files)
+    found = code_of(map(type, scorers), files)
     return json.dumps([uuid4().hex if found is None else dict(found), devices], sort_keys=True)
 
 

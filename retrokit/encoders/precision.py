@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from retrokit.encoders.cache import open_cache, replace_file
+from retrokit.encoders.store import open_cache, replace_file
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 
@@ -46,6 +46,11 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
     else:
         takes_bf16 = device.type == "cpu" and _gains(describe_processor())
     return torch.bfloat16 if takes_bf16 else torch.float32
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """``float32``, ``bfloat16`` or ``float16``."""
+    return str(dtype).removeprefix("torch.")
 
 
 @dataclass(frozen=True)

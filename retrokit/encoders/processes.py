@@ -12,19 +12,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
 import torch.distributed as dist
 
 from retrokit.encoders import engine, registry
-from retrokit.encoders.engine import Keep
+from retrokit.encoders.base import Batch, Encoder, gathered
+from retrokit.encoders.store import PLACE
 from retrokit.errors import RetrokitError
 from retrokit.notices import notice, progress
-
-if TYPE_CHECKING:
-    from retrokit.encoders.encoder import Encoder
+from retrokit.similarities.base import Role
 
 WORTH_SHARING = 16  # texts; fewer are encoded before the others have heard of them
 PATIENCE = timedelta(days=30)  # the others wait while the first one searches, measures or prints
@@ -43,8 +41,8 @@ class _Model:
 class _Work:
     """Asks for the embeddings of texts, for the encoder that was asked for last."""
 
-    role: str
-    dtype: torch.dtype
+    role: Role
+    precision: str
 
 
 class _Helpers:
@@ -107,6 +105,7 @@ def helped() -> Iterator[None]:
 def help_first() -> None:
     """In the other processes: encode what the first one sends, until it is done."""
     _join()
+    os.environ[PLACE] = "off"  # the first process keeps the embeddings
     encoder: Any = None
     while (asked := _next()) is not None:
         if isinstance(asked, _Model):
@@ -129,39 +128,30 @@ def _next() -> _Model | _Work | None:
 
 def can_help(encoder: Encoder, texts: int) -> bool:
     """Whether it is worth it for so many texts, and there are other processes, which all have the same encoder."""
-    if _helpers is None or texts < WORTH_SHARING:
+    if _helpers is None or _helpers.is_talking or texts < WORTH_SHARING:
         return False
     return _helpers.have(_Model(encoder.spec, encoder.fingerprint(), encoder.device.type))
 
 
-def encode(encoder: Encoder, texts: Sequence[str], role: str, dtype: torch.dtype, keep: Keep | None) -> np.ndarray:
-    """As :func:`retrokit.encoders.engine.encode`, in all processes: a chunk for each, the longest texts first. Only
-    where :func:`can_help` says so.
-
-    Raises:
-        DataError: an embedding is not finite.
-    """
+def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) -> Iterator[Batch]:
+    """As :meth:`~retrokit.encoders.base.Encoder.batches`, in all processes: a chunk for each, the longest texts first.
+    ``precision`` is one that every process understands alike, so not ``auto``. Only where :func:`can_help` says so."""
     assert _helpers is not None
     order = engine.longest_first(texts)
     count = _helpers.count + 1
-    embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
     with progress(f"encoding {role} texts in {count} processes", len(texts), "texts") as advance:
         for start in range(0, len(texts), count * engine.CHUNK):
             rows = order[start : start + count * engine.CHUNK]
             shares = [rows[number::count] for number in range(count)]
-            parts = _helpers.encode(encoder, [[texts[row] for row in share] for share in shares], _Work(role, dtype))
-            for share, part in zip(shares, parts, strict=True):
-                embeddings[share] = part
-            if keep is not None:
-                keep(rows, embeddings[rows])
+            asked = [[texts[row] for row in share] for share in shares]
+            parts = _helpers.encode(encoder, asked, _Work(role, precision))
+            yield np.concatenate(shares), np.concatenate(parts)
             advance(len(rows))
-    engine.check_finite(embeddings, encoder.spec)
-    return embeddings
 
 
 def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:
-    prompt = encoder.prompts[work.role]
-    return engine.unchecked(encoder.to_compute(), texts, work.role, prompt, work.dtype)
+    """What a process makes of its own share; whoever asked looks whether it is finite."""
+    return gathered(encoder.batches(texts, work.role, work.precision), len(texts), encoder.dimension)
 
 
 def _loaded(asked: _Model) -> tuple[Encoder | None, str]:

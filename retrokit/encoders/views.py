@@ -1,85 +1,106 @@
-"""Encoders seen in part: some dimensions of another one's embeddings, however many parts, encoding each text once.
+"""Views of an encoder: kept in memory, some of its dimensions, each of its layers.
 
-A part is an encoder like any other, so that every task can measure it.
+A view is an encoder like any other, so that every task can measure it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder, Traits
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    import torch
 
 
-class Kept(Encoder):
-    """An encoder that keeps the embedding of every text it was given, in memory (float32), and hands out parts of
-    itself. For work that asks for the same texts again and again: it does without the disk."""
+class EncoderView(Encoder):
+    """Passes everything on to the encoder that it lays itself over; a view gives what is different."""
 
     def __init__(self, encoder: Encoder) -> None:
-        super().__init__(encoder.spec, encoder.traits, encoder.similarity, encoder.had_normalize, cached=False)
+        self.spec = encoder.spec
+        self.similarity = encoder.similarity
+        self.had_normalize = encoder.had_normalize
         self._encoder = encoder
-        self._known: dict[tuple[Role, str], tuple[dict[str, int], np.ndarray]] = {}
-        self._fingerprint: str | None = None
 
-    def to_compute(self) -> SentenceTransformer:
-        """The encoder's model."""
-        return self._encoder.to_compute()
+    @property
+    def traits(self) -> Traits:
+        """What says what the encoder is like."""
+        return self._encoder
+
+    def computing(self) -> Encoder:
+        """What computes."""
+        return self._encoder
 
     @property
     def dimension(self) -> int:
-        """Dimensions of an embedding."""
-        return self._encoder.dimension
+        return self.traits.dimension
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
-        return self._encoder.device
+        return self.traits.device
 
-    def key(self, precision: str = "auto") -> str:
-        """The encoder's, which computes what is kept."""
-        return self._encoder.key(precision)
+    @property
+    def prompts(self) -> Mapping[str, str | None]:
+        return self.traits.prompts
 
-    def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
-        """Raw embeddings, float32 ``[n, d]``, in the order of ``texts``; only new texts are encoded.
+    def max_length(self, role: Role) -> int | None:
+        return self.traits.max_length(role)
 
-        The array may be the one that is kept, so leave it as it is.
+    def computes_in(self, precision: str = "auto") -> str:
+        return self.traits.computes_in(precision)
 
-        Raises:
-            DataError: an embedding is not finite.
-        """
-        return self.columns(texts, role, precision, 0, self.dimension)
+    def fingerprint(self) -> str:
+        return self.traits.fingerprint()
 
-    def columns(self, texts: Sequence[str], role: Role, precision: str, start: int, stop: int) -> np.ndarray:
-        """The dimensions from ``start`` up to ``stop`` of the embeddings, float32 ``[n, stop − start]``.
+    def code(self) -> Mapping[str, str] | None:
+        return self.traits.code()
 
-        Raises:
-            DataError: an embedding is not finite.
-        """
-        rows, embeddings = self._known.get((role, precision), (dict[str, int](), np.empty((0, self.dimension), "f4")))
-        new = [text for text in dict.fromkeys(texts) if text not in rows]
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        return self.computing().embed(items, role, precision)
+
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        self._encoder.use_with(similarity, dims or self.dimension)
+
+    def with_tokens(self) -> TokenEncoder:
+        return self.computing().with_tokens()
+
+    def with_layers(self) -> LayeredEncoder:
+        return self.computing().with_layers()
+
+    def to_train(self) -> TrainableEncoder:
+        return self.computing().to_train()
+
+
+class MemoizedEncoder(EncoderView):
+    """Keeps the embedding of every item it was given, in memory (float32): for work that asks for the same items again
+    and again, with or without the embedding cache."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
+        self._known: dict[tuple[Role, str], tuple[dict[Item, int], np.ndarray]] = {}
+        self._fingerprint: str | None = None
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        """Only new items are embedded. The array may be the one that is kept, so leave it as it is."""
+        rows, embeddings = self._known.get((role, precision), (dict[Item, int](), np.empty((0, self.dimension), "f4")))
+        new = [item for item in dict.fromkeys(items) if item not in rows]
         if new:
             made = self._encoder.embed(new, role, precision)
             embeddings = np.concatenate([embeddings, made]) if len(embeddings) else made
-            rows |= {text: len(rows) + i for i, text in enumerate(new)}
+            rows |= {item: len(rows) + i for i, item in enumerate(new)}
             self._known[role, precision] = rows, embeddings
-        wanted = np.fromiter((rows[text] for text in texts), dtype=np.int64, count=len(texts))
-        part = embeddings[:, start:stop]
-        return part if np.array_equal(wanted, np.arange(len(part))) else part[wanted]
+        wanted = np.fromiter((rows[item] for item in items), dtype=np.int64, count=len(items))
+        is_all = np.array_equal(wanted, np.arange(len(wanted)))
+        return embeddings[: len(wanted)] if is_all else embeddings[wanted]
 
     def forget(self) -> None:
         """Drop all that is kept."""
         self._known.clear()
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        """Check that ``similarity`` fits, as the encoder itself does."""
-        self._encoder.use_with(similarity, dims)
 
     def fingerprint(self) -> str:
         """The encoder's own, computed once."""
@@ -87,46 +108,37 @@ class Kept(Encoder):
             self._fingerprint = self._encoder.fingerprint()
         return self._fingerprint
 
-    def part(self, start: int, stop: int, name: str) -> Part:
-        """The encoder of the dimensions from ``start`` up to ``stop``, called ``name`` in messages."""
-        return Part(self, start, stop, name)
 
+class EncoderSlice(EncoderView):
+    """The dimensions from ``start`` up to ``stop`` of another encoder's embeddings, called ``name`` in messages."""
 
-class Part(Encoder):
-    """An encoder whose embeddings are the dimensions from ``start`` up to ``stop`` of another one's."""
-
-    def __init__(self, whole: Kept, start: int, stop: int, name: str) -> None:
-        super().__init__(f"{whole.spec} {name}", whole.traits, whole.similarity, whole.had_normalize, cached=False)
-        self._whole = whole
-        self._start = start
-        self._stop = stop
-
-    def to_compute(self) -> SentenceTransformer:
-        """The whole's model."""
-        return self._whole.to_compute()
+    def __init__(self, encoder: Encoder, start: int, stop: int, name: str) -> None:
+        super().__init__(encoder)
+        self.spec = f"{encoder.spec} {name}"
+        self._start, self._stop = start, stop
 
     @property
     def dimension(self) -> int:
-        """Dimensions of the part."""
         return self._stop - self._start
 
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self._whole.device
-
-    def embed(self, texts: Sequence[str], role: Role, precision: str = "auto") -> np.ndarray:
-        """Raw embeddings of the part, float32 ``[n, stop − start]``, encoded once for all parts.
-
-        Raises:
-            DataError: an embedding is not finite.
-        """
-        return self._whole.columns(texts, role, precision, self._start, self._stop)
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        """Check that ``similarity`` fits the part."""
-        self._whole.use_with(similarity, dims or self.dimension)
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        return self._encoder.embed(items, role, precision)[:, self._start : self._stop]
 
     def fingerprint(self) -> str:
-        """The whole's, and which dimensions of it these are."""
-        return f"{self._whole.fingerprint()}[{self._start}:{self._stop}]"
+        return f"{self._encoder.fingerprint()}[{self._start}:{self._stop}]"
+
+    with_tokens, with_layers, to_train = Encoder.with_tokens, Encoder.with_layers, Encoder.to_train
+
+
+def layers(encoder: Encoder) -> list[Encoder]:
+    """The encoder after each layer: at place k after layer k, 0 being the embedding layer; the last is itself.
+
+    All layers' embeddings are kept in memory, float32 ``[n, (layers + 1) · d]``, and made in one pass.
+
+    Raises:
+        UsageError: the encoder has no layers, or they cannot be had.
+    """
+    whole, widths = encoder.with_layers().every_layer()
+    kept = MemoizedEncoder(whole)
+    bounds = pairwise(accumulate(widths, initial=0))
+    return [EncoderSlice(kept, start, stop, f"layer {k}") for k, (start, stop) in enumerate(bounds)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import retrokit
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.similarities.base import Role
 
 _BLOCK = 1 << 18  # numbers that are widened at a time: 2 MiB

@@ -19,7 +19,7 @@ from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
-    from retrokit.encoders.encoder import Encoder
+    from retrokit.encoders.base import Encoder
     from retrokit.similarities.base import Similarity
 
 

@@ -18,7 +18,7 @@ from retrokit.notices import notice
 if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     import torch
 
-    from retrokit.encoders.encoder import Encoder
+    from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
     from retrokit.retrieval.base import Retriever
     from retrokit.similarities.base import Similarity

@@ -21,7 +21,7 @@ import retrokit
 from retrokit import encoders, reranking, retrieval, similarities
 from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of

@@ -18,7 +18,7 @@ from retrokit import similarities
 from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.data.labelled import short_name
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.scoring import DistinctTexts
 from retrokit.notices import notice

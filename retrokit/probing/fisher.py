@@ -17,13 +17,13 @@ import numpy as np
 from retrokit import encoders, evaluation, similarities
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.pairs import registry as sources
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice, progress
-from retrokit.registry import parse_all
+from retrokit.registry import Registry, parse_all
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
 
@@ -306,7 +306,7 @@ def probe_fisher(
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests = [(encoders.registry, spec) for spec in encoder_specs]
+    requests: list[tuple[Registry, str]] = [(encoders.registry, spec) for spec in encoder_specs]
     requests += [(evaluation.registry, spec) for spec in task_specs]
     parse_all([*requests, *((sources, spec) for spec in data_specs)])
     found = [pair for spec in task_specs for pair in _judged_pairs(spec)]
@@ -333,7 +333,7 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     """
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
-    kept = Kept(encoder)  # a text may stand in several pairs
+    kept = MemoizedEncoder(encoder)  # a text may stand in several pairs
     queries = kept.embed([query for query, _ in pairs], "query", precision)
     documents = kept.embed([document for _, document in pairs], "document", precision)
     empty = np.flatnonzero((row_norms(queries) <= TINY) | (row_norms(documents) <= TINY))

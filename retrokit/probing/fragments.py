@@ -15,8 +15,8 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
@@ -148,7 +148,7 @@ def probe_fragments(
     task, chosen = read_task(on, metric, PREFERRED_METRIC)
     found = FragmentProbe(task.spec, chosen, [], [], [])
     for spec in encoder_specs:
-        encoder = Kept(encoder_names.registry.create(spec, device=device))
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
         for size in dict.fromkeys(sizes):
             _check(task, encoder, size, prefixes)
         one = _Measure(task, chosen, precision)
@@ -187,13 +187,13 @@ def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> 
             raise UsageError(f"a prefix of {dims} dimensions: it must be {problem}")
 
 
-def _fragments(measure: _Measure, encoder: Kept, size: int, whole: Quality) -> list[FragmentScore]:
+def _fragments(measure: _Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> list[FragmentScore]:
     cosine, count = _similarity("cosine"), encoder.dimension // size
     found = []
     with progress(f"measuring fragments of {size}", count, "fragments") as advance:
         for i in range(count):
             first, last = i * size, (i + 1) * size
-            alone = measure(encoder.part(first, last, f"fragment {i + 1} of {count}"), cosine)
+            alone = measure(EncoderSlice(encoder, first, last, f"fragment {i + 1} of {count}"), cosine)
             p = min(1.0, count * paired_t_test(whole.per_item, alone.per_item).p) if whole.per_item else None
             difference = alone.value - whole.value
             found.append(FragmentScore(encoder.spec, size, count, i + 1, first + 1, last, alone.value, difference, p))
@@ -201,11 +201,11 @@ def _fragments(measure: _Measure, encoder: Kept, size: int, whole: Quality) -> l
     return found
 
 
-def _prefixes(measure: _Measure, encoder: Kept, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:
+def _prefixes(measure: _Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:
     cosine, sliced = _similarity("cosine"), _similarity(f"sfs:{size}")
     found = []
     for dims in prefixes or usual_prefixes(encoder.dimension, size):
-        prefix = encoder.part(0, dims, f"first {dims} dimensions")
+        prefix = EncoderSlice(encoder, 0, dims, f"first {dims} dimensions")
         values = [measure(prefix, similarity).value for similarity in (sliced, cosine)]
         found.append(PrefixScore(encoder.spec, size, dims, *values))
     return found

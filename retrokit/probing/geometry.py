@@ -20,7 +20,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.data.labelled import short_name
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice, progress
 from retrokit.probing.sources import SEED, corpora

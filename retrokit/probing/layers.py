@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.layers import layer_changes, layers, starting_encoder
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.folders import starting_encoder
+from retrokit.encoders.layers import layer_changes
+from retrokit.encoders.views import layers
 from retrokit.probing.quality import quality, read_task
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
@@ -124,7 +127,7 @@ def probe_layers(
 
 
 def _moved(encoder: Encoder, start: str | None, count: int) -> tuple[str | None, list[float | None]]:
-    spec = start or starting_encoder(encoder)
+    spec = start or starting_encoder(Path(str(encoder_names.registry.parse(encoder.spec).params.get("path", ""))))
     if spec is None:
         return None, [None] * count
     return spec, list(layer_changes(encoder_names.registry.create(spec, device="cpu"), encoder))

@@ -19,8 +19,8 @@ from retrokit import encoders, evaluation, similarities
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.runs import RUN_FILE, read_run
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.result import Result
@@ -219,7 +219,7 @@ def measure(
         DataError: no relevant or no irrelevant documents, or embeddings that all have the same length.
         UsageError: a similarity that does not fit the encoder.
     """
-    kept = Kept(encoder)
+    kept = MemoizedEncoder(encoder)
     cosine: Similarity = similarities.registry.create("cosine")
     scored = similarities.registry.create("qnorm") if baseline is None else encoder.similarity
     has_labels = options.proxies is None
@@ -346,7 +346,7 @@ def probe_magnitude(
     tasks = [_task(spec, options) for spec in task_specs]
     for task in tasks:
         notice(task.describe())
-    made = {spec: Kept(encoders.registry.create(spec, device=options.device)) for spec in others}
+    made = {spec: MemoizedEncoder(encoders.registry.create(spec, device=options.device)) for spec in others}
     gain_over, cv_over = (None if spec is None else made[spec] for spec in (baseline, cv_baseline))
     results = []
     for spec in encoder_specs:

@@ -16,7 +16,7 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import evaluation
 from retrokit.data.labelled import LabelledSplit
-from retrokit.encoders.views import Kept
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
 from retrokit.notices import notice
@@ -113,7 +113,7 @@ def probe_map(
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
     found = MapProbe(task.spec, task.k, data, [])
     for spec in encoder_specs:
-        encoder = Kept(encoder_names.registry.create(spec, device=device))
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
         (similarity,) = task.scored_with(encoder, [encoder.similarity])
         accuracy = quality(task, encoder, similarity, metric, precision).value
         embeddings = encoder.embed(data.texts, "document", precision)

@@ -16,7 +16,7 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.data.pairs import Pair
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.evaluation.task import Request

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from retrokit import evaluation
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Request, Task
 from retrokit.notices import notice

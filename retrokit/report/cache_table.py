@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from retrokit.encoders.cache import EmbeddingCache
+from retrokit.encoders.store import EmbeddingCache
 from retrokit.report.sheets import Table
 from retrokit.report.tables import to_json
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.notices import progress
 from retrokit.reranking.base import PairwiseReranker, check_counts
 from retrokit.reranking.tokens import TokenCache, unit_tokens
@@ -109,11 +109,11 @@ class MapReranker(PairwiseReranker):
         cache: str | None = None,
     ) -> None:
         self.spec = spec
-        self.encoder = encoder
+        self.encoder = encoder.with_tokens()
         self.scorer = scorer.to(encoder.device).eval()
         self.precision = precision
         self.computes_in = encoder.computes_in(precision)
-        self.cache = None if cache is None else TokenCache(cache, encoder, precision)
+        self.cache = None if cache is None else TokenCache(cache, self.encoder, precision)
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:

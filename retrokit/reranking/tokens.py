@@ -1,6 +1,6 @@
 """Token embeddings of unit length, and a cache of them on disk, in half precision and memory-mapped.
 
-The cache is keyed by all that decides an encoder's embeddings (:meth:`~retrokit.encoders.encoder.Encoder.key`), the
+The cache is keyed by all that decides an encoder's embeddings (:meth:`~retrokit.encoders.base.Traits.key`), the
 role and the text's digest, never by a name. Every
 process that adds to it writes two files of its own: the embeddings one after another, and an index of fixed-size
 records. A record is written after what it points to and carries its checksum, so what a killed process left half
@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from sentence_transformers.base.modules import Transformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import TokenEncoder
 from retrokit.errors import disk_errors
 from retrokit.similarities.base import Role
 
@@ -28,7 +26,7 @@ AT_ONCE = 2048  # texts encoded before they are written
 _RECORD = np.dtype([("digest", "V16"), ("start", "<u8"), ("tokens", "<u4"), ("checksum", "<u4")])
 
 
-def unit_tokens(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) -> list[np.ndarray]:
+def unit_tokens(encoder: TokenEncoder, texts: Sequence[str], role: Role, precision: str) -> list[np.ndarray]:
     """The embeddings of the tokens of each text, float32 ``[t, d]`` of unit length, special tokens left out.
 
     Raises:
@@ -46,16 +44,12 @@ class TokenCache:
         precision: of encoding.
     """
 
-    def __init__(self, folder: str | Path, encoder: Encoder, precision: str) -> None:
+    def __init__(self, folder: str | Path, encoder: TokenEncoder, precision: str) -> None:
         self.encoder = encoder
         self.precision = precision
         self._key = encoder.key(precision)
         # a text is then the same in both roles, and kept once
-        self._alike = (
-            isinstance(encoder.to_compute()[0], (Transformer, StaticEmbedding))
-            and encoder.prompts["query"] == encoder.prompts["document"]
-            and encoder.max_length("query") == encoder.max_length("document")
-        )
+        self._alike = not encoder.tells_roles_apart
         self._folder = Path(folder)
         self._shelves: dict[Role, _Shelf] = {}
 
@@ -76,8 +70,7 @@ class TokenCache:
         role = "document" if self._alike else role
         if role not in self._shelves:
             name = hashlib.sha256(f"{self._key} {role}".encode()).hexdigest()[:32]
-            width = self.encoder.to_compute()[0].get_embedding_dimension()
-            self._shelves[role] = _Shelf(self._folder / name, int(width))
+            self._shelves[role] = _Shelf(self._folder / name, self.encoder.token_dimension)
         return self._shelves[role]
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from retrokit import encoders, reranking
 from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
 from retrokit.reranking.maps import MapReranker, MapScorer

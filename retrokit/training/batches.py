@@ -6,7 +6,7 @@ resumed run sees the same batches. Across processes the batch of a step is cut i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -115,7 +115,7 @@ class Collator:
         self,
         preprocess: Callable[..., dict[str, Any]],
         sources: Sequence[Source],
-        prompts: dict[str, str | None],
+        prompts: Mapping[str, str | None],
         max_length: int | None,
         masking: Masking | None = None,
     ) -> None:

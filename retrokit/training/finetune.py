@@ -16,7 +16,7 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import TRAINING, Run
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.task import Task
@@ -161,12 +161,12 @@ def _plan(config: FinetuneConfig) -> Plan:
     data = TrainingSet(sources, augmentation, config.seed)
     batches = Batches(data, config.batch_size, config.seed, rank, world)
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
-    if config.mini_batch is not None and not hasattr(encoder.model[0], "auto_model"):
+    if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
         raise UsageError(f"--mini-batch: {encoder.spec} has no activations worth caching; leave it out")
-    check_weights(encoder.model, encoder.spec)
+    check_weights(encoder.to_train().model, encoder.spec)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
-        config = replace(config, lr=default_rate(encoder.model))
+        config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     model, similarity = build(
         encoder,

@@ -16,8 +16,9 @@ from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
 from torch import nn
 
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.modules import Prepare
+from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import DataError, MissingExtra, UsageError
 from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
@@ -51,22 +52,23 @@ def build(
     if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
-    if any(value.is_floating_point() and value.dtype != torch.float32 for value in encoder.model.parameters()):
+    trained = encoder.to_train().model
+    if any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
         notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
-        encoder.model.float()
-    modules = list(encoder.model)
+        trained.float()
+    modules = list(trained)
     if freeze is not None:
         _freeze(encoder, freeze)
     if lora is not None:
         _add_lora(encoder, lora, seed)
     if dropout is not None:
-        _set_dropout(encoder.model, dropout)
+        _set_dropout(trained, dropout)
         if isinstance(modules[0], StaticEmbedding):
             modules.append(Dropout(dropout))
     others = [*modules[1:], prepare]
     if freeze is not None and not _layers_left(encoder) and not any(list(module.parameters()) for module in others):
         raise UsageError(f"--freeze {freeze}: nothing of {encoder.spec} is left to train")
-    model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=encoder.model.prompts)
+    model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
     return model, prepare.similarity
 
 
@@ -105,7 +107,7 @@ def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
     *modules, prepare = list(model)
     kept = [module for module in modules if not isinstance(module, Dropout)]
     view = SentenceTransformer(modules=kept, device=str(model.device), prompts=model.prompts)
-    return Encoder(spec, view, prepare.similarity, had_normalize=False, cached=False)
+    return TorchEncoder(spec, view, prepare.similarity)
 
 
 def export(model: SentenceTransformer, folder: Path) -> None:
@@ -166,7 +168,7 @@ def _layers(module: nn.Module, name: str) -> nn.ModuleList:
 
 
 def _freeze(encoder: Encoder, freeze: str) -> None:
-    first = encoder.model[0]
+    first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
         raise UsageError(
             f"--freeze {freeze}: {encoder.spec} is one table of embeddings, nothing would be left to train"
@@ -185,7 +187,7 @@ def _freeze(encoder: Encoder, freeze: str) -> None:
 
 
 def _layers_left(encoder: Encoder) -> bool:
-    layers = _layers(encoder.model[0], encoder.spec)
+    layers = _layers(encoder.to_train().model[0], encoder.spec)
     return any(parameter.requires_grad for parameter in layers.parameters())
 
 
@@ -194,14 +196,14 @@ def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as error:
         raise MissingExtra("--lora", "lora") from error
-    first = encoder.model[0]
+    first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
         raise UsageError(f"--lora: {encoder.spec} is one table of embeddings and has no linear layers")
     configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         inject_adapter_in_model(configuration, first.auto_model)
-    for name, parameter in encoder.model.named_parameters():
+    for name, parameter in encoder.to_train().model.named_parameters():
         parameter.requires_grad_("lora_" in name)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from retrokit.data.pairs import ScoredPair, Source
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import TrainingSet
 
@@ -62,7 +62,7 @@ def source_counts(source: Source) -> dict[str, Any]:
 
 def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: int | None) -> dict[str, Any]:
     """Token counts of a sample of texts, as the encoder's tokenizer makes them without a limit."""
-    tokenizer = encoder.model.tokenizer
+    tokenizer = encoder.to_train().model.tokenizer
     prompt = encoder.prompts[role] or ""
     prompted = [prompt + text for text in texts]
     if hasattr(tokenizer, "encode_batch"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.notices import notice
 from retrokit.probing.fisher import PAIRS, measure
 from retrokit.training.batches import TrainingSet

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from retrokit import encoders, reranking
 from retrokit.data.pairs import Pair, Source, read_source
 from retrokit.data.runs import TRAINING, Run
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.encoders.precision import choose_precision
@@ -230,7 +230,7 @@ class _Training:
         first = self._open()
         if not self.config.end_to_end:
             place = self.config.cache or str(self.folder.path / TOKENS_FOLDER)
-            self.cache = TokenCache(place, self.plan.encoder, self.config.precision)
+            self.cache = TokenCache(place, self.plan.encoder.with_tokens(), self.config.precision)
             self._encode_all()
         step = self._train(first)
         return self._finish(step)
@@ -336,7 +336,7 @@ class _Training:
         if self.cache is not None:
             return pad_tokens(self.cache.tokens(texts, role), encoder.device)
         with self._autocast():
-            tokens, mask = train_tokens(encoder.model, texts, role, encoder.prompts[role])
+            tokens, mask = train_tokens(encoder.to_train().model, texts, role, encoder.prompts[role])
         return TokenBlock(tokens / length(tokens), mask)
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -347,7 +347,7 @@ class _Training:
     def _mode(self, training: bool) -> None:
         self.scorer.train(training)
         if self.config.end_to_end:
-            self.plan.encoder.model.train(training)
+            self.plan.encoder.to_train().model.train(training)
 
     def _share_of_rate(self, step: int) -> float:
         """Linear warm-up, then linear decay to 0, counted so that the first and the last step move something."""

@@ -223,7 +223,7 @@ def test_the_library_chooses_the_same(tiny_bert, tmp_path, window, wanted):
     encoder = encoders.create(str(tiny_bert), device="cpu")
     triplets = mine_hard_negatives(
         Dataset.from_list([{"anchor": pair.anchor, "positive": pair.positive} for pair in pairs]),
-        encoder.model,
+        encoder.to_train().model,
         corpus=texts[60:],
         range_min=window[0],
         range_max=window[1],

@@ -27,7 +27,7 @@ from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.encoders import engine
 from retrokit.encoders import precision as precisions
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.packed import computing
 
 ENCODER = "minilm"
@@ -67,14 +67,14 @@ class OpenVino(nn.Module):
 
 def with_openvino(encoder: Encoder, precision: str, samples: list[str]) -> Callable[[list[str]], np.ndarray]:
     """What encodes texts through OpenVINO, in retrokit's batches."""
-    transformer, pooling = OpenVino(encoder.model, precision, samples), encoder.model[1]
+    transformer, pooling = OpenVino(encoder.to_train().model, precision, samples), encoder.to_train().model[1]
 
     def encode(texts: list[str]) -> np.ndarray:
         embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
         order = engine.longest_first(texts)
         for start in range(0, len(texts), engine.CHUNK):
             chunk = order[start : start + engine.CHUNK]
-            features = encoder.model.preprocess([texts[i] for i in chunk], task="document")
+            features = encoder.to_train().model.preprocess([texts[i] for i in chunk], task="document")
             for rows, batch in engine._batches(features, len(chunk), engine.CPU_TOKENS):
                 embeddings[chunk[rows]] = pooling(transformer(batch))["sentence_embedding"].numpy()
         return embeddings
@@ -84,9 +84,9 @@ def with_openvino(encoder: Encoder, precision: str, samples: list[str]) -> Calla
 
 def operations(encoder: Encoder, texts: list[str]) -> float:
     """Floating-point operations of all matrix products for ``texts``: two a weight and token, and attention's own."""
-    features = encoder.model.preprocess(texts, task="document")
+    features = encoder.to_train().model.preprocess(texts, task="document")
     lengths = features["attention_mask"].sum(dim=1).double()
-    transformer = encoder.model[0].model
+    transformer = encoder.to_train().model[0].model
     layers = [part for part in transformer.encoder.modules() if isinstance(part, nn.Linear)]
     weights = sum(layer.weight.numel() for layer in layers)
     attention = 4 * transformer.config.hidden_size * transformer.config.num_hidden_layers
@@ -119,7 +119,7 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
     step = max(1, len(documents) // count)  # all lengths, in the file's order
     texts = [document.full_text for document in documents[::step]][:count]
     encoder = retrokit.encoder(ENCODER, device="cpu")
-    library = SentenceTransformer(modules=list(encoder.model), device="cpu")
+    library = SentenceTransformer(modules=list(encoder.to_train().model), device="cpu")
     ways: dict[str, Callable[[list[str]], np.ndarray]] = {
         "library, batch 32, fp32": lambda texts: library.encode(texts, batch_size=32),
         "retrokit, fp32": lambda texts: encoder.embed(texts, "document", "fp32"),

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retrokit.encoders import cache
+from retrokit.encoders import store as stores
 
 DIMENSION = 24
 CHUNK = 8
@@ -43,27 +43,26 @@ class Counting:
         self.encoded: list[str] = []
         self._before = before
 
-    def __call__(self, texts: Sequence[str], keep: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
+    def __call__(self, texts: Sequence[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         made = vectors(texts)
         order = np.argsort([-len(text) for text in texts], kind="stable")
         for number, start in enumerate(range(0, len(texts), CHUNK)):
             self._before(number)
-            for part in np.array_split(order[start : start + CHUNK], 2):  # two batches
-                keep(part, made[part])
-                self.encoded += [texts[position] for position in part]
-        return made
+            part = order[start : start + CHUNK]
+            self.encoded += [texts[position] for position in part]
+            yield part, made[part]
 
 
-def store(folder: Path, limit: int = 10**9, name: str = "given") -> cache.Store:
+def store(folder: Path, limit: int = 10**9, name: str = "given") -> stores.Store:
     """As a new process opens it."""
-    return cache.EmbeddingCache(folder, limit).store({"fingerprint": name, "dimension": DIMENSION}, DIMENSION, name)
+    return stores.EmbeddingCache(folder, limit).store({"fingerprint": name, "dimension": DIMENSION}, DIMENSION, name)
 
 
 def fill(folder: Path, first: int, last: int, pause: float) -> None:
     """Embed the texts, and check what comes."""
-    cache.SECONDS_AT_RISK = 0.0
+    stores.SECONDS_AT_RISK = 0.0
     asked = texts(first, last)
-    made = store(folder).embed(asked, "document", Counting(lambda number: time.sleep(pause)), CHUNK)
+    made = store(folder).embed(asked, "document", Counting(lambda number: time.sleep(pause)))
     assert np.array_equal(made, vectors(asked))
 
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.encoders import cache
-from retrokit.encoders.cache import EmbeddingCache, cache_folder, open_cache, read_size
+from retrokit.encoders import store as stores
+from retrokit.encoders.store import EmbeddingCache, cache_folder, open_cache, read_size
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import listening
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
@@ -32,7 +32,7 @@ RECORD_BYTES = 24
 def embed(folder: Path, asked: list[str], role: str = "document", name: str = "given") -> tuple[np.ndarray, list[str]]:
     """As a new process does: the embeddings, and which texts were encoded."""
     encode = Counting()
-    return store(folder, name=name).embed(asked, role, encode, CHUNK), encode.encoded
+    return store(folder, name=name).embed(asked, role, encode), encode.encoded
 
 
 def files(folder: Path, kind: str) -> list[Path]:
@@ -83,22 +83,21 @@ def test_any_calls_give_what_encoding_gives(tmp_path_factory, calls):
 
 
 def test_many_shards_are_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "SECONDS_AT_RISK", 0.0)
+    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
     limit = 8 * 20 * (ROW_BYTES + RECORD_BYTES)  # shards of 20 rows
-    made = store(tmp_path, limit).embed(texts(0, 100), "document", Counting(), CHUNK)
+    made = store(tmp_path, limit).embed(texts(0, 100), "document", Counting())
     assert np.array_equal(made, vectors(texts(0, 100)))
     assert [path.name for path in files(tmp_path, "rows")] == [f"{n:06d}.rows" for n in range(1, 6)]
     assert embed(tmp_path, texts(0, 100))[1] == []
 
 
 def test_what_is_not_finite_is_not_kept(tmp_path):
-    def broken(asked, keep):
+    def broken(asked):
         made = vectors(asked)
         made[1] = np.nan
-        keep(np.arange(len(asked)), made)
-        return made
+        yield np.arange(len(asked)), made
 
-    store(tmp_path).embed(["a", "b", "c"], "document", broken, CHUNK)
+    store(tmp_path).embed(["a", "b", "c"], "document", broken)
     assert embed(tmp_path, ["a", "b", "c"])[1] == ["b"]
 
 
@@ -152,11 +151,11 @@ def test_damage_is_noticed_by_who_has_the_cache_open(tmp_path, damage):
     kind, do, _ = DAMAGES[damage]
     asked = texts(0, 20)
     opened = store(tmp_path)
-    opened.embed(asked, "document", Counting(), CHUNK)
+    opened.embed(asked, "document", Counting())
     (path,) = files(tmp_path, kind)
     do(path)
     for _ in range(2):
-        assert np.array_equal(opened.embed(asked, "document", Counting(), CHUNK), vectors(asked))
+        assert np.array_equal(opened.embed(asked, "document", Counting()), vectors(asked))
     assert embed(tmp_path, asked)[1] == []
 
 
@@ -170,10 +169,10 @@ class Kill(BaseException):
 @pytest.mark.parametrize("at", [0, 1, 3, 6])
 @pytest.mark.parametrize("where", ["encoding", "before rows", "before index"])
 def test_after_a_break_the_rest_falls_into_the_same_chunks(tmp_path, monkeypatch, where, at):
-    monkeypatch.setattr(cache, "SECONDS_AT_RISK", 0.0)
+    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
     asked = texts(0, 60)
     whole = Counting()
-    store(tmp_path / "whole").embed(asked, "document", whole, CHUNK)
+    store(tmp_path / "whole").embed(asked, "document", whole)
     if where == "encoding":
 
         def stop(number: int) -> None:
@@ -183,17 +182,17 @@ def test_after_a_break_the_rest_falls_into_the_same_chunks(tmp_path, monkeypatch
         broken, kept = Counting(stop), at
     else:
         count = itertools.count()
-        append = cache._append
+        append = stores._append
 
         def stopping(*arguments) -> None:
             if next(count) == 2 * at + (where == "before index"):
                 raise Kill
             append(*arguments)
 
-        monkeypatch.setattr(cache, "_append", stopping)
+        monkeypatch.setattr(stores, "_append", stopping)
         broken, kept = Counting(), at
     with pytest.raises(Kill):
-        store(tmp_path / "broken").embed(asked, "document", broken, CHUNK)
+        store(tmp_path / "broken").embed(asked, "document", broken)
     monkeypatch.undo()
     rows, encoded = embed(tmp_path / "broken", asked)
     assert encoded == whole.encoded[kept * CHUNK :]
@@ -293,18 +292,18 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
 
 
 def test_writing_keeps_to_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "SECONDS_AT_RISK", 0.0)
+    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
     size = ROW_BYTES + RECORD_BYTES
     limit = 80 * size  # shards of 16 rows at most
     for seconds, name in enumerate(("one", "two", "three"), start=1):
-        made = store(tmp_path, limit, name).embed(texts(0, 40), "document", Counting(), CHUNK)
+        made = store(tmp_path, limit, name).embed(texts(0, 40), "document", Counting())
         assert np.array_equal(made, vectors(texts(0, 40)))
         for index in files(tmp_path, "index"):
             if name in (index.parent / "about.json").read_text():
                 os.utime(index, (seconds, seconds))
         assert sum(held.size for held in EmbeddingCache(tmp_path, limit).held()) <= limit
     assert specs(tmp_path) == ["three", "two"]
-    made = store(tmp_path, limit, "large").embed(texts(0, 500), "document", Counting(), CHUNK)  # more than the limit
+    made = store(tmp_path, limit, "large").embed(texts(0, 500), "document", Counting())  # more than the limit
     assert np.array_equal(made, vectors(texts(0, 500)))
     (held,) = EmbeddingCache(tmp_path, limit).held()
     assert 64 * size <= held.size <= limit
@@ -317,16 +316,16 @@ def test_writing_keeps_to_the_limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize("others", [0, 40])
 def test_what_a_command_has_made_is_there_the_second_time(tmp_path, monkeypatch, at_risk, others):
     """A corpus far above the limit, kept bit by bit or in one go, where another's embeddings fill the cache or not."""
-    monkeypatch.setattr(cache, "SECONDS_AT_RISK", at_risk)
+    monkeypatch.setattr(stores, "SECONDS_AT_RISK", at_risk)
     notices: list[str] = []
-    monkeypatch.setattr(cache, "notice", notices.append)
+    monkeypatch.setattr(stores, "notice", notices.append)
     limit = 80 * (ROW_BYTES + RECORD_BYTES)
     asked = texts(0, 500)
     if others:
-        store(tmp_path, limit, "another").embed(texts(0, others), "document", Counting(), CHUNK)
+        store(tmp_path, limit, "another").embed(texts(0, others), "document", Counting())
     for number, expected in enumerate([500, 420, 420]):  # as three commands
         encoded = Counting()
-        made = store(tmp_path, limit, "large").embed(asked, "document", encoded, CHUNK)
+        made = store(tmp_path, limit, "large").embed(asked, "document", encoded)
         assert np.array_equal(made, vectors(asked))
         assert len(encoded.encoded) == expected
         (held,) = EmbeddingCache(tmp_path, limit).held()
@@ -336,16 +335,16 @@ def test_what_a_command_has_made_is_there_the_second_time(tmp_path, monkeypatch,
     within = store(tmp_path, limit, "large")  # as one command that reads and makes
     encoded = Counting()
     for _ in range(3):
-        within.embed(asked, "document", encoded, CHUNK)
+        within.embed(asked, "document", encoded)
     assert len(encoded.encoded) == 3 * 420
     # another command with another encoder gets the room
-    store(tmp_path, limit, "new").embed(texts(0, 80), "document", Counting(), CHUNK)
+    store(tmp_path, limit, "new").embed(texts(0, 80), "document", Counting())
     assert specs(tmp_path) == ["new"]
 
 
 @pytest.mark.parametrize("limit", [0, 1, ROW_BYTES + RECORD_BYTES - 1])
 def test_a_limit_below_one_row_keeps_nothing(tmp_path, limit):
-    made = store(tmp_path, limit).embed(texts(0, 5), "document", Counting(), CHUNK)
+    made = store(tmp_path, limit).embed(texts(0, 5), "document", Counting())
     assert np.array_equal(made, vectors(texts(0, 5)))
     assert EmbeddingCache(tmp_path, limit).held() == []
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
@@ -354,24 +353,26 @@ def test_a_limit_below_one_row_keeps_nothing(tmp_path, limit):
 @pytest.mark.parametrize("cached", [0, 30, 100])
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_repeated_texts_take_no_second_array(tmp_path, monkeypatch, cached, repeats):
-    monkeypatch.setattr(cache, "SPREAD", 7)
+    monkeypatch.setattr(stores, "SPREAD", 7)
     known = texts(0, 100)
     asked = [text for text in known for _ in range(repeats)] + known[:1]
-    store(tmp_path).embed(known[:cached], "document", Counting(), CHUNK)
-    assert np.array_equal(store(tmp_path).embed(asked, "document", Counting(), CHUNK), vectors(asked))
+    store(tmp_path).embed(known[:cached], "document", Counting())
+    assert np.array_equal(store(tmp_path).embed(asked, "document", Counting()), vectors(asked))
 
 
-def test_memory_of_repeated_texts(tmp_path):
+def test_memory_of_repeated_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)  # nothing waits in memory
     count, width = 4000, 1024
     asked = [str(number) for number in range(count)] + ["0"]
     opened = EmbeddingCache(tmp_path, 10**9).store({"fingerprint": "wide"}, width, "wide")
     size = 4 * width * len(asked)
 
-    def encode(given: Any, keep: Any) -> np.ndarray:
-        return np.ones((len(given), width), dtype=np.float32)
+    def encode(given: Any) -> Any:
+        for part in np.array_split(np.arange(len(given)), 16):
+            yield part, np.ones((len(part), width), dtype=np.float32)
 
     tracemalloc.start()
-    made = opened.embed(asked, "document", encode, CHUNK)
+    made = opened.embed(asked, "document", encode)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert made.nbytes == size
@@ -393,9 +394,7 @@ def test_a_strangers_files_stay(tmp_path):
 def test_an_encoder_goes_by_the_spec_that_it_was_last_seen_under(tmp_path):
     found = EmbeddingCache(tmp_path, 10**9)
     for spec in ("runs/a", "runs/b"):
-        found.store({"fingerprint": "f", "dimension": DIMENSION}, DIMENSION, spec).embed(
-            ["a"], "document", Counting(), CHUNK
-        )
+        found.store({"fingerprint": "f", "dimension": DIMENSION}, DIMENSION, spec).embed(["a"], "document", Counting())
     (held,) = found.held()
     assert (held.spec, held.rows, held.dimension, held.fingerprint) == ("runs/b", 1, DIMENSION, "f")
     files(tmp_path, "json")[0].write_text("{")
@@ -412,7 +411,7 @@ def test_a_cache_that_cannot_be_written_does_not_end_the_work(tmp_path):
     with listening(listener):
         opened = store(tmp_path / "file" / "cache")
         for asked in (texts(0, 20), texts(10, 30)):
-            assert np.array_equal(opened.embed(asked, "document", Counting(), CHUNK), vectors(asked))
+            assert np.array_equal(opened.embed(asked, "document", Counting()), vectors(asked))
     (message,) = listener.messages
     assert "embeddings cannot be kept (Not a directory); going on without" in message
 

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import retrokit
-from retrokit.encoders import cache, engine
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.layers import layers
-from retrokit.encoders.views import Kept
+from retrokit.encoders import engine, store
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.cached import cached
+from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.views import MemoizedEncoder, layers
 from retrokit.errors import DataError
 from retrokit.training.model import as_encoder, build
 from tests.close import assert_rounded
@@ -33,13 +34,13 @@ def encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A cache of the test's own; the texts that are encoded are added to the list."""
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
     asked: list[str] = []
-    encode = engine.encode
+    batches = engine.batches
 
-    def counted(model: Any, texts: list[str], *rest: Any, **options: Any) -> np.ndarray:
+    def counted(model: Any, texts: list[str], *rest: Any, **options: Any) -> Any:
         asked.extend(texts)
-        return encode(model, texts, *rest, **options)
+        return batches(model, texts, *rest, **options)
 
-    monkeypatch.setattr(engine, "encode", counted)
+    monkeypatch.setattr(engine, "batches", counted)
     return asked
 
 
@@ -101,12 +102,12 @@ def swapped_rows(weight: torch.Tensor) -> None:
 
 
 CHANGES: dict[str, Callable[[Encoder], Any]] = {
-    "the last bit of a weight": lambda encoder: last_bit(next(encoder.model.parameters())),
-    "behind PyTorch's back": lambda encoder: last_bit(next(encoder.model.parameters()).data),
-    "two rows swapped": lambda encoder: swapped_rows(next(encoder.model.parameters())),
-    "a prompt": lambda encoder: encoder.model.prompts.update(document="find "),
-    "the length": lambda encoder: setattr(encoder.model, "max_seq_length", 5),
-    "the pooling": lambda encoder: setattr(encoder.model[1], "pooling_mode", "cls"),
+    "the last bit of a weight": lambda encoder: last_bit(next(encoder.to_train().model.parameters())),
+    "behind PyTorch's back": lambda encoder: last_bit(next(encoder.to_train().model.parameters()).data),
+    "two rows swapped": lambda encoder: swapped_rows(next(encoder.to_train().model.parameters())),
+    "a prompt": lambda encoder: encoder.to_train().model.prompts.update(document="find "),
+    "the length": lambda encoder: setattr(encoder.to_train().model, "max_seq_length", 5),
+    "the pooling": lambda encoder: setattr(encoder.to_train().model[1], "pooling_mode", "cls"),
 }
 
 
@@ -135,7 +136,7 @@ def test_where_a_model_lies_does_not_count(tiny_bert, tmp_path, encoded):
     moved.symlink_to(tiny_bert)
     retrokit.encoder(str(moved)).embed(TEXTS, "document", "fp32")
     assert len(encoded) == len(TEXTS)
-    opened = cache.open_cache()
+    opened = store.open_cache()
     assert opened is not None
     assert [held.spec for held in opened.held()] == [str(moved)]
 
@@ -155,18 +156,18 @@ def test_other_libraries_or_another_source_miss(tiny_bert, encoded, monkeypatch)
         assert len(encoded) == number * len(TEXTS)
 
 
-class Doubled(Encoder):
+class Doubled(TorchEncoder):
     """Computes otherwise than its model does."""
 
-    def _encode(self, texts: Any, role: Any, dtype: Any, keep: Any = None) -> np.ndarray:
-        doubled = None if keep is None else lambda rows, made: keep(rows, 2 * made)
-        return 2 * super()._encode(texts, role, dtype, doubled)
+    def batches(self, items: Any, role: Any, precision: str = "auto") -> Any:
+        for positions, rows in super().batches(items, role, precision):
+            yield positions, 2 * rows
 
 
 def test_a_class_derived_from_encoder_misses(tiny_bert, encoded):
     plain = retrokit.encoder(str(tiny_bert))
     made = plain.embed(TEXTS, "document", "fp32")
-    doubled = Doubled("doubled", plain.model, plain.similarity, plain.had_normalize)
+    doubled = cached(Doubled("doubled", plain.to_train().model, plain.similarity))
     for _ in range(2):
         assert np.array_equal(doubled.embed(TEXTS, "document", "fp32"), 2 * made)
     assert len(encoded) == 2 * len(TEXTS)
@@ -186,19 +187,21 @@ def test_a_file_of_the_cache_that_cannot_be_read_is_as_if_it_were_not_there(tiny
 def test_a_class_that_comes_from_no_file_is_not_cached(tiny_bert, encoded):
     encoder = retrokit.encoder(str(tiny_bert))
     made = type("Made", (torch.nn.Identity,), {"__module__": "typed_in_a_session"})
-    encoder.model.append(made())
+    encoder.to_train().model.append(made())
     for _ in range(2):
         encoder.embed(["cat"], "document", "fp32")
     assert encoded == ["cat", "cat"]
 
 
-def test_a_model_under_training_is_not_cached(tiny_bert, tmp_path, encoded):
+def test_a_model_under_training_is_not_cached(tiny_bert, encoded):
     trained, _ = build(retrokit.encoder(str(tiny_bert)), "cosine")
     view = as_encoder(trained, "in training")
     for _ in range(2):
         view.embed(["cat"], "document", "fp32")
     assert encoded == ["cat", "cat"]
-    assert not (tmp_path / "cache").exists()
+    opened = store.open_cache()
+    assert opened is not None
+    assert opened.held() == []
 
 
 def test_all_layers_are_cached_beside_the_encoder(tiny_bert, encoded):
@@ -212,17 +215,17 @@ def test_all_layers_are_cached_beside_the_encoder(tiny_bert, encoded):
 
 
 def test_what_is_kept_in_memory_needs_no_disk(tiny_bert, encoded, monkeypatch):
-    kept = Kept(retrokit.encoder(str(tiny_bert)))
+    kept = MemoizedEncoder(retrokit.encoder(str(tiny_bert)))
     kept.embed(TEXTS, "document", "fp32")
-    monkeypatch.setattr(cache.Store, "read", lambda *arguments: pytest.fail("read again"))
+    monkeypatch.setattr(store.Store, "read", lambda *arguments: pytest.fail("read again"))
     kept.embed(TEXTS[:5], "document", "fp32")
 
 
 def test_what_is_not_finite_is_an_error_each_time(tiny_bert, encoded):
     encoder = retrokit.encoder(str(tiny_bert))
-    token = encoder.model.tokenizer.convert_tokens_to_ids("mountain")
+    token = encoder.to_train().model.tokenizer.convert_tokens_to_ids("mountain")
     with torch.no_grad():
-        encoder.model[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
+        encoder.to_train().model[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
     for asked in (["cat", "mountain"], ["mountain"]):
         with pytest.raises(DataError, match=r"1 of . embeddings are not finite"):
             encoder.embed(["cat", "mountain"], "document", "fp32")
@@ -233,9 +236,9 @@ def test_what_is_not_finite_is_an_error_each_time(tiny_bert, encoded):
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=8), max_size=4))
 def test_any_mixture_of_cached_and_fresh_is_what_encoding_gives(tiny_bert, monkeypatch, encoded, calls):
-    plain, cached = uncached(str(tiny_bert), monkeypatch), retrokit.encoder(str(tiny_bert))
+    ways = uncached(str(tiny_bert), monkeypatch), retrokit.encoder(str(tiny_bert))
     for texts in calls:
-        made, expected = (one.embed(texts, "query", "fp32") for one in (cached, plain))
+        expected, made = (one.embed(texts, "query", "fp32") for one in ways)
         assert made.shape == (len(texts), 16)
         assert_rounded(made, expected)
 
@@ -243,9 +246,9 @@ def test_any_mixture_of_cached_and_fresh_is_what_encoding_gives(tiny_bert, monke
 KILLED = """
 import os, signal, sys
 import retrokit
-from retrokit.encoders import cache, engine
+from retrokit.encoders import engine, store
 from tests.models import sentences
-cache.SECONDS_AT_RISK = 0.0
+store.SECONDS_AT_RISK = 0.0
 engine.CHUNK = 8
 forward, calls = engine._forward, []
 def counted(*arguments):
@@ -261,7 +264,7 @@ retrokit.encoder(sys.argv[1]).embed(sentences(60, seed=9), "document", sys.argv[
 def resumed_after(kills: list[int], bert: Path, folder: Path, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill the encoding at those batches, go on, and compare with one that was never killed, byte by byte."""
     monkeypatch.setattr(engine, "CHUNK", 8)
-    monkeypatch.setattr(cache, "SECONDS_AT_RISK", 0.0)
+    monkeypatch.setattr(store, "SECONDS_AT_RISK", 0.0)
     texts = sentences(60, seed=9)
     for kill in kills:
         environment = {**os.environ, "RETROKIT_CACHE": str(folder / "broken")}

@@ -78,26 +78,26 @@ def assert_as_loaded(module: nn.Module, checkpoint: Path, dtype: torch.dtype) ->
 def test_what_computes_is_as_the_library_loads_it(checkpoint, dtype):
     exact = retrokit.encoder(str(checkpoint), device="cpu")
     with torch.inference_mode():
-        copied = computing(exact.model[0], dtype)
+        copied = computing(exact.to_train().model[0], dtype)
     # packed layers hold the same weights
     assert_as_loaded(copied.model, checkpoint, dtype)
-    assert {tensor.dtype for tensor in exact.model.parameters()} == {torch.float32}
+    assert {tensor.dtype for tensor in exact.to_train().model.parameters()} == {torch.float32}
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_model_is_loaded_in_a_type_as_the_library_does(checkpoint, dtype):
     name = {torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype]
     loaded = retrokit.encoder(f"{checkpoint},dtype={name}", device="cpu")
-    assert_as_loaded(loaded.model[0].model, checkpoint, dtype)
+    assert_as_loaded(loaded.to_train().model[0].model, checkpoint, dtype)
     fresh = retrokit.encoder(f"scratch:architecture={checkpoint},dtype={name}", device="cpu")
-    for name, tensor in buffers(loaded.model).items():
+    for name, tensor in buffers(loaded.to_train().model).items():
         torch.testing.assert_close(buffers(fresh.model)[name], tensor, rtol=0, atol=0)
 
 
 def test_a_checkpoint_stored_in_bf16_is_loaded_in_float32_exactly(checkpoint, tmp_path):
     AutoModel.from_pretrained(checkpoint, dtype=torch.bfloat16).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
-    found = retrokit.encoder(str(tmp_path), device="cpu").model
+    found = retrokit.encoder(str(tmp_path), device="cpu").to_train().model
     expected = AutoModel.from_pretrained(checkpoint, dtype=torch.float32)
     assert {parameter.dtype for parameter in found.parameters()} == {torch.float32}
     for name, tensor in buffers(expected).items():

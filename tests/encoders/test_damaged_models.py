@@ -47,7 +47,7 @@ def folders(tmp_path_factory, tiny_bert, tiny_llama) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("whole")
     modules = [Transformer(str(tiny_bert)), Pooling(16, "mean"), Dense(16, 8)]
     SentenceTransformer(modules=modules, device="cpu").save(str(place / "modules"))
-    retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}").model.save(str(place / "static"))
+    retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}").to_train().model.save(str(place / "static"))
     return {"bert": tiny_bert, "llama": tiny_llama, "modules": place / "modules", "static": place / "static"}
 
 

@@ -11,7 +11,8 @@ import torch
 
 import retrokit
 from retrokit.encoders import engine
-from retrokit.encoders.engine import encode
+from retrokit.encoders.base import gathered
+from retrokit.encoders.engine import batches
 from retrokit.errors import DataError
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -20,7 +21,8 @@ TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2))
 
 
 def embedded(encoder, texts, dtype=torch.float32, max_tokens=None):
-    return encode(encoder.model, texts, "document", None, dtype, encoder.spec, max_tokens)
+    made = batches(encoder.to_train().model, texts, "document", None, dtype, max_tokens)
+    return gathered(made, len(texts), encoder.dimension)
 
 
 @pytest.fixture(params=["{bert}", "{bert},pooling=token3", "{llama},pooling=last", "static:dim=8,tokenizer={bert}"])
@@ -62,10 +64,10 @@ def test_no_texts(encoder, precision):
 
 def test_batches_hold_the_token_budget_and_every_row_once():
     mask = torch.tensor([[1] * length + [0] * (9 - length) for length in (3, 9, 1, 4, 4)])
-    batches = list(engine._batches({"input_ids": mask * 7, "attention_mask": mask}, 5, 8))
-    assert [rows.tolist() for rows, _ in batches] == [[1], [3, 4], [0, 2]]
-    assert [tuple(batch["input_ids"].shape) for _, batch in batches] == [(1, 9), (2, 4), (2, 3)]
-    assert batches[2][1]["input_ids"].tolist() == [[7, 7, 7], [7, 0, 0]]
+    cut = list(engine._batches({"input_ids": mask * 7, "attention_mask": mask}, 5, 8))
+    assert [rows.tolist() for rows, _ in cut] == [[1], [3, 4], [0, 2]]
+    assert [tuple(batch["input_ids"].shape) for _, batch in cut] == [(1, 9), (2, 4), (2, 3)]
+    assert cut[2][1]["input_ids"].tolist() == [[7, 7, 7], [7, 0, 0]]
 
 
 def test_left_padding_is_cut_off_too():
@@ -82,14 +84,14 @@ def test_bf16_is_close_to_fp32_and_leaves_the_model_alone(tiny_bert):
     cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosines.min() > 0.999
     assert np.abs(exact - rough).max() > 1e-4
-    assert {parameter.dtype for parameter in encoder.model.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in encoder.to_train().model.parameters()} == {torch.float32}
     np.testing.assert_array_equal(encoder.embed(TEXTS, "document", "fp32"), exact)
 
 
 def test_dropout_is_off_while_encoding(tiny_bert):
     encoder = retrokit.encoder(str(tiny_bert))
     before = embedded(encoder, TEXTS)
-    encoder.model.train()
+    encoder.to_train().model.train()
     np.testing.assert_array_equal(embedded(encoder, TEXTS), before)
 
 
@@ -97,9 +99,9 @@ def test_dropout_is_off_while_encoding(tiny_bert):
 def test_what_is_not_finite_is_an_error_that_names_encoder_and_text(tiny_bert, value):
     encoder = retrokit.encoder(str(tiny_bert))
     broken = copy.deepcopy(encoder)
-    token = broken.model.tokenizer.convert_tokens_to_ids("mountain")
+    token = broken.to_train().model.tokenizer.convert_tokens_to_ids("mountain")
     with torch.no_grad():
-        broken.model[0].auto_model.embeddings.word_embeddings.weight[token] = value
+        broken.to_train().model[0].auto_model.embeddings.word_embeddings.weight[token] = value
     with pytest.raises(DataError) as caught:
         broken.embed(["cat", "dog", "a mountain", "bird", "mountain"], "query", "fp32")
     assert str(caught.value) == f"{encoder.spec}: 2 of 5 embeddings are not finite, the first of text 3"

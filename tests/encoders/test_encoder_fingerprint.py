@@ -69,7 +69,7 @@ def test_saving_loading_encoding_and_devices_leave_it(named, variant, tmp_path):
         encoder.embed(["cat dog"], role, "fp32")
     assert encoder.fingerprint() == before
     assert retrokit.encoder(named(variant), device="cpu").fingerprint() == before
-    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
     assert encoder.fingerprint() == before
     assert fingerprint(tmp_path / "saved") == before
 
@@ -87,7 +87,9 @@ def test_the_similarity_does_not_count(tiny_bert, tmp_path):
     assert encoder.fingerprint() == before
     for last in (Normalize(), Prepare("learn"), Prepare("sfs:4")):
         folder = tmp_path / type(last).__name__ / getattr(last, "similarity_spec", "x").partition(":")[0]
-        SentenceTransformer(modules=[*encoder.model, last], device="cpu").save(str(folder), create_model_card=False)
+        SentenceTransformer(modules=[*encoder.to_train().model, last], device="cpu").save(
+            str(folder), create_model_card=False
+        )
         assert fingerprint(folder) == before
 
 
@@ -95,7 +97,7 @@ def test_the_similarity_does_not_count(tiny_bert, tmp_path):
 def test_the_last_bit_of_one_weight_counts(named, spec):
     encoder = retrokit.encoder(named(spec))
     before = encoder.fingerprint()
-    weight = next(encoder.model.parameters())
+    weight = next(encoder.to_train().model.parameters())
     with torch.no_grad():
         kept = weight[-1, -1].clone()
         weight[-1, -1] = torch.nextafter(kept, torch.tensor(100.0))

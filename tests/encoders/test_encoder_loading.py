@@ -47,7 +47,7 @@ def save(folder: Path, *modules) -> Path:
 
 
 def assert_equal_state(one, other, equal: bool = True):
-    states = one.model.state_dict(), other.model.state_dict()
+    states = one.to_train().model.state_dict(), other.to_train().model.state_dict()
     assert states[0].keys() == states[1].keys()
     assert all(states[0][name].shape == states[1][name].shape for name in states[0])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0]) == equal
@@ -80,7 +80,7 @@ def test_minilm_is_the_library_encoding_before_its_normalize_layer(minilm):
 
 def test_a_notice_is_spoken_once_and_only_where_magnitudes_count(tiny_bert, tmp_path):
     plain = retrokit.encoder(str(tiny_bert))
-    folder = save(tmp_path / "normalised", *plain.model, Normalize())
+    folder = save(tmp_path / "normalised", *plain.to_train().model, Normalize())
     encoder = retrokit.encoder(str(folder))
     assert encoder.had_normalize
     assert not plain.had_normalize
@@ -104,7 +104,7 @@ def test_a_similarity_that_does_not_fit_is_refused(tiny_bert):
 def test_normalize_in_the_middle_stays(tiny_bert, tmp_path):
     plain = retrokit.encoder(str(tiny_bert))
     dense = Dense(16, 5)
-    encoder = retrokit.encoder(str(save(tmp_path / "middle", *plain.model, Normalize(), dense)))
+    encoder = retrokit.encoder(str(save(tmp_path / "middle", *plain.to_train().model, Normalize(), dense)))
     assert not encoder.had_normalize
     raw = torch.from_numpy(plain.embed(TEXTS, "query", "fp32"))
     with torch.no_grad():
@@ -118,8 +118,8 @@ def test_normalize_in_the_middle_stays(tiny_bert, tmp_path):
 
 def test_static_is_the_mean_of_rows_of_its_table(tiny_bert):
     encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}")
-    table = next(encoder.model.parameters()).detach().numpy()
-    tokenizer = retrokit.encoder(str(tiny_bert)).model.tokenizer
+    table = next(encoder.to_train().model.parameters()).detach().numpy()
+    tokenizer = retrokit.encoder(str(tiny_bert)).to_train().model.tokenizer
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
     reference = [table[row].mean(axis=0) for row in ids]
     assert_rounded(encoder.embed(TEXTS, "query", "fp32"), reference)
@@ -150,7 +150,7 @@ def test_static_weights_follow_the_seed_and_nothing_else(tiny_bert):
 
 def test_static_saved_loads_anywhere(tiny_bert, tmp_path):
     encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert},max_length=3")
-    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
     reference = encoder.embed(TEXTS, "query", "fp32")
     assert_rounded(SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(TEXTS), reference)
     again = retrokit.encoder(str(tmp_path / "saved"))
@@ -169,11 +169,13 @@ def test_scratch_is_the_architecture_with_fresh_weights(tiny_bert, tiny_llama, k
     made = retrokit.encoder(f"scratch:{folder},seed=5")
     assert torch.equal(torch.get_rng_state(), state)
     assert_equal_state(source, made, equal=False)
-    names = [name for name, value in made.model.named_parameters() if value.ndim == 2]
-    theirs = dict(source.model.named_parameters())
-    assert not any(torch.equal(theirs[name], dict(made.model.named_parameters())[name]) for name in names)
-    assert made.model.tokenizer.get_vocab() == source.model.tokenizer.get_vocab()
-    assert made.model[0].config.to_diff_dict().keys() == source.model[0].config.to_diff_dict().keys()
+    names = [name for name, value in made.to_train().model.named_parameters() if value.ndim == 2]
+    theirs = dict(source.to_train().model.named_parameters())
+    assert not any(torch.equal(theirs[name], dict(made.to_train().model.named_parameters())[name]) for name in names)
+    assert made.to_train().model.tokenizer.get_vocab() == source.to_train().model.tokenizer.get_vocab()
+    assert (
+        made.to_train().model[0].config.to_diff_dict().keys() == source.to_train().model[0].config.to_diff_dict().keys()
+    )
     assert_equal_state(made, retrokit.encoder(f"scratch:{folder},seed=5"))
     assert_equal_state(made, retrokit.encoder(f"scratch:{folder},seed=6"), equal=False)
     assert files == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -184,12 +186,12 @@ def test_scratch_takes_pooling_and_renews_what_stands_behind_it(tiny_bert, tmp_p
     plain = retrokit.encoder(f"{tiny_bert},pooling=cls")
     dense = Dense(16, 6)
     prepare = Prepare("learn:query=0.2")
-    folder = save(tmp_path / "dense", *plain.model, dense, prepare)
+    folder = save(tmp_path / "dense", *plain.to_train().model, dense, prepare)
     made = retrokit.encoder(f"scratch:{folder}")
-    assert [type(module).__name__ for module in made.model] == ["Transformer", "Pooling", "Dense"]
-    assert made.model[1].pooling_mode == "cls"
+    assert [type(module).__name__ for module in made.to_train().model] == ["Transformer", "Pooling", "Dense"]
+    assert made.to_train().model[1].pooling_mode == "cls"
     assert made.dimension == 6
-    assert not torch.equal(made.model[2].linear.weight, dense.linear.weight)
+    assert not torch.equal(made.to_train().model[2].linear.weight, dense.linear.weight)
     assert_equal_state(made, retrokit.encoder(f"scratch:{folder}"))
     assert made.similarity.spec == "cosine"
 
@@ -201,7 +203,7 @@ def test_weights_are_loaded_in_the_asked_type(tiny_bert):
     exact = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         encoder = retrokit.encoder(f"{tiny_bert},dtype={name}")
-        assert {parameter.dtype for parameter in encoder.model.parameters()} == {dtype}
+        assert {parameter.dtype for parameter in encoder.to_train().model.parameters()} == {dtype}
         made = encoder.embed(TEXTS, "document", "fp32")
         assert made.dtype == np.float32
         cosines = (exact * made).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(made, axis=1)
@@ -218,7 +220,7 @@ def test_a_name_with_the_fallbacks_name_is_the_same_encoder(tiny_bert):
 @pytest.mark.parametrize("spec", ["learn:query=0.2", "sfs:4", "sfs:4,base=dot,dims=8"])
 def test_prepare_applies_the_role_and_is_taken_off_by_our_loader(tiny_bert, tmp_path, spec):
     plain = retrokit.encoder(str(tiny_bert))
-    folder = save(tmp_path / "prepared", *plain.model, Prepare(spec))
+    folder = save(tmp_path / "prepared", *plain.to_train().model, Prepare(spec))
     library = SentenceTransformer(str(folder), device="cpu", trust_remote_code=True)
     similarity = retrokit.similarity(spec)
     for role, encode in (("query", library.encode_query), ("document", library.encode_document)):
@@ -235,7 +237,7 @@ def test_prepare_keeps_learned_values(tiny_bert, tmp_path):
     prepare = Prepare("learn")
     with torch.no_grad():
         prepare.similarity.document_gamma_logit.fill_(1.5)
-    folder = save(tmp_path / "learned", *retrokit.encoder(str(tiny_bert)).model, prepare)
+    folder = save(tmp_path / "learned", *retrokit.encoder(str(tiny_bert)).to_train().model, prepare)
     gamma = 1 / (1 + np.exp(-1.5))
     statistics = retrokit.encoder(str(folder)).similarity.statistics()
     assert statistics == pytest.approx({"gamma_query": 0.5, "gamma_document": gamma})
@@ -251,22 +253,22 @@ def test_prepare_of_prefixes_puts_them_side_by_side():
 
 def test_saved_modules_stand_under_the_paths_that_the_loader_knows(tiny_bert, tmp_path):
     encoder = retrokit.encoder(f"{tiny_bert},pooling=token1")
-    folder = save(tmp_path / "own", *encoder.model, Prepare("sfs:4"))
+    folder = save(tmp_path / "own", *encoder.to_train().model, Prepare("sfs:4"))
     types = [module["type"] for module in json.loads((folder / "modules.json").read_text(encoding="utf-8"))]
     assert types[1:] == ["retrokit.encoders.modules.TokenPooling", "retrokit.encoders.modules.Prepare"]
     assert {path: MODULE_CLASSES[path] for path in types[1:]} == {types[1]: TokenPooling, types[2]: Prepare}
     assert set(MODULE_CLASSES) == set(types[1:])
     plain = retrokit.encoder(str(folder))  # needs no trust_remote_code
-    assert isinstance(plain.model[1], TokenPooling)
-    assert plain.model[1].position == 1
-    stock = save(tmp_path / "stock", *retrokit.encoder(f"{tiny_bert},pooling=cls").model, Normalize())
+    assert isinstance(plain.to_train().model[1], TokenPooling)
+    assert plain.to_train().model[1].position == 1
+    stock = save(tmp_path / "stock", *retrokit.encoder(f"{tiny_bert},pooling=cls").to_train().model, Normalize())
     types = [module["type"] for module in json.loads((stock / "modules.json").read_text(encoding="utf-8"))]
     assert all(path.startswith("sentence_transformers.") for path in types)
     assert isinstance(SentenceTransformer(str(stock), device="cpu")[1], Pooling)
 
 
 def make_run(folder: Path, tiny_bert: Path, **described) -> Path:
-    save(folder, *retrokit.encoder(str(tiny_bert)).model)
+    save(folder, *retrokit.encoder(str(tiny_bert)).to_train().model)
     (folder / "retrokit.json").write_text(json.dumps(described), encoding="utf-8")
     return folder
 

@@ -117,11 +117,11 @@ def test_a_decoder_pools_the_end_token_that_it_did_not_have(tiny_llama, options,
     sequences = [[*token_ids(tiny_llama, text)[: limit - 1], eos] for text in texts]
     assert len(sequences[-1]) == limit
     reference = [hidden_states(tiny_llama, ids)[-1] for ids in sequences]
-    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
     models = {
-        "made": encoder.model,
+        "made": encoder.to_train().model,
         "reloaded": SentenceTransformer(str(tmp_path / "saved"), device="cpu"),
-        "loaded by retrokit": retrokit.encoder(str(tmp_path / "saved")).model,
+        "loaded by retrokit": retrokit.encoder(str(tmp_path / "saved")).to_train().model,
     }
     for name, model in models.items():
         assert model.tokenizer.pad_token is not None, name
@@ -148,7 +148,7 @@ def test_a_tokenizer_that_adds_an_end_token_is_left_alone(tiny_llama, tiny_bert,
     for folder in (ending, tiny_bert):
         encoder = retrokit.encoder(f"{folder},pooling=last")
         for text in TEXTS:
-            assert encoder.model.preprocess([text])["input_ids"][0].tolist() == token_ids(folder, text)
+            assert encoder.to_train().model.preprocess([text])["input_ids"][0].tolist() == token_ids(folder, text)
     again = retrokit.encoder(f"{tiny_llama},pooling=last")
     close(retrokit.encoder(f"{ending},pooling=last").embed(TEXTS, "query", "fp32"), again.embed(TEXTS, "query", "fp32"))
 
@@ -169,9 +169,9 @@ def test_a_tokenizer_that_ends_texts_with_another_token_is_left_alone(tiny_llama
     texts = [text for text in TEXTS if text]
     sequences = [token_ids(folder, text, truncation=True, max_length=9) for text in texts]
     assert {ids[-1] for ids in sequences} == {tokenizer.convert_tokens_to_ids("<unk>")}
-    features = encoder.model.preprocess(texts)
+    features = encoder.to_train().model.preprocess(texts)
     assert [row[mask.bool()].tolist() for row, mask in zip(*features_of(features), strict=True)] == sequences
-    assert encoder.model.tokenizer.padding_side == padding
+    assert encoder.to_train().model.tokenizer.padding_side == padding
     close(encoder.embed(texts, "query", "fp32"), [hidden_states(folder, ids)[-1] for ids in sequences])
 
 
@@ -189,7 +189,7 @@ def test_prompts_are_put_before_the_texts_of_their_role(tiny_bert, tmp_path):
     close(encoder.embed(TEXTS, "query", "fp32"), queries)
     close(encoder.embed(TEXTS, "document", "fp32"), documents)
     assert np.abs(queries - documents).max() > 0.1
-    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
     close(retrokit.encoder(str(tmp_path / "saved")).embed(TEXTS, "query", "fp32"), queries)
     library = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     close(library.encode_query(TEXTS), queries)
@@ -200,7 +200,7 @@ def test_prompts_are_put_before_the_texts_of_their_role(tiny_bert, tmp_path):
 
 def test_maximum_lengths_are_those_of_their_role(tiny_bert, tmp_path):
     encoder = retrokit.encoder(f"{tiny_bert},max_length=6,query_max_length=4")
-    encoder.model.save(str(tmp_path / "saved"), create_model_card=False)
+    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
     for made in (encoder, retrokit.encoder(str(tmp_path / "saved"))):
         assert (made.max_length("query"), made.max_length("document")) == (4, 6)
         for role, limit in (("query", 4), ("document", 6)):

@@ -12,7 +12,8 @@ import retrokit
 from retrokit.augmentation.mining import _embed
 from retrokit.data.shards import Shards
 from retrokit.encoders import fingerprint
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.cached import cached
+from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.evaluation.mteb.model import Embeddings, _meta
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.kept import KeptReranker
@@ -21,7 +22,7 @@ from retrokit.reranking.tokens import TokenCache
 TEXTS = ["a cat", "the dog runs"]
 
 
-class Counting(Encoder):
+class Counting(TorchEncoder):
     """Counts how often it is asked to compute, and gives ones."""
 
     asked = 0
@@ -31,16 +32,13 @@ class Counting(Encoder):
     def device(self) -> torch.device:
         return torch.device(self.place)
 
-    def token_embeddings(self, texts, role, precision="auto"):
+    def token_embeddings(self, items, role, precision="auto"):
         self.asked += 1
-        return [np.ones((2, self.dimension), dtype=np.float32) for _ in texts]
+        return [np.ones((2, self.dimension), dtype=np.float32) for _ in items]
 
-    def _encode(self, texts, role, dtype, keep=None):
+    def batches(self, items, role, precision="auto"):
         self.asked += 1
-        made = np.ones((len(texts), self.dimension), dtype=np.float32)
-        if keep is not None:
-            keep(np.arange(len(texts)), made)
-        return made
+        yield np.arange(len(items)), np.ones((len(items), self.dimension), dtype=np.float32)
 
 
 class Judge(PairwiseReranker):
@@ -66,7 +64,7 @@ class Judge(PairwiseReranker):
 
 def in_the_cache(encoder, folder) -> Callable[[], int]:
     def ask() -> int:
-        encoder.embed(TEXTS, "query", "fp32")
+        cached(encoder).embed(TEXTS, "query", "fp32")
         return encoder.asked
 
     return ask
@@ -81,8 +79,6 @@ def tokens(encoder, folder) -> Callable[[], int]:
 
 
 def mined(encoder, folder) -> Callable[[], int]:
-    encoder._cache = None
-
     def ask() -> int:
         _embed(TEXTS, encoder, "query", "fp32", Shards(folder))
         return encoder.asked
@@ -118,7 +114,7 @@ CHANGES = ["libraries", "code", "device", "code that cannot be told"]
 def test_another_way_of_computing_computes_anew(keeps, change, tiny_bert, tmp_path, monkeypatch):
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
     made = retrokit.encoder(str(tiny_bert), device="cpu")
-    encoder = Counting(made.spec, made.model, made.similarity, made.had_normalize)
+    encoder = Counting(made.spec, made.to_train().model, made.similarity)
     ask = keeps(encoder, tmp_path / "kept")
     assert [ask(), ask()] == [1, 1]
     match change:

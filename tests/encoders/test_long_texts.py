@@ -39,7 +39,7 @@ def encoder(request, tiny_bert, tiny_llama):
 
 @pytest.mark.parametrize("name", LONG)
 def test_the_start_decides_the_same_tokens(encoder, name):
-    tokenizer, limit = encoder.model.tokenizer, token_limit(encoder.model, "document")
+    tokenizer, limit = encoder.to_train().model.tokenizer, token_limit(encoder.to_train().model, "document")
     assert limit == 16
     backend: Tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
     start = start_of(LONG[name], tokenizer, limit)
@@ -52,7 +52,7 @@ def test_the_start_decides_the_same_tokens(encoder, name):
 
 @pytest.mark.parametrize("name", ["words", "lines", "unknown"])
 def test_little_of_a_long_text_is_tokenised(encoder, name):
-    start = start_of(LONG[name], encoder.model.tokenizer, 16)
+    start = start_of(LONG[name], encoder.to_train().model.tokenizer, 16)
     assert len(start) <= 4 * engine.CHARACTERS_A_TOKEN * 16
 
 
@@ -68,12 +68,12 @@ def test_where_all_tokens_count_the_text_stays_whole(tiny_bert, limit):
     encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu")
     if limit is not None:
         encoder = retrokit.encoder(str(tiny_bert), device="cpu")
-        encoder.model.max_seq_length = limit
-    assert token_limit(encoder.model, "document") is None
-    assert start_of(SHUFFLED, encoder.model.tokenizer, None) == SHUFFLED
+        encoder.to_train().model.max_seq_length = limit
+    assert token_limit(encoder.to_train().model, "document") is None
+    assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, None) == SHUFFLED
 
 
 def test_a_tokenizer_that_cuts_at_the_left_gets_the_whole_text(tiny_bert):
     encoder = retrokit.encoder(f"{tiny_bert},max_length=16", device="cpu")
-    encoder.model.tokenizer.truncation_side = "left"
-    assert start_of(SHUFFLED, encoder.model.tokenizer, 16) == SHUFFLED
+    encoder.to_train().model.tokenizer.truncation_side = "left"
+    assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, 16) == SHUFFLED

@@ -18,10 +18,10 @@ from torch import nn
 
 import retrokit
 from retrokit.encoders import loading
-from retrokit.encoders.cache import open_cache
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.traits import Remembered
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.opening import RememberedEncoder
+from retrokit.encoders.store import open_cache
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError
 from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder
@@ -61,7 +61,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def model(tiny_bert: Path, tmp_path: Path) -> Path:
     """A SentenceTransformer's folder, to change."""
-    retrokit.encoder(str(tiny_bert)).model.save(str(tmp_path / "model"), create_model_card=False)
+    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)
     return tmp_path / "model"
 
 
@@ -73,7 +73,9 @@ def embedded(spec: object, **options: str) -> Encoder:
 
 
 def is_remembered(encoder: Encoder) -> bool:
-    return isinstance(encoder.traits, Remembered)
+    """Whether it is known from another time, and nothing has loaded it yet."""
+    inner = getattr(encoder, "_encoder", encoder)  # below the cache
+    return isinstance(inner, RememberedEncoder) and inner._loaded is None
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -108,11 +110,11 @@ def test_a_text_that_is_new_loads_the_model(tiny_bert, monkeypatch, loads):
 def test_all_that_asks_for_the_model_loads_it_once(tiny_bert, loads):
     embedded(tiny_bert)
     again = retrokit.encoder(str(tiny_bert))
-    kept = Kept(again)
+    kept = MemoizedEncoder(again)
     assert kept.embed(TEXTS, "document", "fp32").shape == (12, 16)
     assert is_remembered(again)
-    tokens = again.token_embeddings(TEXTS, "document", "fp32")
-    assert kept.model is again.model
+    tokens = again.with_tokens().token_embeddings(TEXTS, "document", "fp32")
+    assert kept.to_train().model is again.to_train().model
     assert len(tokens) == 12
     assert len(loads) == 2
 
@@ -241,7 +243,7 @@ def test_a_similarity_that_has_learned_is_loaded(model, loads):
 def test_a_model_that_is_changed_after_loading_is_not_taken_for_the_folder(model, monkeypatch):
     encoder = retrokit.encoder(str(model))
     with torch.no_grad():  # having taken the model is enough not to be remembered
-        encoder.model[0].auto_model.embeddings.word_embeddings.weight[:, 0].add_(1)
+        encoder.to_train().model[0].auto_model.embeddings.word_embeddings.weight[:, 0].add_(1)
     changed = encoder.embed(TEXTS, "document", "fp32")
     made = embedded(model).embed(TEXTS, "document", "fp32")
     monkeypatch.setenv("RETROKIT_CACHE", "off")
@@ -267,7 +269,7 @@ def test_a_model_with_a_class_of_its_own_is_loaded(tiny_bert, monkeypatch):
 
     def with_own(*arguments: object, **options: object) -> Encoder:
         made = load(*arguments, **options)
-        made.model.append(Own())
+        made.to_train().model.append(Own())
         return made
 
     monkeypatch.setattr(loading, "load_model", with_own)
@@ -360,7 +362,7 @@ def test_a_loaded_model_can_be_changed(tiny_bert):
     embedded(tiny_bert)
     again = retrokit.encoder(str(tiny_bert))
     before = again.fingerprint()
-    assert isinstance(again.model, SentenceTransformer)
+    assert isinstance(again.to_train().model, SentenceTransformer)
     with torch.no_grad():
-        next(again.model.parameters())[0, 0] += 1
+        next(again.to_train().model.parameters())[0, 0] += 1
     assert again.fingerprint() != before

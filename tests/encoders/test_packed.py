@@ -36,7 +36,12 @@ def made(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 @pytest.fixture(params=["{bert}", "{llama}"])
 def model(request, tiny_bert, tiny_llama):
-    return retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu").model.eval()
+    return (
+        retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu")
+        .to_train()
+        .module()
+        .eval()
+    )
 
 
 def test_it_computes_what_the_model_computes(model):
@@ -64,7 +69,7 @@ def test_a_packed_layer_is_the_layer(dtype, gelu, inner, outer, bias):
 
 
 def test_linear_layers_and_gelu_are_packed_and_the_model_is_left_alone(tiny_bert):
-    model = retrokit.encoder(str(tiny_bert), device="cpu").model.eval()
+    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
     copied = made(model[0], torch.float32)
     kinds = {type(part) for part in copied.modules()}
     assert PackedLinear in kinds
@@ -112,7 +117,7 @@ def test_hooks_and_derived_kinds_stay(tiny_bert):
 
 
 def test_it_is_kept_until_weights_or_settings_change(tiny_bert):
-    model = retrokit.encoder(str(tiny_bert), device="cpu").model.eval()
+    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
     for dtype in (torch.float32, torch.bfloat16):
         first = made(model[0], dtype)
         assert made(model[0], dtype) is first
@@ -126,7 +131,7 @@ def test_it_is_kept_until_weights_or_settings_change(tiny_bert):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_changed_weights_show(tiny_bert, dtype):
-    model = retrokit.encoder(str(tiny_bert), device="cpu").model.eval()
+    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
     before = outputs(made(model[0], dtype), model)
     with torch.no_grad():
         model[0].model.encoder.layer[0].attention.self.value.weight.data[:] *= 2
@@ -138,13 +143,13 @@ def test_changed_weights_show(tiny_bert, dtype):
 
 
 def test_what_has_nothing_to_pack_is_itself(tiny_bert):
-    table = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu").model[0]
+    table = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu").to_train().model[0]
     assert made(table, torch.float32) is table
     assert next(made(table, torch.bfloat16).parameters()).dtype == torch.bfloat16
 
 
 def test_fp16_is_not_packed(tiny_bert):
-    copied = made(retrokit.encoder(str(tiny_bert), device="cpu").model[0], torch.float16)
+    copied = made(retrokit.encoder(str(tiny_bert), device="cpu").to_train().model[0], torch.float16)
     assert next(copied.parameters()).dtype == torch.float16
     assert PackedLinear not in {type(part) for part in copied.modules()}
 
@@ -221,7 +226,7 @@ def test_bf16_uses_the_short_attention(tiny_bert, monkeypatch):
         lambda *arguments, **options: calls.append(options) or real(*arguments, **options),
     )
     monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("PyTorch's"))
-    model = retrokit.encoder(str(tiny_bert), device="cpu").model.eval()
+    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
     outputs(made(model[0], torch.bfloat16), model)
     assert len(calls) == 2
     assert model[0].model.config._attn_implementation == "sdpa"

@@ -33,13 +33,13 @@ def encode(spec: str, away: str | None) -> None:
     """What a process of a program does: the first embeds, the other helps; ``away`` is where the model is moved to,
     once the first has read it. Written: the embeddings, and the texts that each has encoded."""
     engine.CHUNK = 8
-    real, encoded = engine.unchecked, []
+    real, encoded = engine.batches, []
 
     def counted(model, texts, *rest, **options):
         encoded.extend(texts)
         return real(model, texts, *rest, **options)
 
-    engine.unchecked = counted
+    engine.batches = counted
     if os.environ["RANK"] == "0":
         with listening(Noting()), helped():
             encoder = retrokit.encoder(spec, device="cpu")

@@ -21,11 +21,11 @@ def bert(tiny_bert):
 
 def hidden_states(encoder, text: str) -> tuple[np.ndarray, list[str]]:
     """Of one text by itself, special tokens included, and the tokens."""
-    transformer = encoder.model[0]
-    features = encoder.model.tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
+    transformer = encoder.to_train().model[0]
+    features = encoder.to_train().model.tokenizer(text, return_tensors="pt", truncation=True, max_length=64)
     with torch.inference_mode():
         states = transformer.auto_model(**features).last_hidden_state[0].numpy()
-    return states, encoder.model.tokenizer.convert_ids_to_tokens(features["input_ids"][0])
+    return states, encoder.to_train().model.tokenizer.convert_ids_to_tokens(features["input_ids"][0])
 
 
 def test_they_are_the_hidden_states_of_the_texts_own_tokens(bert):
@@ -72,7 +72,7 @@ def test_prompt_and_length_are_those_of_the_role(tiny_bert):
     )
     assert len(query) == len(document) == 4  # of six with the two special ones
     assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][1:-1])
-    encoder.model[1].include_prompt = False
+    encoder.to_train().model[1].include_prompt = False
     (query,) = encoder.token_embeddings(["cat runs near one"], "query", "fp32")
     assert_rounded(query, hidden_states(encoder, "the dog cat runs")[0][3:-1])
 
@@ -86,8 +86,8 @@ def test_precision_and_no_texts(bert):
 
 
 def test_what_is_not_finite_is_said(bert):
-    bert.model[0].auto_model.embeddings.word_embeddings.weight.data[
-        bert.model.tokenizer.convert_tokens_to_ids("cat")
+    bert.to_train().model[0].auto_model.embeddings.word_embeddings.weight.data[
+        bert.to_train().model.tokenizer.convert_tokens_to_ids("cat")
     ] = torch.nan
     with pytest.raises(DataError, match=r"1 of 3 embeddings are not finite, the first of text 2"):
         bert.token_embeddings(["dog", "the cat", "bird"], "document", "fp32")

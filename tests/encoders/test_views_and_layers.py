@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.layers import layer_changes, layer_count, layers, starting_encoder
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.folders import starting_encoder
+from retrokit.encoders.layers import layer_changes
+from retrokit.encoders.views import EncoderSlice, MemoizedEncoder, layers
 from retrokit.errors import DataError, UsageError
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -36,9 +37,9 @@ def counted(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_parts_are_columns_and_the_whole_is_encoded_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = encoder.embed(TEXTS, "document", "fp32")
     calls = counted(encoder, monkeypatch)
-    kept = Kept(encoder)
+    kept = MemoizedEncoder(encoder)
     for start, stop in ((0, 4), (4, 8), (0, 16)):
-        part = kept.part(start, stop, "part")
+        part = EncoderSlice(kept, start, stop, "part")
         assert part.dimension == stop - start
         assert np.array_equal(part.embed(TEXTS, "document", "fp32"), expected[:, start:stop])
     assert calls == [len(TEXTS)]
@@ -53,22 +54,25 @@ def test_parts_are_columns_and_the_whole_is_encoded_once(encoder: Encoder, monke
 
 
 def test_a_part_has_its_own_fingerprint_and_checks_its_own_dimensions(encoder: Encoder) -> None:
-    kept = Kept(encoder)
-    prints = {kept.fingerprint(), kept.part(0, 4, "a").fingerprint(), kept.part(4, 8, "b").fingerprint()}
+    kept = MemoizedEncoder(encoder)
+    prints = {
+        kept.fingerprint(),
+        EncoderSlice(kept, 0, 4, "a").fingerprint(),
+        EncoderSlice(kept, 4, 8, "b").fingerprint(),
+    }
     assert len(prints) == 3
     assert kept.fingerprint() == encoder.fingerprint()
     with pytest.raises(UsageError, match="size 8 does not divide 4"):
-        kept.part(0, 4, "a").use_with(retrokit.similarity("sfs:8"))
+        EncoderSlice(kept, 0, 4, "a").use_with(retrokit.similarity("sfs:8"))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_layers_are_pooled_hidden_states(tiny_bert: Path, pooling: str) -> None:
     encoder = retrokit.encoder(f"{tiny_bert},pooling={pooling}")
     views = layers(encoder)
-    assert layer_count(encoder) == 2
     assert len(views) == 3
-    features = encoder.model.preprocess(TEXTS)
-    network = encoder.model[0].model
+    features = encoder.to_train().model.preprocess(TEXTS)
+    network = encoder.to_train().model[0].model
     with torch.no_grad():
         inputs = {key: features[key] for key in ("input_ids", "attention_mask")}
         states = network(**inputs, output_hidden_states=True).hidden_states
@@ -102,12 +106,12 @@ def test_a_table_of_tokens_has_no_layers() -> None:
 def test_changes_are_relative_frobenius_norms(tiny_bert: Path) -> None:
     start, end = retrokit.encoder(str(tiny_bert)), retrokit.encoder(str(tiny_bert))
     assert layer_changes(start, end) == [0.0, 0.0, 0.0]
-    network = end.model[0].model
+    network = end.to_train().model[0].model
     with torch.no_grad():
         for parameter in network.encoder.layer[1].parameters():
             parameter.mul_(1.5)
         network.embeddings.word_embeddings.weight.add_(0.1)
-    old = np.concatenate([p.detach().numpy().ravel() for p in start.model[0].model.embeddings.parameters()])
+    old = np.concatenate([p.detach().numpy().ravel() for p in start.to_train().model[0].model.embeddings.parameters()])
     new = np.concatenate([p.detach().numpy().ravel() for p in network.embeddings.parameters()])
     expected = np.linalg.norm(new - old) / np.linalg.norm(old)
     assert layer_changes(start, end) == pytest.approx([expected, 0.0, 0.5], rel=1e-5)  # norms of float32
@@ -121,22 +125,21 @@ def test_changes_between_two_architectures(tiny_bert: Path, tiny_llama: Path) ->
 def test_a_decoders_embedding_layer_is_found(tiny_llama: Path) -> None:
     start, end = retrokit.encoder(str(tiny_llama)), retrokit.encoder(str(tiny_llama))
     with torch.no_grad():
-        end.model[0].model.get_input_embeddings().weight.mul_(3)
+        end.to_train().model[0].model.get_input_embeddings().weight.mul_(3)
     assert layer_changes(start, end) == pytest.approx([2.0, 0.0, 0.0], rel=1e-6)
 
 
 def test_where_a_run_started(tiny_bert: Path, tmp_path: Path, encoder: Encoder) -> None:
-    assert starting_encoder(encoder) is None
-    assert starting_encoder(retrokit.encoder("static:8")) is None
+    assert starting_encoder(tiny_bert) is None
+    assert starting_encoder(Path("static:8")) is None
     run = tmp_path / "run"
-    retrokit.encoder(str(tiny_bert)).model.save(str(run))
+    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(run))
     described = {"encoder": "scratch:minilm", "similarity": "cosine", "status": "finished"}
     (run / "retrokit.json").write_text(json.dumps(described))
-    assert starting_encoder(retrokit.encoder(str(run))) == "scratch:minilm"
+    assert starting_encoder(run) == "scratch:minilm"
     checkpoint = run / "checkpoints" / "checkpoint-10"
-    retrokit.encoder(str(tiny_bert)).model.save(str(checkpoint))
-    assert starting_encoder(retrokit.encoder(str(checkpoint))) == "scratch:minilm"
-    loaded = retrokit.encoder(str(run))
+    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(checkpoint))
+    assert starting_encoder(checkpoint) == "scratch:minilm"
     (run / "retrokit.json").write_text("{")
     with pytest.raises(DataError, match="no description of a run"):
-        starting_encoder(loaded)
+        starting_encoder(run)

@@ -14,24 +14,22 @@ import numpy as np
 import torch
 
 import retrokit
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 
 
-class GivenEncoder:
+class GivenEncoder(Encoder):
     """Stands in for an encoder: what each text's embedding is, is given. Counts what it is asked for."""
 
-    model = traits = None
-    had_normalize = False
-    similarity_of = Encoder.similarity_of
-    computes_in = Encoder.computes_in
+    dimension = 0
+    device = torch.device("cpu")
 
     def __init__(self, vectors: Mapping[str, Sequence[float]], spec: str = "given", similarity: str = "cosine") -> None:
         self.vectors = vectors
         self.spec = spec
         self.similarity = retrokit.similarity(similarity)
-        self.device = torch.device("cpu")
         self.dimension = len(next(iter(vectors.values())))
         self.embedded: list[tuple[str, list[str], str]] = []
         self.used_with: list[str] = []
@@ -39,6 +37,9 @@ class GivenEncoder:
     def embed(self, texts: Sequence[str], role: str, precision: str = "auto") -> np.ndarray:
         self.embedded.append((role, list(texts), precision))
         return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimension)
+
+    def computes_in(self, precision: str = "auto") -> str:
+        return name_of(choose_precision(precision, self.device))
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         self.used_with.append(similarity.spec)

@@ -8,25 +8,14 @@ import pytest
 
 from retrokit import encoders
 from retrokit.registry import Entry
-from retrokit.similarities.base import Role
 from tests.evaluation.fakes import GivenEncoder
 
 _VECTORS: dict[str, Mapping[str, Sequence[float]]] = {}
 
 
-class Given(GivenEncoder):
-    """What each text's embedding is, is given; has all that a view of an encoder needs."""
-
-    model = None
-    had_normalize = False
-
-    def max_length(self, role: Role) -> int | None:
-        return None
-
-
-def make(name: str, device: str | None = None) -> Given:
+def make(name: str, device: str | None = None) -> GivenEncoder:
     """The encoder that a test registered as ``given:NAME``."""
-    return Given(_VECTORS[name], f"given:{name}")
+    return GivenEncoder(_VECTORS[name], f"given:{name}")
 
 
 def register(monkeypatch: pytest.MonkeyPatch, vectors: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:

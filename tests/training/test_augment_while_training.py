@@ -155,7 +155,7 @@ def test_dropout_without_dropout_is_refused(corpus):
 def test_masks_come_on_top_of_crops(tiny_bert, corpus):
     made = plan(configure(tiny_bert, corpus, augment=[CROPS, "mask:0.5"]))
     masking = masking_of(combined([CROPS, "mask:0.5"]), made.encoder, 0)
-    tokenizer = made.encoder.model.tokenizer
+    tokenizer = made.encoder.to_train().model.tokenizer
     plain = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
     masked = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None, masking)
     examples = [made.data[i] for i in range(8)]

@@ -33,7 +33,7 @@ from retrokit.metrics.bootstrap import Draws
 from retrokit.notices import notice
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
-    from retrokit.encoders.encoder import Encoder
+    from retrokit.encoders.base import Encoder
     from retrokit.evaluation.task import Request, Task
     from retrokit.similarities.base import Similarity
 

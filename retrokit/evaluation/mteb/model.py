@@ -20,8 +20,8 @@ from mteb._create_dataloaders import create_dataloader  # where MTEB's own searc
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
-from retrokit.encoders.encoder import Encoder
-from retrokit.encoders.views import Kept
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.tasks.knn import majority
 from retrokit.retrieval.exact import top_k
@@ -35,11 +35,11 @@ class Embeddings:
     """Raw embeddings of an encoder, kept until they are dropped, so that several similarities share them."""
 
     def __init__(self, encoder: Encoder, precision: str, dims: int | None) -> None:
-        self.encoder, self.precision, self.dims = Kept(encoder), precision, dims
+        self.encoder, self.precision, self.dims = MemoizedEncoder(encoder), precision, dims
 
     def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
         """Float32 ``[n, dims]``, in the order of ``texts``."""
-        return self.encoder.columns(texts, role, self.precision, 0, self.dims or self.encoder.dimension)
+        return self.encoder.embed(texts, role, self.precision)[:, : self.dims]
 
     def drop(self) -> None:
         """Forget all of them."""

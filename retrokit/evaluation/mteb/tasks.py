@@ -19,7 +19,7 @@ import numpy as np
 from mteb._evaluators import ClusteringEvaluator
 
 from retrokit.data.files import writing
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.encoding import encode_sides
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder

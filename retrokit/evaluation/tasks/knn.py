@@ -15,7 +15,7 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.data.files import named
 from retrokit.data.labelled import LabelledSplit, read_split
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request

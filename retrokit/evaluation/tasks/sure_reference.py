@@ -22,7 +22,7 @@ import numpy as np
 
 from retrokit import encoders, reranking, retrieval
 from retrokit.data.trec import read_run
-from retrokit.encoders.encoder import Encoder
+from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.notices import notice

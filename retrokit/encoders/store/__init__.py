@@ -33,8 +33,8 @@ from filelock import FileLock
 from retrokit.errors import UsageError, disk_errors
 from retrokit.notices import notice
 
-if TYPE_CHECKING:  # looking at the cache takes no model
-    from retrokit.encoders.engine import Keep
+if TYPE_CHECKING:
+    from retrokit.encoders.base import Batch
 
 PLACE, LIMIT = "RETROKIT_CACHE", "RETROKIT_CACHE_LIMIT"
 DEFAULT_LIMIT = "20GB"
@@ -251,14 +251,9 @@ class Store:
         self._dimension = dimension
         self._shards: dict[Path, _Shard] = {}
 
-    def embed(
-        self, texts: Sequence[str], role: str, encode: Callable[[Sequence[str], Keep], np.ndarray], chunk: int
-    ) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: str, encode: Callable[[Sequence[str]], Iterator[Batch]]) -> np.ndarray:
         """Embeddings float32 ``[n, d]`` in the order of ``texts``; what is not there is encoded, each text once, and
-        kept as soon as it is made.
-
-        ``encode`` takes texts from the longest to the shortest, ``chunk`` at a time, and whole chunks are kept: after a
-        break the rest falls into the same batches, and gives the same bytes.
+        kept as soon as it is made. ``encode`` gives batches of positions in what it was given, and their rows.
         """
         places = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         distinct = list(places)
@@ -266,15 +261,11 @@ class Store:
         rows, is_there = self.read(keys)
         missing = np.flatnonzero(~is_there)
         if len(missing):
-            keeping = _Keeping(self, keys[missing], chunk)
-            if not is_there.any():
-                rows = rows[:0].copy()  # memory for all rows is what ``encode`` takes
-            made = encode([distinct[number] for number in missing], keeping)
+            keeping = _Keeping(self, keys[missing])
+            for positions, made in encode([distinct[number] for number in missing]):
+                rows[missing[positions]] = made
+                keeping.add(positions, made)
             keeping.flush()
-            if is_there.any():
-                rows[missing] = made
-            else:
-                rows = made
         if is_there.any() and self._is_news():
             self._cache.write(self._write_about)
         if len(distinct) == len(texts):
@@ -344,20 +335,17 @@ class Store:
 
 
 class _Keeping:
-    """Gives a store what was made: whole chunks, once a second at most."""
+    """Gives a store what was made, once a second at most."""
 
-    def __init__(self, store: Store, keys: np.ndarray, chunk: int) -> None:
+    def __init__(self, store: Store, keys: np.ndarray) -> None:
         self._store = store
-        self._chunk = chunk
         self._keys = keys
-        self._made: list[tuple[np.ndarray, np.ndarray]] = []
-        self._count = 0
+        self._made: list[Batch] = []
         self._kept = time.monotonic()
 
-    def __call__(self, positions: np.ndarray, rows: np.ndarray) -> None:
+    def add(self, positions: np.ndarray, rows: np.ndarray) -> None:
         self._made.append((positions, rows))
-        self._count += len(positions)
-        if self._count % self._chunk == 0 and time.monotonic() - self._kept >= SECONDS_AT_RISK:
+        if time.monotonic() - self._kept >= SECONDS_AT_RISK:
             self.flush()
             self._kept = time.monotonic()
 

@@ -1,0 +1,249 @@
+"""The contract of an encoder: items in, raw embeddings out.
+
+An *item* is what an encoder takes; today a text. Whatever computes is a backend (:mod:`retrokit.encoders.torch_encoder`
+is one), and what is laid over it is a view of the same kind (:mod:`retrokit.encoders.views`, and
+:class:`~retrokit.encoders.cached.CachedEncoder`). What only some can do is asked for with :meth:`Encoder.with_tokens`,
+:meth:`Encoder.with_layers` and :meth:`Encoder.to_train`, which say in one line if it is not to be had.
+
+A backend subclasses :class:`Encoder`, and gives ``dimension``, ``device``, ``computes_in``, ``fingerprint`` and
+``embed``; everything else follows from these, or has a default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+import numpy as np
+
+from retrokit import similarities
+from retrokit.encoders.fingerprint import code_of
+from retrokit.errors import DataError, UsageError
+from retrokit.notices import notice
+from retrokit.similarities.base import Role, Similarity
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor
+
+Item = str
+"""What an encoder takes: a text."""
+
+Batch = tuple[np.ndarray, np.ndarray]
+"""Positions int64 ``[b]`` in a list of items, and their embeddings float32 ``[b, d]``."""
+
+
+class Traits(Protocol):
+    """What an encoder is like, and what decides its embeddings. Asking changes nothing."""
+
+    @property
+    def dimension(self) -> int:
+        """Dimensions of an embedding."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+
+    @property
+    def prompts(self) -> Mapping[str, str | None]:
+        """The text put before every query and every document, by role."""
+        return {"query": None, "document": None}
+
+    def max_length(self, role: Role) -> int | None:
+        """Tokens of a text that count (special tokens and the prompt included); ``None``: all."""
+        return None
+
+    def computes_in(self, precision: str = "auto") -> str:
+        """What ``precision`` (``fp32``, ``bf16``, ``fp16`` or ``auto``) means on its device, such as ``float32``.
+
+        Raises:
+            UsageError: no precision of that name.
+        """
+
+    def fingerprint(self) -> str:
+        """A digest of all that decides an embedding: weights and their type, architecture, tokenizer, pooling, prompts
+        and maximum lengths; never a name or a path. It follows a model that is changed in memory."""
+
+    def code(self) -> Mapping[str, str] | None:
+        """The key of the code that computes; ``None`` if it cannot be told. By default the versions of the libraries
+        and the source of the class: a backend that computes elsewhere as well says more."""
+        return code_of([type(self)])
+
+    def identity(self, precision: str = "auto") -> dict[str, Any] | None:
+        """All that decides the bits of an embedding here but the item: the fingerprint, the precision as it comes out,
+        the kind of device, the libraries and the code. ``None`` if the code cannot be told.
+
+        Raises:
+            UsageError: no precision of that name.
+        """
+        code = self.code()
+        if code is None:
+            return None
+        return {
+            "fingerprint": self.fingerprint(),
+            "precision": self.computes_in(precision),
+            "device": self.device.type,
+            "dimension": self.dimension,
+            "code": dict(code),
+        }
+
+    def key(self, precision: str = "auto") -> str:
+        """The digest of :meth:`identity`: what is kept of the encoder is kept under it, wherever that is. Where the
+        code cannot be told no two calls agree, so nothing that was kept is found again."""
+        decided_by = self.identity(precision) or {"unknown": uuid4().hex}
+        return hashlib.sha256(json.dumps(decided_by, sort_keys=True).encode()).hexdigest()
+
+
+class Encoder(Traits, Protocol):
+    """Embeds items. Embeddings are raw: to normalise them is the similarity's work.
+
+    Attributes:
+        spec: the canonical spec it was made from; its name in messages.
+        similarity: what it scores with by default.
+        had_normalize: whether a Normalize layer at its end was taken off.
+    """
+
+    spec: str
+    similarity: Similarity
+    had_normalize: bool = False
+    _announced: bool = False
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        """Raw embeddings, float32 ``[n, d]``, in the order of ``items``, any number of them. The array may be shared
+        with other callers, so leave it as it is.
+
+        Args:
+            items: what to embed.
+            role: which prompt and maximum length apply.
+            precision: ``fp32``, ``bf16``, ``fp16``, or ``auto``: bf16 where the device computes faster in it.
+
+        Raises:
+            DataError: an embedding is not finite (see :func:`check_finite`).
+            UsageError: no precision of that name.
+        """
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        """The embeddings as they are made, each batch kept on its own: what a break leaves undone falls into the same
+        batches as before if no batch depends on another. Embeddings that are not finite are left to the caller."""
+        yield np.arange(len(items)), self.embed(items, role, precision)
+
+    def similarity_of(self, spec: str | None) -> Similarity:
+        """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned
+        something.
+
+        Raises:
+            UsageError: a wrong spec.
+        """
+        if spec is None:
+            return self.similarity
+        made: Similarity = similarities.registry.create(spec)
+        return self.similarity if self.similarity.spec == made.spec else made
+
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.
+
+        ``dims`` is how many of the dimensions are in use; default: all.
+
+        Raises:
+            UsageError: the similarity does not fit.
+        """
+        similarity.check_dimension(dims or self.dimension)
+        if self.had_normalize and similarity.uses_magnitude and not self._announced:
+            self._announced = True
+            notice(f"{self.spec}: its Normalize layer is taken off, because {similarity.spec} needs magnitudes")
+
+    def with_tokens(self) -> TokenEncoder:
+        """The encoder, as one that embeds tokens.
+
+        Raises:
+            UsageError: it does not.
+        """
+        raise UsageError(f"{self.spec} embeds whole texts, and no tokens")
+
+    def with_layers(self) -> LayeredEncoder:
+        """The encoder, as one with hidden layers.
+
+        Raises:
+            UsageError: it has none.
+        """
+        raise UsageError(f"{self.spec} has no layers: it is no transformer")
+
+    def to_train(self) -> TrainableEncoder:
+        """The encoder, as one that can be trained.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        raise UsageError(f"{self.spec} cannot be trained: it gives embeddings, and no model")
+
+
+class TokenEncoder(Encoder, Protocol):
+    """Embeds the tokens of its items too."""
+
+    @property
+    def token_dimension(self) -> int:
+        """Dimensions of a token's embedding."""
+
+    @property
+    def tells_roles_apart(self) -> bool:
+        """Whether the tokens of an item may differ between the roles."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """What cuts a text into tokens: of transformers, or of the package tokenizers."""
+
+    def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
+        """The embedding of every token, float32 ``[tokens, d]`` an item, in the order of ``items``; raw, as the first
+        module yields them (a transformer's last hidden state, a static encoder's rows).
+
+        Padding and special tokens are left out, but not the one for unknown words: it stands for a word. A prompt's
+        tokens count if the encoder pools them. An item may have no token at all.
+
+        Raises:
+            DataError: an embedding is not finite.
+        """
+
+
+class LayeredEncoder(Encoder, Protocol):
+    """Has hidden layers; layer 0 is the embedding layer."""
+
+    def every_layer(self) -> tuple[Encoder, list[int]]:
+        """An encoder of the embeddings after every layer, side by side, and the dimensions of each; the last layer's
+        are the encoder's own."""
+
+    def layer_weights(self) -> list[dict[str, Tensor]]:
+        """The weights of the embedding layer, then of each layer, by name; on the CPU."""
+
+
+class TrainableEncoder(Encoder, Protocol):
+    """Has a model of PyTorch that can be changed."""
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The model itself, without Normalize and without retrokit's Prepare: what is changed in it changes the
+        encoder."""
+
+
+def gathered(batches: Iterator[Batch], count: int, dimension: int) -> np.ndarray:
+    """The embeddings float32 ``[count, dimension]`` of all batches, in the order of the items."""
+    embeddings = np.empty((count, dimension), dtype=np.float32)
+    for positions, rows in batches:
+        embeddings[positions] = rows
+    return embeddings
+
+
+def check_finite(embeddings: np.ndarray | Sequence[np.ndarray], name: str) -> None:
+    """Raise :class:`DataError` about the encoder ``name`` unless the embeddings of all items are finite."""
+    if isinstance(embeddings, np.ndarray):
+        finite = np.isfinite(embeddings.min(axis=1)) & np.isfinite(embeddings.max(axis=1))
+    else:
+        finite = np.array([np.isfinite(part).all() for part in embeddings], dtype=bool)
+    bad = np.flatnonzero(~finite)
+    if len(bad):
+        raise DataError(
+            name, f"{len(bad)} of {len(embeddings)} embeddings are not finite, the first of text {bad[0] + 1}"
+        )

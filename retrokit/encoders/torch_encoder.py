@@ -1,0 +1,168 @@
+"""The encoder that computes with PyTorch: a SentenceTransformer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from torch import Tensor
+
+from retrokit.encoders import engine, layers, processes
+from retrokit.encoders.base import (
+    Batch,
+    Encoder,
+    Item,
+    LayeredEncoder,
+    TokenEncoder,
+    TrainableEncoder,
+    check_finite,
+    gathered,
+)
+from retrokit.encoders.fingerprint import Weights, code_of, describe
+from retrokit.encoders.precision import PRECISIONS, choose_precision, name_of
+from retrokit.errors import UsageError
+from retrokit.similarities.base import Role, Similarity
+
+_COMPUTING = [str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py", "casting.py", "layers.py")]
+
+
+class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
+    """A SentenceTransformer that yields raw embeddings. What it is like follows its weights and settings, which may
+    change."""
+
+    def __init__(
+        self, spec: str, model: SentenceTransformer, similarity: Similarity, had_normalize: bool = False
+    ) -> None:
+        self.spec = spec
+        self.similarity = similarity
+        self.had_normalize = had_normalize
+        self._model = model
+        self._weights = Weights()
+
+    # --- what it is like
+
+    @property
+    def dimension(self) -> int:
+        return int(self._model.get_embedding_dimension())
+
+    @property
+    def device(self) -> torch.device:
+        return self._model.device
+
+    @property
+    def prompts(self) -> Mapping[str, str | None]:
+        prompts = self._model.prompts or {}
+        return {
+            "query": prompts.get("query") or None,
+            "document": next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), None),
+        }
+
+    def max_length(self, role: Role) -> int | None:
+        return engine.token_limit(self._model, role)
+
+    def computes_in(self, precision: str = "auto") -> str:
+        return name_of(choose_precision(precision, self.device))
+
+    def fingerprint(self) -> str:
+        digest = self._weights.digest(self._model)
+        lengths = {role: engine.token_limit(self._model, role) for role in ("query", "document")}
+        described = {**describe(self._model), "prompts": self.prompts, "max_length": lengths}
+        digest.update(json.dumps(described, sort_keys=True, default=str).encode())
+        return str(digest.hexdigest())
+
+    def code(self) -> Mapping[str, str] | None:
+        return code_of({type(self), *map(type, self._model.modules())}, _COMPUTING)
+
+    # --- what it computes
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        embeddings = gathered(self.batches(items, role, precision), len(items), self.dimension)
+        check_finite(embeddings, self.spec)
+        return embeddings
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        dtype = choose_precision(precision, self.device)
+        if processes.can_help(self, len(items)):
+            return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
+        return engine.batches(self._model, items, role, self.prompts[role], dtype)
+
+    def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
+        dtype = choose_precision(precision, self.device)
+        embeddings = engine.encode_tokens(self._model, items, role, self.prompts[role], dtype)
+        check_finite(embeddings, self.spec)
+        return embeddings
+
+    @property
+    def token_dimension(self) -> int:
+        return int(self._model[0].get_embedding_dimension())
+
+    @property
+    def tells_roles_apart(self) -> bool:
+        alike = (
+            isinstance(self._model[0], (Transformer, StaticEmbedding))
+            and self.prompts["query"] == self.prompts["document"]
+            and self.max_length("query") == self.max_length("document")
+        )
+        return not alike
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._model.tokenizer
+
+    def every_layer(self) -> tuple[Encoder, list[int]]:
+        made = _EveryLayer(self)
+        return made, made.widths
+
+    def layer_weights(self) -> list[dict[str, Tensor]]:
+        return layers.weights(self._transformer(), self.spec)
+
+    @property
+    def model(self) -> SentenceTransformer:
+        return self._model
+
+    def with_tokens(self) -> TokenEncoder:
+        return self
+
+    def with_layers(self) -> LayeredEncoder:
+        self._transformer()
+        return self
+
+    def to_train(self) -> TrainableEncoder:
+        return self
+
+    def _transformer(self) -> Transformer:
+        first = self._model[0]
+        if not isinstance(first, Transformer):
+            raise UsageError(f"{self.spec} has no layers: it is no transformer")
+        return first
+
+
+class _EveryLayer(TorchEncoder):
+    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
+
+    def __init__(self, whole: TorchEncoder) -> None:
+        model, self.widths = layers.every_layer(whole.model, whole._transformer(), whole.spec)
+        super().__init__(whole.spec, model, whole.similarity)
+        self._whole = whole
+
+    @property
+    def dimension(self) -> int:
+        return sum(self.widths)
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        dtype = choose_precision(precision, self.device)
+        with layers.hidden_states(self._transformer()):
+            yield from engine.batches(self._model, items, role, self.prompts[role], dtype)
+
+    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
+        self._whole.use_with(similarity, dims)
+
+    def fingerprint(self) -> str:
+        return f"{self._whole.fingerprint()} after every layer"
