@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,40 @@ def test_the_checks_below_find_what_they_look_for():
         assert loads(ast.parse(text)) == {"SentenceTransformer"}
     assert loads(ast.parse("AutoModel.from_pretrained(x)")) == {"from_pretrained"}
     assert loads(ast.parse("SentenceTransformer(modules=[a], device=b)")) == set()
+
+
+def files_imported(tree: ast.AST, known: set[str]) -> set[str]:
+    """Those of the files ``known`` (``encoders.base``, ``encoders.__init__``) that a file imports, lazily or not."""
+    found = set()
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            package, *parts = name.split(".")
+            if package == "retrokit":
+                ends = [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
+                candidates = [file for end in ends for file in (end, f"{end}.__init__")]
+                found.add(next((file for file in candidates if file in known), "__init__"))
+    return found
+
+
+def test_a_circle_would_be_found():
+    files = {
+        "a.__init__": "def f():\n    from retrokit.a.c import g",
+        "a.b": "from retrokit.a import registry",
+        "a.c": "if TYPE_CHECKING:\n    import retrokit.a.b",
+    }
+    graph = {name: files_imported(ast.parse(text), set(files)) for name, text in files.items()}
+    with pytest.raises(CycleError):
+        TopologicalSorter(graph).prepare()
+
+
+def test_imports_make_no_circle():
+    graph = {module: files_imported(parse(path), set(FILES)) for module, path in FILES.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the files of one
 
 
 def test_every_part_of_the_house_is_known():
