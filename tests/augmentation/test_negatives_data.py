@@ -18,11 +18,13 @@ ROOM = Path(data.__file__).parent
 def test_every_section_is_used(family: str) -> None:
     """A section that no rule asks for is dead; a name that no section has would fail at a rare sentence only."""
     package = f"{data.__package__}.{family}"
-    files = [path.name for path in (ROOM / family).glob("*.txt") if path.name != "prompt.txt"]
+    files = [path.name for path in (ROOM / family).glob("*.txt") if path.name not in ("prompt.txt", "relations.txt")]
     there = {name for file in files for sections in data.lexicon(package, file) for name in sections}
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOM / family).glob("*.py"))
     asked = set(re.findall(r'(?:WORDS|PAIRS|TABLES|GROUPS|TERMS)\[["\']([a-z-]+)["\']\]', code))
     taken_in = {name for file in files for name in re.findall(r"@([a-z-]+)", data.text(package, file))}
+    if (ROOM / family / "relations.txt").exists():
+        taken_in |= set(re.findall(r"\$([a-z-]+)", data.text(package, "relations.txt")))
     assert there == asked | taken_in
 
 

@@ -13,61 +13,13 @@ from functools import lru_cache
 
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.patterns import Test, read_swaps
 from retrokit.augmentation.negatives.rules import Named, written
 from retrokit.augmentation.negatives.sentence import Sentence, inflected
-from retrokit.augmentation.negatives.spatial.grades import (
-    at_least,
-    comparative,
-    compound,
-    degree,
-    more,
-    most,
-    noun,
-    ordinal,
-    relational_adjective,
-    side,
-    superlative,
-    up_to,
-)
-from retrokit.augmentation.negatives.spatial.lexicon import PAIRS, WORDS
-from retrokit.augmentation.negatives.spatial.links import (
-    ahead_of,
-    although,
-    because,
-    before_after,
-    behind,
-    despite,
-    due_to,
-    during,
-    following,
-    from_name,
-    front,
-    including,
-    into,
-    motion_adverb,
-    near,
-    onto,
-    over,
-    place,
-    polar_adverb,
-    prior_to,
-    toward,
-    unlike,
-    within,
-)
-from retrokit.augmentation.negatives.spatial.verbs import (
-    allow,
-    begin,
-    caused_by,
-    depend_on,
-    end,
-    followed_by,
-    lead_to,
-    prevent_from,
-    support,
-    verb_rule,
-)
-from retrokit.augmentation.negatives.spatial.view import Rule
+from retrokit.augmentation.negatives.spatial.grades import banned, comparative, more
+from retrokit.augmentation.negatives.spatial.lexicon import LEXICON, PAIRS, WORDS
+from retrokit.augmentation.negatives.spatial.links import from_name, into, motion_adverb
+from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, prevent_from, verb_rule
 from retrokit.augmentation.negatives.view import View, view_of
 
 
@@ -125,14 +77,14 @@ def _quoted_or_bracketed(view: View) -> set[int]:
 def _names_the_opposite(view: View, swap: Named) -> bool:
     """Whether the sentence already holds a word that the swap puts in, or a form of it: a contrast of its own."""
     changed = {index for change in swap[1] for index in range(change.start, change.end)}
+    words = {view.words[index] for index in changed}
     others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "
     for change in swap[1]:
         for word in change.text.lower().split():
-            if word in WORDS["function-words"] or not word.isalpha():
+            if word in WORDS["function-words"] or word in words or not word.isalpha():
                 continue
             if f" {word} " in others or (len(word) > 2 and f" {_stem(word)}" in others):
                 return True
-    words = {view.words[index] for index in changed}
     pairs = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
     return any(pairs[word] in view.words for word in words & pairs.keys())
 
@@ -141,75 +93,53 @@ def _stem(word: str) -> str:
     return word if len(word) <= 5 else word[: max(5, len(word) - 3)]
 
 
-_SINGLE: dict[str, Rule] = {
+_KNOWN: dict[str, Test] = {
+    "np": View.starts_noun_phrase,
+    "attributive": View.before_noun,
+    "passive": View.is_passive,
+    "predicative": lambda view, at: (
+        view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
+    ),
+    "banned": banned,
+    "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),
+    "year": lambda view, at: view.words[at].isdigit() and len(view.words[at]) == 4,
+    "will": lambda view, at: view.tags[at] == "CJS" and "will" in view.words[at : at + 10],
+    "repeated": lambda view, at: view.words[at - 1] == view.words[at + 1],
+    "duration": lambda view, at: (
+        view.tags[at] in {"CRD", "DT0", "AT0"} and not WORDS["time-units"].isdisjoint(view.words[at + 1 : at + 4])
+    ),
+}
+"""What the lines of ``relations.txt`` ask with ``@``."""
+
+_BEFORE: dict[str, Rule] = {
     "more less fewer": more,
-    "most least": most,
-    "begin begins began start starts started": begin,
-    "ends ended": end,
-    "followed preceded": followed_by,
-    "leads lead led leading results result resulted resulting": lead_to,
-    "caused": caused_by,
-    "depends depend depended": depend_on,
-    "supports support supported supporting": support,
+    "begin begins began begin start starts started": begin,
     "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
     "prevents prevent preventing prevented": prevent_from,
-    "before after": before_after,
-    "prior": prior_to,
-    "during": during,
-    "following": following,
-    "within": within,
-    "inside outside above below beneath underneath": place,
-    "behind": behind,
-    "front": front,
-    "near": near,
     "into": into,
-    "up down forward backward upstairs downstairs": motion_adverb,
-    "over under": over,
-    "onto": onto,
-    "toward towards": toward,
     "from": from_name,
-    "ahead": ahead_of,
-    "despite": despite,
-    "although": although,
-    "because": because,
-    "due": due_to,
-    "like unlike": unlike,
-    "including excluding": including,
-    "positively negatively": polar_adverb,
-    "first last": ordinal,
-    "left right": side,
+    " ".join(PAIRS["courses"]): motion_adverb,
 }
+_AFTER: dict[str, Rule] = {" ".join(PAIRS["comparatives"]): comparative, " ".join(PAIRS["change-nouns"]): change_noun}
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[str, tuple[Rule, ...]]:
+def _table() -> dict[str, list[Rule]]:
     """Every word that may be swapped, and its rules in their order."""
     table: dict[str, list[Rule]] = {}
-    for words, rule in _SINGLE.items():
-        for word in words.split():
-            table.setdefault(word, []).append(rule)
-    table["least"].append(at_least)
-    table["most"].append(at_least)
-    table["up"].append(up_to)
-    for pairs, rule in (
-        (PAIRS["comparatives"], comparative),
-        (PAIRS["superlatives"], superlative),
-        (PAIRS["degrees"], degree),
-        (PAIRS["relational-adjectives"], relational_adjective),
-        (PAIRS["nouns"], noun),
-    ):
-        for word in pairs:
-            table.setdefault(word, []).append(rule)
-    for word in WORDS["compounds"]:
-        table.setdefault(word, []).append(compound)
-    _add_verbs(table)
-    return {word: tuple(rules) for word, rules in table.items()}
 
+    def add(rules: dict[str, Rule]) -> None:
+        for words, rule in rules.items():
+            for word in words.split():
+                table.setdefault(word, []).append(rule)
 
-def _add_verbs(table: dict[str, list[Rule]]) -> None:
+    add(_BEFORE)
+    for word, swap in read_swaps(text(__package__, "relations.txt"), "spatial/relations.txt", LEXICON, _KNOWN):
+        table.setdefault(word, []).append(swap)
+    add(_AFTER)
     for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
         for lemma, opposite in verbs.items():
             name = "swap-change" if lemma in WORDS["opposite-of-change"] else "swap-action"
             for form, ending in {inflected(lemma, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
-                rule = verb_rule(name, lemma, opposite, ending, transitive=transitive)
-                table.setdefault(form, []).append(rule)
+                add({form: verb_rule(name, lemma, opposite, ending, transitive=transitive)})
+    return table

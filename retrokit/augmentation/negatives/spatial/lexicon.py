@@ -2,5 +2,5 @@
 
 from retrokit.augmentation.negatives.data import lexicon
 
-_LEXICON = lexicon(__package__)
-WORDS, PAIRS, TABLES = _LEXICON.words, _LEXICON.pairs, _LEXICON.tables
+LEXICON = lexicon(__package__)
+WORDS, PAIRS, TABLES = LEXICON.words, LEXICON.pairs, LEXICON.tables

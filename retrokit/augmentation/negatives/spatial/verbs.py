@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Callable
 
 from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
-from retrokit.augmentation.negatives.spatial.lexicon import WORDS
-from retrokit.augmentation.negatives.spatial.view import Rule
+from retrokit.augmentation.negatives.spatial.lexicon import PAIRS, WORDS
 from retrokit.augmentation.negatives.tags import PENN
 from retrokit.augmentation.negatives.view import View
+
+Rule = Callable[[View, int], Named | None]
 
 
 def verb_rule(name: str, lemma: str, opposite: str, ending: str, *, transitive: bool) -> Rule:
@@ -219,54 +220,16 @@ def begin(view: View, index: int) -> Named | None:
     return None
 
 
-def end(view: View, index: int) -> Named | None:
-    penn = PENN.get(view.tags[index])
-    if penn is None or view.is_passive(index) or view.words[index + 1] not in {"with", "in", "on", "at"}:
-        return None
-    return ("swap-time", (Change(index, index + 1, inflected("begin", penn)),))
-
-
-def followed_by(view: View, index: int) -> Named | None:
-    if view.words[index + 1] != "by" or view.tags[index + 2] in {"VVG", "AV0", ""}:
-        return None
-    return ("swap-time", (Change(index, index + 1, "preceded" if view.words[index] == "followed" else "followed"),))
-
-
-def lead_to(view: View, index: int) -> Named | None:
-    """*leads to* and *results in* → *results from*; *results from* → *leads to*."""
-    penn = PENN.get(view.tags[index])
+def change_noun(view: View, index: int) -> Named | None:
+    """*an increase in sales from 3 to 5* → *a decrease in sales from 5 to 3*."""
     word, following = view.words[index], view.words[index + 1]
-    if word in {"results", "result"} and penn is None and following in {"in", "from"} and view.is_noun(index - 1):
-        penn = "VBZ" if word == "results" else "VB"
-    if penn is None or view.is_passive(index) or not view.starts_noun_phrase(index + 2):
+    if not view.is_noun(index) or view.tags[index - 1] == "CJC" or following not in {"in", "of"}:
         return None
-    if word.startswith("result"):
-        if following == "from":
-            return ("swap-cause", (Change(index, index + 2, f"{inflected('lead', penn)} to"),))
-        return ("swap-cause", (Change(index + 1, index + 2, "from"),)) if following == "in" else None
-    if following != "to":
+    if view.words[index - 1] == "dimensionality":
         return None
-    return ("swap-cause", (Change(index, index + 2, f"{inflected('result', penn)} from"),))
-
-
-def caused_by(view: View, index: int) -> Named | None:
-    """*damage caused by the storm* → *damage causing the storm*."""
-    if view.words[index + 1] != "by" or not view.is_noun(index - 1) or view.tags[index + 2] == "VVG":
+    if word in {"fall", "rise", "growth", "gain", "gains"} and following != "in":
         return None
-    return ("swap-cause", (Change(index, index + 2, "causing"),))
-
-
-def depend_on(view: View, index: int) -> Named | None:
-    penn = {"depends": "VBZ", "depend": "VB", "depended": "VBD"}[view.words[index]]
-    if view.words[index + 1] not in {"on", "upon"} or not view.starts_noun_phrase(index + 2):
+    numbers = from_to(view, index)
+    if numbers is None:
         return None
-    if {"not on", "and on", "or on"} & {" ".join(pair) for pair in pairwise(view.words[index:])}:
-        return None  # "depends on the first but not on the second"
-    return ("swap-cause", (Change(index, index + 2, inflected("determine", penn)),))
-
-
-def support(view: View, index: int) -> Named | None:
-    penn = PENN.get(view.tags[index])
-    if penn is None or not WORDS["statements"] & set(view.words[index + 1 : index + 5]):
-        return None
-    return ("swap-action", (Change(index, index + 1, inflected("contradict", penn)),))
+    return "swap-change", [Change(index, index + 1, PAIRS["change-nouns"][word]), *numbers]

@@ -1,0 +1,180 @@
+"""Swaps of words that data files describe: what gives way to what, and which company they must be in.
+
+A line of such a file names a kind of edit, its swaps, and conditions on the words around them::
+
+    # Prior to the meeting: after the meeting.
+    swap-time: prior_to>after where 1:@np|VVG 1!this|that
+
+``a>b`` swaps one way, ``a/b`` both ways, ``$name`` stands for the pairs of that name in ``words.txt``; an underscore is
+a space, ``*`` marks the word by which the swap is found if it is not the first, and ``~verb`` takes the form of that
+word. A condition is a place, ``:`` (one of these must stand there) or ``!`` (none may), and alternatives. Places count
+from the swapped words: ``-1`` is the word before, ``1`` the word after, ``0`` the one by which the swap is found;
+``1..3`` is any of several places, ``*`` any word of the sentence. Alternatives are words (``turn*``: how they begin),
+tags (``VV*``), ``^`` (the end of the sentence), ``$name`` (words of ``words.txt``), ``@name`` (what the family asks),
+``a&b`` (both of it) and ``a_b`` (one word after the other, ``?`` any). ``%name = …`` names conditions for later lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from retrokit.augmentation.negatives.data import Lexicon
+from retrokit.augmentation.negatives.rules import Named
+from retrokit.augmentation.negatives.sentence import Change, inflected
+from retrokit.augmentation.negatives.tags import PENN
+from retrokit.augmentation.negatives.view import View
+from retrokit.errors import DataError
+
+Test = Callable[[View, int], bool]
+"""Whether something can be said of a token."""
+
+_LINE = re.compile(r"(?:%([a-z-]+) =|([a-z-]+): (.+?)(?: where\b|$))(.*)")
+_CONDITION = re.compile(r"(\*|-?\d+(?:\.\.-?\d+)?)([:!])(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A swap: the words from ``first`` on (counted from the one by which it is found) give way to a text."""
+
+    name: str
+    first: int
+    words: tuple[str, ...]
+    text: str
+    conditions: Sequence[Callable[[View, int, int, int], bool]]
+
+    def __call__(self, view: View, at: int) -> Named | None:
+        """The edit at a token, if its conditions hold."""
+        start = at + self.first
+        end = start + len(self.words)
+        if start < 0 or not view.says(start, *self.words):
+            return None
+        if not all(condition(view, start, at, end) for condition in self.conditions):
+            return None
+        text = self.text
+        if text.startswith("~"):
+            verb, space, rest = text[1:].partition(" ")
+            if view.tags[at] not in PENN:
+                return None
+            text = inflected(verb, PENN[view.tags[at]]) + space + rest
+        titled = at > 0 and view.sentence.tokens[at].text[0].isupper()  # "the Western programme"
+        return self.name, [Change(start, end, text.capitalize() if titled else text)]
+
+
+def read_swaps(content: str, where: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Iterator[tuple[str, Swap]]:
+    """The swaps that ``content`` describes, in its order, each with the word by which it is found.
+
+    Args:
+        content: lines as above.
+        where: names the file in errors.
+        lexicon: of ``$name``.
+        known: what ``@name`` asks.
+
+    Raises:
+        DataError: a line that is wrong, by the file's name and the line's number.
+    """
+    shared: dict[str, list[Callable[[View, int, int, int], bool]]] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise ValueError(f"{line!r} is neither NAME: SWAPS where CONDITIONS nor %NAME = CONDITIONS")
+            conditions = []
+            for part in match[4].split():
+                found = shared[part[1:]] if part.startswith("%") else [_condition(part, lexicon, known)]
+                conditions += found
+            if match[1]:
+                shared[match[1]] = conditions
+                continue
+            for entry in match[3].split():
+                for old, new in _pairs(entry, lexicon):
+                    words = old.split()
+                    first = next((i for i, word in enumerate(words) if word.startswith("*")), 0)
+                    words[first] = words[first].removeprefix("*")
+                    yield words[first], Swap(match[2], -first, tuple(words), new, conditions)
+        except (KeyError, ValueError) as error:
+            told = f"nothing is named {error}" if isinstance(error, KeyError) else str(error)
+            raise DataError(where, told, number) from None
+
+
+def _pairs(entry: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
+    if entry.startswith("$"):
+        yield from lexicon.pairs[entry[1:]].items()
+        return
+    match = re.fullmatch(r"([^/>]+)([/>])([^/>]+)", entry.replace("_", " "))
+    if match is None:
+        raise ValueError(f"{entry} is neither a>b nor a/b")
+    yield match[1], match[3]
+    if match[2] == "/":
+        yield match[3], match[1]
+
+
+def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Callable[[View, int, int, int], bool]:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text} is no condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES")
+    place, wanted, test = match[1], match[2] == ":", _any_of(match[3].split("|"), lexicon, known)
+    if place == "*":
+        return lambda view, start, at, end: any(test(view, i) for i in range(view.size)) == wanted
+    low, _, high = place.partition("..")
+    first, last = int(low), int(high or low)
+    if not high and first == 0:
+        return lambda view, start, at, end: test(view, at) == wanted
+    if not high:
+        return lambda view, start, at, end: test(view, start + first if first < 0 else end - 1 + first) == wanted
+
+    def condition(view: View, start: int, at: int, end: int) -> bool:
+        span = range(
+            max(0, start + first if first < 0 else end - 1 + first),
+            min(view.size, (start if last < 0 else end - 1) + last + 1),
+        )
+        return any(test(view, i) for i in span) == wanted
+
+    return condition
+
+
+def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, Test]) -> Test:
+    """Whether any of the alternatives can be said of a token."""
+    words: set[str] = set()
+    tags: set[str] = set()
+    beginnings: list[str] = []
+    tests: list[Test] = []
+    for one in alternatives:
+        if "_" in one:
+            tests.append(_in_turn([_any_of([part], lexicon, known) for part in one.split("_")]))
+        elif "&" in one:
+            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("&")]))
+        elif one == "?":
+            tests.append(lambda view, at: True)
+        elif one.startswith("@"):
+            tests.append(known[one[1:]])
+        elif len(one) > 1 and one.startswith("$"):
+            tests.append(_any_of(sorted(lexicon.words[one[1:]]), Lexicon({}, {}, {}, {}), {}))
+        elif len(one) > 1 and one.endswith("*"):
+            beginnings.append(one[:-1])
+        elif re.fullmatch(r"[A-Z]{2}[A-Z\d]", one):
+            tags.add(one)
+        else:
+            words.add("" if one == "^" else one)
+    openings = tuple(beginnings)
+
+    def test(view: View, at: int) -> bool:
+        word, tag = view.words[at], view.tags[at]
+        if word in words or tag in tags:
+            return True
+        if openings and (word.startswith(openings) or tag.startswith(openings)):
+            return True
+        return any(other(view, at) for other in tests)
+
+    return test
+
+
+def _in_turn(tests: Sequence[Test]) -> Test:
+    return lambda view, at: all(test(view, at + i) for i, test in enumerate(tests))
+
+
+def _all_of(tests: Sequence[Test]) -> Test:
+    return lambda view, at: all(test(view, at) for test in tests)
