@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from retrokit.metrics.bootstrap import RESAMPLES
+from retrokit.metrics.bootstrap import RESAMPLES, Draws
 
 SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 """The least ``|d|`` of each size, as in MAG, Figure 4."""
@@ -22,11 +22,12 @@ SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 @dataclass(frozen=True)
 class EffectSize:
     """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean. NaN is what
-    too few values leave undefined."""
+    too few values leave undefined. ``draws``: d on clusters drawn anew, to compare with that of the same clusters."""
 
     value: float
     low: float
     high: float
+    draws: Draws | None = field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> str:
@@ -42,7 +43,8 @@ class EffectSize:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON; ``None`` where they are undefined."""
-        return {**{name: None if math.isnan(value) else value for name, value in vars(self).items()}, "size": self.size}
+        values = {name: getattr(self, name) for name in ("value", "low", "high")}
+        return {**{name: None if math.isnan(value) else value for name, value in values.items()}, "size": self.size}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +115,9 @@ def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize
     both = np.hstack([first.table, second.table])
     draws = (np.bincount(rng.integers(0, clusters, clusters), minlength=clusters) for _ in range(RESAMPLES))
     drawn = np.array([counts @ both for counts in draws])
-    values = _cohens_d(drawn[:, :3], drawn[:, 3:])
-    values = values[np.isfinite(values)]
-    low, high = np.quantile(values, [0.025, 0.975]) if len(values) else (math.nan, math.nan)
-    return EffectSize(value, float(low), float(high))
+    found = Draws(clusters, value, _cohens_d(drawn[:, :3], drawn[:, 3:]))
+    low, high = found.interval if np.isfinite(found.drawn).any() else (math.nan, math.nan)
+    return EffectSize(value, low, high, found)
 
 
 def _cohens_d(first: np.ndarray, second: np.ndarray) -> np.ndarray:

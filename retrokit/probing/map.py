@@ -114,8 +114,7 @@ def probe_map(
     found = MapProbe(task.spec, task.k, data, [])
     for spec in encoder_specs:
         encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
-        (similarity,) = task.scored_with(encoder, [encoder.similarity])
-        accuracy = quality(task, encoder, similarity, metric, precision).value
+        accuracy = quality(task, encoder, encoder.similarity, metric, precision).value
         embeddings = encoder.embed(data.texts, "document", precision)
         if (embeddings == embeddings[0]).all():
             raise DataError(data.name, f"{encoder.spec} embeds all {len(embeddings):,} texts alike: nothing to lay out")

@@ -9,6 +9,7 @@ from retrokit import evaluation
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Request, Task
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice
 from retrokit.similarities.base import Similarity
 
@@ -36,6 +37,19 @@ def read_task(spec: str, metric: str | None, preferred: str | None = None) -> tu
         metric = preferred
     notice(task.describe())
     return task, metric or task.main_metric
+
+
+def read_retrieval(spec: str) -> Retrieval:
+    """The task that ``spec`` names, which must have queries, documents and judgements.
+
+    Raises:
+        UsageError: an unknown task, or one of another kind.
+        DataError: the task's files.
+    """
+    task = evaluation.registry.create(spec)
+    if not isinstance(task, Retrieval):
+        raise UsageError(f"--on {spec}: this probe needs queries and documents, as in beir:PATH")
+    return task
 
 
 def quality(task: Task, encoder: Encoder, similarity: Similarity, metric: str, precision: str = "auto") -> Quality:

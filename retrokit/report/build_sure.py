@@ -7,7 +7,7 @@ from statistics import median
 
 from rich.console import Group
 
-from retrokit.report.sheets import Table
+from retrokit.report.sheets import Table, facts, table
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO, Agreement
 from retrokit.sure.build import Built, Estimate
 
@@ -15,11 +15,13 @@ from retrokit.sure.build import Built, Estimate
 def build_tables(built: Built) -> list[Table | Group]:
     """How many queries stay in each testbed, how each kind went, and what it took."""
     record = built.record
-    testbeds = _table("testbeds", "testbed", "kept", "left", "left after a rejection of")
+    testbeds = table("testbeds", ["testbed"], ["kept", "left"])
+    testbeds.add_column("left after a rejection of")
     for testbed, counts in record["testbeds"].items():
         lost = counts["dropped"]
         testbeds.add_row(testbed, f"{counts['kept']:,}", f"{sum(lost.values()):,}", _listed(lost))
-    kinds = _table("variants", "kind", "tried", "at once", "after retries", "dropped", "rejections by cause")
+    kinds = table("variants", ["kind"], ["tried", "at once", "after retries", "dropped"])
+    kinds.add_column("rejections by cause")
     for kind, found in record["kinds"].items():
         numbers = [f"{found[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")]
         kinds.add_row(kind, *numbers, _listed(found["rejections"]))
@@ -34,23 +36,22 @@ def build_tables(built: Built) -> list[Table | Group]:
 
 def estimate_table(estimate: Estimate) -> Table:
     """What a build would take."""
-    table = Table(title="dry run", title_justify="left", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_row("queries", f"{estimate.queries:,}")
-    table.add_row("calls", f"{estimate.calls:,}")
-    table.add_row("calls with all retries", f"{estimate.most_calls:,}")
-    table.add_row("tokens of prompts, about", f"{estimate.prompt_tokens:,}")
-    table.add_row("tokens of answers, about", f"{estimate.completion_tokens:,}")
-    return table
+    rows = {
+        "queries": estimate.queries,
+        "calls": estimate.calls,
+        "calls with all retries": estimate.most_calls,
+        "tokens of prompts, about": estimate.prompt_tokens,
+        "tokens of answers, about": estimate.completion_tokens,
+    }
+    return facts("dry run", {name: f"{count:,}" for name, count in rows.items()}, "right")
 
 
 def agreement_tables(found: Agreement) -> list[Table | Group]:
     """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
-    joint = _table(f"{found.common:,} variants that all have judged", "annotators", "qualified", "unqualified")
+    joint = table(f"{found.common:,} variants that all have judged", ["annotators"], ["qualified", "unqualified"])
     for one in found.joint:
         joint.add_row(_group(one.annotators), f"{one.qualified:,}", f"{one.unqualified:,}")
-    kinds = _table("all annotators together, by kind", "kind", "qualified", "unqualified")
+    kinds = table("all annotators together, by kind", ["kind"], ["qualified", "unqualified"])
     for kind, one in found.kinds.items():
         kinds.add_row(kind, f"{one.qualified:,}", f"{one.unqualified:,}")
     notes = [f"all say the same of {found.same:.1%}"]
@@ -87,14 +88,6 @@ def _cohen_notes(found: Agreement) -> list[str]:
 
 def _kappa(value: float | None) -> str:
     return "undefined (all verdicts are the same)" if value is None else f"{value:.3f}"
-
-
-def _table(title: str, first: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(first)
-    for column in columns:
-        table.add_column(column, justify="left" if column.endswith((" of", " by cause")) else "right")
-    return table
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.console import Group
-from rich.styled import Styled
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
@@ -13,28 +12,16 @@ from retrokit.probing.geometry import WHOLE, GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
-from retrokit.report.sheets import Table
+from retrokit.report import sheets
+from retrokit.report.sheets import Table, noted
 
 ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in left:
-        table.add_column(column)
-    for column in right:
-        table.add_column(column, justify="right")
-    return table
-
-
-def _noted(table: Table, note: str) -> Group:
-    return Group(table, Styled(note, "dim"))
 
 
 def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
     """The whole and the fragments by size; then prefixes."""
     columns = ["size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst", "above the whole"]
-    sizes = _table(f"{found.metric} of the whole and of single fragments: {found.task}", ["encoder"], columns)
+    sizes = sheets.table(f"{found.metric} of the whole and of single fragments: {found.task}", ["encoder"], columns)
     for encoder, size in dict.fromkeys((row.encoder, row.size) for row in found.fragments):
         own = [row for row in found.fragments if (row.encoder, row.size) == (encoder, size)]
         ranked = sorted(own, key=lambda row: -row.value)
@@ -48,14 +35,14 @@ def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
             str(sum(row.difference > 0 for row in own)),
         )
     note = f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"
-    return [_noted(sizes, note), _prefix_table(found)]
+    return [noted(sizes, note), _prefix_table(found)]
 
 
 def _prefix_table(found: FragmentProbe) -> Table:
     """A row per encoder and number of dimensions, a column per fragment size."""
     sizes = list(dict.fromkeys(row.size for row in found.prefixes))
     columns = ["dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
-    table = _table(f"{found.metric} of the first dimensions", ["encoder"], columns)
+    table = sheets.table(f"{found.metric} of the first dimensions", ["encoder"], columns)
     values = {(row.encoder, row.dims, row.size): row for row in found.prefixes}
     for encoder, dims in sorted({(row.encoder, row.dims) for row in found.prefixes}, key=_by_encoder(found)):
         own = [values.get((encoder, dims, size)) for size in sizes]
@@ -73,26 +60,22 @@ def _by_encoder(found: FragmentProbe) -> Callable[[tuple[str, int]], tuple[int, 
 def contrast_tables(found: ContrastProbe) -> list[Group]:
     """A row per fragment; of many fragments, those that stand out."""
     columns = ["fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
-    table = _table(f"{found.a} against {found.b}: {found.data}", ["encoder"], columns)
+    table = sheets.table(f"{found.a} against {found.b}: {found.data}", ["encoder"], columns)
     hidden = 0
     for encoder in dict.fromkeys(row.encoder for row in found.fragments):
         own = [row for row in found.fragments if row.encoder == encoder]
         shown = own if len(own) <= ALL_FRAGMENTS else _outstanding(own)
         hidden += len(own) - len(shown)
         for row in shown:
-            cells = [
-                f"{row.mean_cosine:.4f}",
-                f"{row.deviation:.4f}",
-                f"{row.largest_deviation:.4f}",
-                f"{row.outliers}",
-            ]
+            cells = [f"{value:.4f}" for value in (row.mean_cosine, row.deviation, row.largest_deviation)]
+            cells.append(f"{row.outliers}")
             table.add_row(row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells, f"{row.shift:.3f}")
     note = (
         f"{found.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
         "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
     )
     rest = f"; {hidden} more fragments are in the CSV and the JSON" if hidden else ""
-    return [_noted(table, note + rest)]
+    return [noted(table, note + rest)]
 
 
 def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
@@ -107,7 +90,7 @@ def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
 def near_miss_tables(found: NearMissProbe) -> list[Group]:
     """A row per encoder and family, and beside it what pairs that mean the same and random pairs score."""
     columns = ["pairs", "mean ± deviation", "AUC", "above paraphrase", "above random"]
-    table = _table(f"scores of near-misses: {found.data}", ["encoder", "similarity", "group"], columns)
+    table = sheets.table(f"scores of near-misses: {found.data}", ["encoder", "similarity", "group"], columns)
     spreads = {(row.encoder, row.group): row.summary() for row in found.distributions}
     for encoder in dict.fromkeys(row.encoder for row in found.families):
         own = [row for row in found.families if row.encoder == encoder]
@@ -125,7 +108,7 @@ def near_miss_tables(found: NearMissProbe) -> list[Group]:
     note = "AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
     has_positives = any(row.auc is not None for row in found.families)
     missing = "no positives: every positive is its anchor; --reference gives some"
-    return [_noted(table, note if has_positives else missing)]
+    return [noted(table, note if has_positives else missing)]
 
 
 def _share(value: float | None) -> str:
@@ -138,31 +121,25 @@ def layer_tables(found: LayerProbe) -> list[Group]:
     columns: list[str] = []
     for encoder in encoders:
         columns += [encoder, *(["moved"] if found.of(encoder)[0].moved is not None else [])]
-    table = Table(title=f"{found.metric} after each layer on {found.task}", title_justify="left")
-    table.add_column("layer")
-    for column in columns:
-        table.add_column(column, justify="right")
+    table = sheets.table(f"{found.metric} after each layer on {found.task}", ["layer"], columns)
     for k in range(max(row.layer for row in found.layers) + 1):
         cells = []
         for encoder in encoders:
             rows = found.of(encoder)
             has_moved = rows[0].moved is not None
-            cells += (
-                [f"{rows[k].value:.4f}", *([f"{rows[k].moved:.3%}"] if has_moved else [])]
-                if k < len(rows)
-                else (["", *([""] if has_moved else [])])
-            )
+            cells += [f"{rows[k].value:.4f}" if k < len(rows) else ""]
+            cells += [f"{rows[k].moved:.3%}" if k < len(rows) else ""] if has_moved else []
         table.add_row("0 (embedding)" if k == 0 else str(k), *cells)
     starts = {row.encoder: row.start for row in found.layers if row.start is not None}
     note = "; ".join(f"moved: {encoder} from {start}" for encoder, start in starts.items())
     used = ", ".join(dict.fromkeys(f"{row.similarity}" for row in found.layers))
-    return [_noted(table, f"scored with {used}" + (f"; {note} (‖W − W₀‖ / ‖W₀‖)" if note else ""))]
+    return [noted(table, f"scored with {used}" + (f"; {note} (‖W − W₀‖ / ‖W₀‖)" if note else ""))]
 
 
 def geometry_tables(found: GeometryProbe) -> list[Group]:
     """A row per encoder, and below it the range of its fragments."""
     columns = ["dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
-    table = _table(f"geometry of {found.texts:,} texts: {found.data}", ["encoder", "part"], columns)
+    table = sheets.table(f"geometry of {found.texts:,} texts: {found.data}", ["encoder", "part"], columns)
     for encoder in dict.fromkeys(part.encoder for part in found.parts):
         own = [part for part in found.parts if part.encoder == encoder]
         whole = own[0]
@@ -170,19 +147,15 @@ def geometry_tables(found: GeometryProbe) -> list[Group]:
         table.add_row(encoder, "whole", str(whole.dimensions), *values, f"{whole.largest_hub:.1%}")
         fragments = [part for part in own if part.fragment != WHOLE]
         if fragments:
-            ranges = [
-                f"{_range([part.anisotropy for part in fragments], '.4f')}",
-                f"{_range([part.effective_rank for part in fragments], '.1f')}",
-                f"{_range([part.hubness for part in fragments], '.2f')}",
-                f"{_range([part.largest_hub for part in fragments], '.1%')}",
-            ]
+            forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
+            ranges = [_range([getattr(part, name) for part in fragments], form) for name, form in forms.items()]
             name = f"{len(fragments)} fragments, lowest to highest"
             table.add_row(encoder, name, str(fragments[0].dimensions), *ranges)
     note = (
         f"anisotropy: mean cosine of two texts; effective rank: of at most the dimensions; hubness: skewness of how "
         f"often a text is among the {found.neighbours} nearest; largest hub: share of texts that have it there"
     )
-    return [_noted(table, note)]
+    return [noted(table, note)]
 
 
 def _range(values: Sequence[float], form: str) -> str:
@@ -192,8 +165,8 @@ def _range(values: Sequence[float], form: str) -> str:
 def map_tables(found: MapProbe) -> list[Group]:
     """A row per encoder."""
     columns = [f"kNN accuracy (k = {found.neighbours})", "within the picture"]
-    table = _table(f"map of {found.data.name}", ["encoder", "laid out by"], columns)
+    table = sheets.table(f"map of {found.data.name}", ["encoder", "laid out by"], columns)
     for one in found.maps:
         table.add_row(one.encoder, one.algorithm, f"{one.accuracy:.1%}", f"{one.map_accuracy:.1%}")
     counts = found.data.counts
-    return [_noted(table, f"{len(found.data.texts):,} texts, {counts['labels']:,} labels")]
+    return [noted(table, f"{len(found.data.texts):,} texts, {counts['labels']:,} labels")]

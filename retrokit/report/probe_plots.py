@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from retrokit.metrics.effect_size import SIZES
 from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
-from retrokit.probing.magnitude import METRIC, Magnitude, MagnitudeProbe, points_of
+from retrokit.probing.magnitude_findings import METRIC, Magnitude, MagnitudeProbe, points_of
 from retrokit.report.figures import (
     BLUE,
     COLORS,

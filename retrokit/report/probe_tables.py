@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group
-from rich.styled import Styled
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
-from retrokit.probing.magnitude import METRIC, CvRatio, Magnitude, MagnitudeProbe
-from retrokit.report.sheets import Table
+from retrokit.probing.magnitude_findings import METRIC, CvRatio, Magnitude, MagnitudeProbe
+from retrokit.report.sheets import Table, noted, table
 
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
@@ -35,41 +34,27 @@ def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | P
     return files
 
 
-def _with_notes(table: Table, notes: Sequence[str]) -> Group:
-    return Group(table, *(Styled(note, "dim") for note in notes))
-
-
-def _right(table: Table, *columns: str) -> None:
-    for column in columns:
-        table.add_column(column, justify="right")
-
-
 # --- magnitude
 
 
 def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
     """Lengths and effect of every encoder on every data set, or of every step; then the correlations."""
-    table = Table(title="lengths of embeddings: mean, and Cohen's d of relevant documents", title_justify="left")
-    table.add_column("encoder")
-    table.add_column("data set")
     of_run = any(result.step is not None for result in found.results)
-    if of_run:
-        _right(table, "step")
     with_ratio = any(result.cv_ratio is not None for result in found.results)
-    _right(table, "queries", "CV", *(["CV ratio"] if with_ratio else []), "relevant", "irrelevant")
-    _right(table, "d (95%)", "effect")
     with_gain = any(result.gain is not None for result in found.results)
-    if with_gain:
-        _right(table, f"{METRIC}", "gain")
+    numbers = [*["step"][:of_run], "queries", "CV", *["CV ratio"][:with_ratio], "relevant", "irrelevant"]
+    numbers += ["d (95%)", "effect", *[METRIC, "gain"][: 2 * with_gain]]
+    title = "lengths of embeddings: mean, and Cohen's d of relevant documents"
+    made = table(title, ["encoder", "data set"], numbers)
     for result in found.results:
         cells = [result.encoder, result.task, *([str(result.step)] if of_run else [])]
         cells += [f"{result.queries.mean:.4g}", f"{result.queries.cv:.1%}"]
         cells += [_ratio_cell(result.cv_ratio)] if with_ratio else []
         cells += [f"{group.mean:.4g}" for group in (result.relevant, result.irrelevant)]
         cells += [_effect_cell(result.effect), result.effect.size]
-        table.add_row(*cells, *(_gain_cells(result) if with_gain else []))
+        made.add_row(*cells, *(_gain_cells(result) if with_gain else []))
     notes = [*found.notes, *_ratio_notes(found.results), *(_gain_notes(found.results) if with_gain else [])]
-    groups = [_with_notes(table, notes)]
+    groups = [noted(made, *notes)]
     return [*groups, Group(_correlation_table(found))] if found.correlations else groups
 
 
@@ -109,12 +94,11 @@ def _gain_notes(results: Sequence[Magnitude]) -> list[str]:
 
 
 def _correlation_table(found: MagnitudeProbe) -> Table:
-    table = Table(title="d and the gain over data sets", title_justify="left")
-    table.add_column("encoder")
-    _right(table, "data sets", "r", "p", "gain in % of a d higher by 1")
+    numbers = ["data sets", "r", "p", "gain in % of a d higher by 1"]
+    made = table("d and the gain over data sets", ["encoder"], numbers)
     for one in found.correlations:
-        table.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
-    return table
+        made.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
+    return made
 
 
 # --- fisher
@@ -122,17 +106,13 @@ def _correlation_table(found: MagnitudeProbe) -> Table:
 
 def fisher_tables(found: FisherProbe) -> list[Group]:
     """MAG, Table 2 and Table 3: information by similarity, and κ with the prediction."""
-    information = Table(title="Fisher information, log₁₀ of E[(∂s/∂·)²]", title_justify="left")
-    information.add_column("encoder")
-    information.add_column("of")
-    _right(information, *(one.similarity for one in found.results[0].information))
+    scored = [one.similarity for one in found.results[0].information]
+    information = table("Fisher information, log₁₀ of E[(∂s/∂·)²]", ["encoder", "of"], scored)
     for result in found.results:
         for name, told in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
             values = [log10(getattr(one, name)) for one in result.information]
             information.add_row(result.encoder, told, *("none" if v is None else f"{v:.2f}" for v in values))
-    kappa = Table(title="condition number, log₁₀ κ", title_justify="left")
-    kappa.add_column("encoder")
-    _right(kappa, *CANDIDATES, "difference (95%)", "lower", "choice")
+    kappa = table("condition number, log₁₀ κ", ["encoder"], [*CANDIDATES, "difference (95%)", "lower", "choice"])
     for result in found.results:
         of = result.prediction
         difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
@@ -140,4 +120,4 @@ def fisher_tables(found: FisherProbe) -> list[Group]:
             result.encoder, *(f"{of.log_kappa[name]:.3f}" for name in CANDIDATES), difference, of.lower, of.choice
         )
     pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in found.results]
-    return [_with_notes(information, [*pairs, "none: exactly 0, by the closed form"]), _with_notes(kappa, found.notes)]
+    return [noted(information, *pairs, "none: exactly 0, by the closed form"), noted(kappa, *found.notes)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import rich.table
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
 from rich.styled import Styled
 
 from retrokit.notices import harmless
@@ -74,6 +74,31 @@ class Table(rich.table.Table):
             self.title = title
 
 
+def table(title: str | None, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
+    """A table without rows: columns of words, then columns of numbers."""
+    made = Table(title=title, title_justify="left")
+    for column in words:
+        made.add_column(column)
+    for column in numbers:
+        made.add_column(column, justify="right")
+    return made
+
+
+def facts(title: str | None, rows: Mapping[str, str], justify: JustifyMethod = "left") -> Table:
+    """A table without a head: what something is called, and what it is."""
+    made = Table(title=title, title_justify="left", show_header=False)
+    made.add_column()
+    made.add_column(justify=justify)
+    for name, value in rows.items():
+        made.add_row(name, value)
+    return made
+
+
+def noted(table: Table, *notes: str) -> Group:
+    """A table with what is to be said beside its figures."""
+    return Group(table, *(Styled(note, "dim") for note in notes))
+
+
 def _text(cell: Any) -> str:
     return harmless(str(cell), lines=True)
 
@@ -95,9 +120,7 @@ def _spread(wanted: Sequence[int], needed: Sequence[int], room: int) -> list[int
 
 def _turned(title: Any, heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
     """A line for each column of a row, with its name in front."""
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column()
-    table.add_column()
+    table = facts(title, {})
     for row in zip(*cells, strict=True):
         for head, cell in zip(heads, row, strict=True):
             table.add_row(head, " ".join(line.strip() for line in cell.split("\n")))
@@ -107,12 +130,10 @@ def _turned(title: Any, heads: Sequence[str], cells: Sequence[Sequence[str]]) ->
 
 def to_rich(sheet: Sheet) -> Group:
     """The table for a terminal, its caption below."""
-    table = Table(title=sheet.title, title_justify="left")
-    for position, column in enumerate(sheet.columns):
-        table.add_column(column, justify="left" if position < sheet.words else "right")
+    shown = table(sheet.title, sheet.columns[: sheet.words], sheet.columns[sheet.words :])
     for row in sheet.rows:
-        table.add_row(*("\n".join(cell) for cell in row))
-    return Group(table, Styled(sheet.caption, "dim"))
+        shown.add_row(*("\n".join(cell) for cell in row))
+    return noted(shown, sheet.caption)
 
 
 def to_markdown(sheet: Sheet) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from retrokit.notices import UNSAFE
-from retrokit.report.sheets import Table
+from retrokit.report.sheets import Table, facts, table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.training.finetune import Outcome
@@ -26,66 +26,58 @@ def preflight_tables(preflight: Preflight) -> list[Table]:
 
 def source_table(sources: list[dict[str, Any]]) -> Table:
     """What each source of training data holds."""
-    table = Table(title="training data", title_justify="left")
-    for column in ("source", "records", "anchors", "documents", "duplicates", "weight"):
-        table.add_column(column, justify="left" if column == "source" else "right")
+    counts = ("records", "anchors", "documents", "duplicates")
+    found = table("training data", ["source"], [*counts, "weight"])
     for source in sources:
-        numbers = [f"{source[key]:,}" for key in ("records", "anchors", "documents", "duplicates")]
-        table.add_row(source["name"], *numbers, f"{source['weight']:g}")
-    return table
+        found.add_row(source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}")
+    return found
 
 
 def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
     """How long the texts of each role are."""
-    table = Table(title="tokens of a text (sample)", title_justify="left")
-    for column in ("role", "50%", "90%", "99%", "longest", "limit", "cut"):
-        table.add_column(column, justify="left" if column == "role" else "right")
+    made = table("tokens of a text (sample)", ["role"], ["50%", "90%", "99%", "longest", "limit", "cut"])
     for role, found in lengths.items():
         percentiles = [str(value) for value in found["percentiles"].values()]
-        table.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
-    return table
+        made.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
+    return made
 
 
 def _plan_table(preflight: Preflight) -> Table:
-    table = Table(title="plan", title_justify="left", show_header=False)
-    table.add_column()
-    table.add_column()
     parameters, scale, steps = preflight.parameters, preflight.scale, preflight.steps
     planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
-    table.add_row("steps", f"{planned} ({steps['per_epoch']:,} an epoch)")
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
-    table.add_row("trainable parameters", f"{parameters['trainable']:,} of {parameters['total']:,}{own}")
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
-    table.add_row("scale", f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}")
+    rows = {
+        "steps": f"{planned} ({steps['per_epoch']:,} an epoch)",
+        "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
+        "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
+    }
     hidden = ("data", "output", "overwrite", "resume", "scale", "steps", "epochs", "time_budget")
     shown = {k: v for k, v in preflight.configuration.items() if k not in hidden and v not in (None, [], ())}
     for key, value in shown.items():
-        table.add_row(key.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else str(value))
-    return table
+        rows[key.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return facts("plan", rows)
 
 
 def outcome_table(outcome: Outcome) -> Table:
     """What a finished run yielded."""
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column()
-    table.add_row("run", outcome.folder)
-    table.add_row("steps", f"{outcome.steps:,}" + (f" ({outcome.stopped_because})" if outcome.stopped_because else ""))
+    stopped = f" ({outcome.stopped_because})" if outcome.stopped_because else ""
+    rows = {"run": outcome.folder, "steps": f"{outcome.steps:,}{stopped}"}
     if outcome.losses:
         begins, ends = outcome.losses[0], outcome.losses[-1]
-        table.add_row("loss", f"{begins['loss']:.4g} → {ends['loss']:.4g} (step {begins['step']} → {ends['step']})")
+        rows["loss"] = f"{begins['loss']:.4g} → {ends['loss']:.4g} (step {begins['step']} → {ends['step']})"
     if outcome.evaluations:
         first, last = outcome.evaluations[0], outcome.evaluations[-1]
         best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
         for metric in first["evaluation"]:
             change = f"{first['evaluation'][metric]:.4f} → {best['evaluation'][metric]:.4f}"
-            table.add_row(metric, f"{change} (step {first['step']} → {best['step']})")
+            rows[metric] = f"{change} (step {first['step']} → {best['step']})"
         if outcome.baseline is not None:
             own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
-            table.add_row(f"as it came, under its own {outcome.baseline['similarity']}", own)
+            rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
         if outcome.gain is not None:
             verdict = "better" if outcome.gain > 0 else "no better"
-            table.add_row("gain over the start", f"{outcome.gain:+.4f}: {verdict}")
+            rows["gain over the start"] = f"{outcome.gain:+.4f}: {verdict}"
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
-        table.add_row("converged (MAG, C.1)", converged)
-    return table
+        rows["converged (MAG, C.1)"] = converged
+    return facts(None, rows)

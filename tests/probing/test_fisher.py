@@ -17,15 +17,8 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import listening
 from retrokit.probing import fisher
-from retrokit.probing.fisher import (
-    FAMILY,
-    condition_number,
-    gradients,
-    measure,
-    partial_derivatives,
-    predict,
-    probe_fisher,
-)
+from retrokit.probing.derivatives import gradients, partial_derivatives
+from retrokit.probing.fisher import FAMILY, condition_number, measure, predict, probe_fisher
 from retrokit.training import finetune as training
 from retrokit.training.config import FinetuneConfig
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_folder
@@ -270,7 +263,7 @@ def test_a_resumed_run_keeps_the_choice(tiny_bert, pairs, tmp_path, monkeypatch,
 
 
 def test_auto_is_refused_where_there_are_no_roles(tiny_bert, pairs, tmp_path):
-    with pytest.raises(UsageError, match="--sim auto is for --loss infonce: scored pairs have no roles to tell apart"):
+    with pytest.raises(UsageError, match="`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart"):
         configure(tiny_bert, pairs, tmp_path / "run", loss="mse")
 
 

@@ -16,15 +16,10 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.metrics.effect_size import EffectSize, cohens_d
-from retrokit.probing.magnitude import (
-    MagnitudeOptions,
-    MagnitudeProbe,
-    correlate,
-    measure,
-    probe_magnitude,
-    probe_training,
-)
+from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d, cohens_d
+from retrokit.probing.checkpoints import probe_training
+from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude
+from retrokit.probing.magnitude_findings import Lengths, Magnitude, MagnitudeProbe, correlate
 from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
@@ -352,6 +347,27 @@ def benchmark(tmp_path: Path) -> Path:
     documents = {f"d{i}": text for i, text in enumerate(texts[32:])}
     queries = {f"q{i}": text for i, text in enumerate(texts[:32])}
     return write_folder(tmp_path / "benchmark", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(32)})
+
+
+@pytest.mark.parametrize(("shift", "is_clear"), [(0.0, False), (0.12, True)])
+def test_the_change_of_d_is_judged_on_the_same_queries(shift, is_clear):
+    """Queries differ much more from each other than each does from itself at another step."""
+    random = np.random.default_rng(0)
+    of_query = random.normal(0, 1, 60)
+    lengths = [(10 + q + random.normal(0, 1, 4), 10 + random.normal(0, 1, 4)) for q in of_query]
+    again = [(a + shift + random.normal(0, 0.05, 4), b + random.normal(0, 0.05, 4)) for a, b in lengths]
+    size = Lengths(1, 1.0, 0.0)
+    stages = []
+    for step, groups in enumerate([lengths, again]):
+        effect = bootstrapped_d(*(Moments.of(side, 10.0) for side in zip(*groups, strict=True)))
+        stages.append(Magnitude("run", "task", size, size, size, effect, None, step=step))
+    first, last = (stage.effect for stage in stages)
+    assert first.high > last.low  # each by itself says nothing
+    (change,) = MagnitudeProbe(stages, [], []).changes
+    assert change.difference == pytest.approx(last.value - first.value)
+    assert change.is_clear == is_clear
+    assert ("training changed" in MagnitudeProbe(stages, [], []).conclusion) == is_clear
+    assert MagnitudeProbe([], [], []).changes == []
 
 
 def test_every_stage_of_a_run_is_probed(run, tiny_bert, benchmark):

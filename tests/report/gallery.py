@@ -18,7 +18,7 @@ from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
 from retrokit.probing.geometry import Geometry, GeometryProbe
 from retrokit.probing.layers import LayerProbe, LayerScore
-from retrokit.probing.magnitude import Gain, Lengths, Magnitude, MagnitudeProbe, correlate
+from retrokit.probing.magnitude_findings import Gain, Lengths, Magnitude, MagnitudeProbe, correlate
 from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
 from retrokit.report import (
