@@ -5,18 +5,68 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.similarity("sfs:16")     # a Similarity: prepare, score, score_pairs
     retrokit.encoder("minilm")        # an Encoder: embed(texts, role)
     retrokit.load("runs/qnorm")       # a finished run as an Encoder, its similarity with it
+
+    retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
+    retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
+    retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
+    retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
+    retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
+    retrokit.build_sure(retrokit.SureConfig("data/scifact", "openai:MODEL", "sure/scifact"))
+
+What goes wrong for want of a name, a file or a service is a :class:`RetrokitError`, whose message names the parameter.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from retrokit.errors import RetrokitError
 
 if TYPE_CHECKING:
+    from retrokit import augment as augment
+    from retrokit import probe as probe
     from retrokit.encoders.base import Encoder
+    from retrokit.evaluation.evaluate import evaluate as evaluate
+    from retrokit.evaluation.two_stage import TwoStageOptions as TwoStageOptions
+    from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.similarities.base import Similarity
+    from retrokit.sure.config import SureConfig as SureConfig
+    from retrokit.sure.config import build_sure as build_sure
+    from retrokit.training.config import FinetuneConfig as FinetuneConfig
+    from retrokit.training.finetune import finetune as finetune
+    from retrokit.training.verifier_config import VerifierConfig as VerifierConfig
+    from retrokit.training.verifier_training import train_verifier as train_verifier
 
 __version__ = "0.1.0"
-__all__ = ["encoder", "load", "similarity"]
+
+_LAZY = {
+    "augment": "retrokit.augment",
+    "probe": "retrokit.probe",
+    "evaluate": "retrokit.evaluation.evaluate",
+    "rerank": "retrokit.evaluation.two_stage",
+    "TwoStageOptions": "retrokit.evaluation.two_stage",
+    "SureConfig": "retrokit.sure.config",
+    "build_sure": "retrokit.sure.config",
+    "FinetuneConfig": "retrokit.training.config",
+    "finetune": "retrokit.training.finetune",
+    "VerifierConfig": "retrokit.training.verifier_config",
+    "train_verifier": "retrokit.training.verifier_training",
+}
+"""Name → the module that it is in; a verb with several ways to do it is a module."""
+
+__all__ = ["RetrokitError", "encoder", "load", "similarity", *_LAZY]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'retrokit' has no attribute {name!r}")
+    module = importlib.import_module(_LAZY[name])
+    return module if _LAZY[name] == f"retrokit.{name}" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
 
 
 def similarity(spec: str) -> Similarity:

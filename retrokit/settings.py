@@ -18,6 +18,7 @@ def setting(
     *,
     flags: tuple[str, ...] = (),
     argument: bool = False,
+    metavar: str | None = None,
     above: float | None = None,
     least: float | None = None,
     most: float | None = None,
@@ -30,27 +31,29 @@ def setting(
         help: what it is; a parameter in backticks is an option on the command line.
         panel: heading of the help page that it stands under.
         flags: names of its option, where they are not the field's.
-        argument: it is an argument of the command, and no option.
+        argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
         above, least, most: bounds of its numbers.
         read: its value from what is typed; the default is then given as it would be typed.
         result: whether it decides what comes out.
     """
-    about: dict[str, Any] = {
-        "help": help,
-        "panel": panel,
-        "flags": flags,
-        "argument": argument,
-        "read": read,
-        "result": result,
-    }
-    about |= {"above": above, "least": least, "most": most, "typed": default}
+    about = {"help": help, "panel": panel, "flags": flags, "argument": argument, "metavar": metavar, "read": read}
+    bounds = {"above": above, "least": least, "most": most}
     value = read(default) if read is not None and isinstance(default, str) else default
-    return field(default=value, metadata=about)
+    return field(default=value, metadata={**about, **bounds, "result": result, "typed": default})
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a piece of work was asked for. Its fields are made by :func:`setting`."""
+
+    def __post_init__(self) -> None:
+        """Raise :class:`UsageError` for all that is wrong, before anything is done."""
+        if problems := list(self.problems()):
+            raise UsageError("\n".join(problems))
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line; here, with their numbers."""
+        return self.number_problems()
 
     def number_problems(self) -> Iterator[str]:
         """What is wrong with the numbers, each as a line."""

@@ -20,7 +20,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 LOW = {"errors", "notices", "registry", "settings"}
 MIDDLE = {"similarities", "encoders", "retrieval", "data", "metrics", "llm"}
 HIGH = {"augmentation", "training", "evaluation", "export", "probing", "reranking", "sure"}
-TOP = {"cli", "report", "__main__", "__init__"}
+TOP = {"augment", "probe", "cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
     "errors": set(),
@@ -36,9 +36,11 @@ MAY_IMPORT = {
     "sure": LOW | MIDDLE | {"augmentation", "sure"},
     "training": LOW | MIDDLE | (HIGH - {"export", "sure"}) | {""},
     "report": LOW | MIDDLE | HIGH | {"report"},
-    "cli": LOW | MIDDLE | HIGH | {"report", "cli", ""},
+    "cli": LOW | MIDDLE | HIGH | {"augment", "report", "cli", ""},
     "__main__": {"cli"},
-    "__init__": LOW | MIDDLE,
+    "augment": LOW | MIDDLE | {"augmentation", ""},
+    "probe": {"probing"},
+    "__init__": LOW | MIDDLE | HIGH | {"augment", "probe", ""},
 }
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),

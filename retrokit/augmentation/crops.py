@@ -22,13 +22,14 @@ from retrokit.augmentation import draws
 from retrokit.augmentation.splitters import Splitter, registry
 from retrokit.augmentation.texts import Counts, Text, Texts, check_number, pair_row
 from retrokit.errors import UsageError
+from retrokit.settings import Settings, setting
 
 # (chunks, how many pairs, seed, epoch, running number of the text) → the pairs
 _Draw = Callable[[Sequence[str], int, int, int, int], Iterator[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
-class CropSettings:
+class CropSettings(Settings):
     """How chunks are cut: ``sentences`` (the paper's t) of ``min_chars`` to ``max_chars`` characters each, both
     included, found by ``splitter`` (``period``, ``multilingual``, ``multilingual:de``).
 
@@ -36,16 +37,13 @@ class CropSettings:
         UsageError: a number that is out of range, or an unknown splitter.
     """
 
-    sentences: int = 2
-    min_chars: int = 100
-    max_chars: int = 250
-    splitter: str = "period"
+    sentences: int = setting(2, "Consecutive sentences of a chunk.", least=1)
+    min_chars: int = setting(100, "Shorter sentences are left out.", least=1)
+    max_chars: int = setting(250, "Longer sentences are left out.", least=1)
+    splitter: str = setting("period", "period (the paper's), or multilingual, or multilingual:de: real sentences.")
 
     def __post_init__(self) -> None:
-        if self.sentences < 1:
-            raise UsageError(f"a chunk of {self.sentences} sentences is none; expected at least 1")
-        if self.min_chars < 1:
-            raise UsageError(f"a sentence of at least {self.min_chars} characters: expected 1 or more")
+        super().__post_init__()
         if self.max_chars < self.min_chars:
             raise UsageError(f"no sentence has {self.min_chars} or more and {self.max_chars} or fewer characters")
         _ = self._splitter

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from retrokit.augmentation.crops import CropSettings
 from retrokit.cli.common import (
     ENCODERS,
     LLMS,
@@ -20,6 +21,7 @@ from retrokit.cli.common import (
     show,
     with_names,
 )
+from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 
 augment = Commands(
@@ -34,24 +36,17 @@ InputArgument = Annotated[
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
 FieldOption = Annotated[str, typer.Option(help="Which field of a line holds the text.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="The same seed and input give the same output.")]
-SentencesOption = Annotated[int, typer.Option(help="Consecutive sentences of a chunk.")]
-MinCharsOption = Annotated[int, typer.Option(help="Shorter sentences are left out.")]
-MaxCharsOption = Annotated[int, typer.Option(help="Longer sentences are left out.")]
-SplitterOption = Annotated[
-    str, typer.Option(help="period (the paper's), or multilingual, or multilingual:de: real sentences.")
-]
 PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")]
 EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
 
 
 @augment.command(cls=with_names(SPLITTERS))
+@takes(CropSettings)
 def crops(
     path: InputArgument,
     output: OutputOption = "-",
-    sentences: SentencesOption = 2,
-    min_chars: MinCharsOption = 100,
-    max_chars: MaxCharsOption = 250,
-    splitter: SplitterOption = "period",
+    *,
+    settings: CropSettings,
     per_text: PerTextOption = 1,
     epochs: EpochsOption = 1,
     field: FieldOption = "text",
@@ -61,27 +56,21 @@ def crops(
 
     retrokit augment crops corpus.jsonl -o pairs.jsonl
     """
-    from retrokit.augmentation.crops import CropSettings, crop_pairs
-    from retrokit.augmentation.texts import Counts, Texts, summary
-    from retrokit.data.jsonl import write_jsonl
-    from retrokit.data.outputs import check_file
+    import retrokit.augment
+    from retrokit.augmentation.texts import summary
     from retrokit.notices import notice
 
-    check_file(output, [path])
-    settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
     with readers_may_leave():
-        write_jsonl(output, crop_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
-        notice(summary(counts))
+        notice(summary(retrokit.augment.crops(path, output, settings, per_text, epochs, field, seed)))
 
 
 @augment.command(cls=with_names(SPLITTERS))
+@takes(CropSettings)
 def dropout(
     path: InputArgument,
     output: OutputOption = "-",
-    sentences: SentencesOption = 2,
-    min_chars: MinCharsOption = 100,
-    max_chars: MaxCharsOption = 250,
-    splitter: SplitterOption = "period",
+    *,
+    settings: CropSettings,
     per_text: PerTextOption = 1,
     epochs: EpochsOption = 1,
     field: FieldOption = "text",
@@ -91,17 +80,12 @@ def dropout(
 
     retrokit augment dropout corpus.jsonl -o pairs.jsonl
     """
-    from retrokit.augmentation.crops import CropSettings, dropout_pairs
-    from retrokit.augmentation.texts import Counts, Texts, summary
-    from retrokit.data.jsonl import write_jsonl
-    from retrokit.data.outputs import check_file
+    import retrokit.augment
+    from retrokit.augmentation.texts import summary
     from retrokit.notices import notice
 
-    check_file(output, [path])
-    settings, counts = CropSettings(sentences, min_chars, max_chars, splitter), Counts()
     with readers_may_leave():
-        write_jsonl(output, dropout_pairs(Texts(path, field), settings, per_text, epochs, seed, counts))
-        notice(summary(counts))
+        notice(summary(retrokit.augment.dropout(path, output, settings, per_text, epochs, field, seed)))
 
 
 @augment.command(cls=with_names(ENCODERS))
@@ -122,19 +106,12 @@ def mask(
 
     retrokit augment crops corpus.jsonl | retrokit augment mask - --encoder minilm -o pairs.jsonl
     """
-    from retrokit import encoders
-    from retrokit.augmentation.masking import Masker, masked_rows
-    from retrokit.augmentation.texts import Counts, Rows, summary
-    from retrokit.data.jsonl import write_jsonl
-    from retrokit.data.outputs import check_file
+    import retrokit.augment
+    from retrokit.augmentation.texts import summary
     from retrokit.notices import notice
 
-    check_file(output, [path])
-    counts = Counts()
-    masker = Masker(encoders.registry.create(encoder, device="cpu").with_tokens().tokenizer, fraction)
     with readers_may_leave():
-        write_jsonl(output, masked_rows(Rows(path), masker, field, epochs, seed, counts))
-        notice(summary(counts))
+        notice(summary(retrokit.augment.mask(path, output, encoder, fraction, epochs, field, seed)))
 
 
 @augment.command()

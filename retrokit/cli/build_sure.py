@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from retrokit.cli.common import LLMS, Commands, GroupWithDefault, JsonOption, app, show, with_names
+from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
+from retrokit.sure.config import SureConfig
 
 
 class _Building(GroupWithDefault):
@@ -39,12 +41,6 @@ BudgetOption = Annotated[
         help="Stop before prompts and answers exceed this many tokens. Default: no limit.",
     ),
 ]
-PromptsOption = Annotated[
-    str,
-    typer.Option(
-        help="Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours."
-    ),
-]
 JudgePromptsOption = Annotated[
     str | None, typer.Option("--prompts", help="Folder whose judge.toml takes the place of ours; the paper gives none.")
 ]
@@ -52,48 +48,12 @@ AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what 
 TemperatureOption = Annotated[float, typer.Option(min=0, help="Of sampling; 0 takes the likeliest token each time.")]
 SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; each brings all its variants.")]
 FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a benchmark that was built there before.")]
 
 
 @build_sure.command(cls=with_names(LLMS))
+@takes(SureConfig)
 def build(
-    data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="A BEIR folder with judgements, or the name of a BEIR set.")
-    ] = None,
-    llm: Annotated[
-        str | None, typer.Option(help="Language model, e.g. openai:MODEL,url=ADDRESS; needed unless --dry-run.")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Folder to write; needed unless --dry-run.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="Of the BEIR folder: whose queries.")] = "test",
-    queries: Annotated[
-        str | None,
-        typer.Option(help="Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too."),
-    ] = None,
-    passages: Annotated[
-        str | None, typer.Option(help="With --queries: passages as JSON lines of id, text and optionally title.")
-    ] = None,
-    qrels: Annotated[
-        str | None, typer.Option(help="With --queries: judgements (BEIR's or TREC's) in place of passage_id.")
-    ] = None,
-    testbeds: Annotated[str, typer.Option(help="Which, with commas between.")] = "precision,abstraction,equivalence",
-    limit: Annotated[int | None, typer.Option(help="Queries to try, drawn by the seed. Default: all.")] = None,
-    retries: Annotated[
-        int, typer.Option(min=0, help="How often a rejected variant is made again, with the reason.")
-    ] = 2,
-    prompts: PromptsOption = "ours",
-    language: Annotated[str, typer.Option(help="Of the texts, for cutting sentences: en, de, zh …")] = "en",
-    temperature: TemperatureOption = 0.0,
-    answer_tokens: AnswerOption = 4096,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, help="Of the queries, of passages of the same grade, and of the places of key sentences."),
-    ] = 0,
-    store: StoreOption = None,
-    concurrency: ConcurrencyOption = 16,
-    max_tokens: BudgetOption = None,
-    overwrite: OverwriteOption = False,
+    config: SureConfig,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the calls and estimate the tokens; ask nothing.")
     ] = False,
@@ -106,60 +66,20 @@ def build(
     `retrokit build-sure audit` makes a page to judge a sample, `judge` has a language model judge it, and `agreement`
     compares annotators.
     """
-    from retrokit import llm as llms
-    from retrokit.llm.base import Sampling
     from retrokit.report.build_sure import build_tables, estimate_table
     from retrokit.report.tables import to_json
-    from retrokit.sure.build import BuildSettings, estimate
-    from retrokit.sure.build import build as build_benchmark
-    from retrokit.sure.prompts import load_prompts
+    from retrokit.sure.config import build_sure as build_benchmark
+    from retrokit.sure.config import estimate_sure
 
-    spec = llms.registry.parse(llm) if llm is not None else None
-    if not dry_run and (spec is None or output is None):
-        missing = "a language model: --llm SPEC" if spec is None else "the folder to write: -o FOLDER"
-        raise UsageError(f"name {missing} (or only count: --dry-run)")
-    sampling = Sampling(temperature=temperature, max_tokens=answer_tokens)
-    named = tuple(name.strip() for name in testbeds.split(",") if name.strip())
-    settings = BuildSettings(named, retries, seed, language, sampling)
-    wording = load_prompts(prompts)
-    items = _items(data, split, queries, passages, qrels, limit, seed)
-    if dry_run or spec is None or output is None:
-        estimated = estimate(items, wording, settings)
+    if dry_run:
+        estimated = estimate_sure(config)
         show(to_json(estimated.to_json()) if as_json else estimate_table(estimated))
         return
-    built = build_benchmark(
-        items,
-        llms.registry.create(spec),
-        output,
-        prompts=wording,
-        settings=settings,
-        store=store,
-        concurrency=concurrency,
-        max_tokens=max_tokens,
-        overwrite=overwrite,
-        inputs=[path for path in (data, queries, passages, qrels, prompts) if path is not None],
-    )
+    if config.llm is None or config.output is None:
+        missing = "a language model: --llm SPEC" if config.llm is None else "the folder to write: -o FOLDER"
+        raise UsageError(f"name {missing} (or only count: --dry-run)")
+    built = build_benchmark(config)
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
-
-
-def _items(
-    data: str | None,
-    split: str,
-    queries: str | None,
-    passages: str | None,
-    qrels: str | None,
-    limit: int | None,
-    seed: int,
-) -> Any:
-    from retrokit.sure.items import beir_items, jsonl_items
-
-    if data is not None and (queries or passages or qrels):
-        raise UsageError("give DATA, or --queries and --passages, not both")
-    if data is not None:
-        return beir_items(data, split, limit, seed)
-    if not queries or not passages:
-        raise UsageError("give a BEIR folder, or both --queries and --passages")
-    return jsonl_items(queries, passages, qrels, limit, seed)
 
 
 def _read_from(folder: str, prompts: str | None) -> list[str]:

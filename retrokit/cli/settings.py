@@ -15,22 +15,24 @@ from retrokit.settings import Settings
 
 
 def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for every field of ``settings``; its own first parameter takes what was given.
+    """Give a command an option for every field of ``settings``, in place of its parameter of that type.
 
-    The options stand before the command's others. ``annotations`` are those of fields whose option has more to it.
+    ``annotations`` are those of fields whose option has more to it.
     """
     hints = get_type_hints(settings)
     parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in fields(settings)]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        (place,) = (number for number, one in enumerate(own) if one.annotation is settings)
 
         def run(**given: Any) -> None:
             values = {one.name: _value(one, given.pop(one.name)) for one in fields(settings)}
-            command(settings(**values), **given)
+            command(**{own[place].name: settings(**values)}, **given)
 
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-        ordered = [*parameters, *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own)]
+        given_by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        ordered = [*given_by_name[:place], *parameters, *given_by_name[place + 1 :]]
         run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in ordered}
         return run
@@ -47,15 +49,16 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         kind, default = (list[str], default) if default is MISSING else (list[str] | None, None)
     text = re.sub(r"`(\w+)`", lambda name: option(name[1]), about["help"])
     if about["argument"]:
-        info: Any = typer.Argument(help=text)
+        info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:
         flags = about["flags"] or ((option(one.name),) if kind is bool else ())
-        least = 0 if about["least"] == 0 and int in (kind, *get_args(kind)) else None
-        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least)
+        least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
+        if (least, most) == (1, None):  # as every whole number has, and Command says
+            least = None
+        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least, max=most)
     empty = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation or Annotated[kind, info]
-    )
+    kind = annotation or Annotated[kind, info]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
 
 
 def _value(one: Any, given: Any) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.errors import UsageError
 from retrokit.registry import parse_all
 from retrokit.settings import Settings, duration, number_or, numbers, setting
 
@@ -113,13 +112,12 @@ class FinetuneConfig(Settings):
                 *([(evaluation.registry, self.eval)] if self.eval else []),
             ]
         )
-        problems = [problem for problem in self._problems() if problem]
-        if problems:
-            raise UsageError("\n".join(problems))
+        super().__post_init__()
 
-    def _problems(self) -> list[str | None]:
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line."""
         lengths = [f"`{name}`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
-        return [
+        found = [
             None if self.data else "no training data: give `data` at least once",
             _one_of("`loss`", self.loss, LOSSES),
             _one_of("`directions`", self.directions, DIRECTIONS),
@@ -154,6 +152,7 @@ class FinetuneConfig(Settings):
             *(f"`dropout` {share} must be from 0 to below 1" for share in [self.dropout] if share == 1),
             *(f"`adam_betas` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]
+        return (problem for problem in found if problem)
 
     @property
     def fixed_scale(self) -> float:

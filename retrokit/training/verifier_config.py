@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retrokit import encoders, reranking
-from retrokit.errors import UsageError
 from retrokit.registry import parse_all
 from retrokit.settings import Settings, setting
 
@@ -74,12 +73,11 @@ class VerifierConfig(Settings):
                 *((sources, spec) for spec in (*self.data, *self.dev)),
             ]
         )
-        problems = [problem for problem in self._problems() if problem]
-        if problems:
-            raise UsageError("\n".join(problems))
+        super().__post_init__()
 
-    def _problems(self) -> list[str | None]:
-        return [
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line."""
+        found = [
             None if self.data else "no training data: give `data` at least once",
             "give `epochs` or `steps`, not both" if self.epochs is not None and self.steps is not None else None,
             None
@@ -94,6 +92,7 @@ class VerifierConfig(Settings):
             else None,
             *self.number_problems(),
         ]
+        return (problem for problem in found if problem)
 
     @property
     def examples(self) -> int:

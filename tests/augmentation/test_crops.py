@@ -112,8 +112,8 @@ def test_reason_with_one_sentence_a_chunk():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"sentences": 0}, "a chunk of 0 sentences is none; expected at least 1"),
-        ({"min_chars": 0}, "a sentence of at least 0 characters: expected 1 or more"),
+        ({"sentences": 0}, "`sentences` 0 is out of range"),
+        ({"min_chars": 0}, "`min_chars` 0 is out of range"),
         ({"min_chars": 300}, "no sentence has 300 or more and 250 or fewer characters"),
         ({"splitter": "word"}, "unknown splitter 'word'"),
     ],

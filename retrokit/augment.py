@@ -1,0 +1,70 @@
+"""Training data without labels: what ``retrokit augment`` does, each way a function that reads and writes JSON lines.
+
+A path may end in ``.gz``; ``-`` is standard input or output. All return what became of the rows. Nothing is left of an
+output that was not finished.
+"""
+
+from __future__ import annotations
+
+from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.masking import Masker, masked_rows
+from retrokit.augmentation.mining import MiningSettings, mine
+from retrokit.augmentation.mixing import mix
+from retrokit.augmentation.negatives.files import write_near_misses as negatives
+from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.labelled import write_split as split
+from retrokit.data.outputs import check_file
+
+__all__ = ["CropSettings", "MiningSettings", "crops", "dropout", "mask", "mine", "mix", "negatives", "split"]
+
+
+def crops(
+    source: str,
+    output: str,
+    settings: CropSettings = CropSettings(),
+    per_text: int = 1,
+    epochs: int = 1,
+    field: str = "text",
+    seed: int = 0,
+) -> Counts:
+    """Write pairs of two chunks of the same text (CROP 3.1): ``per_text`` of each text in each of ``epochs``."""
+    check_file(output, [source])
+    counts = Counts()
+    write_jsonl(output, crop_pairs(Texts(source, field), settings, per_text, epochs, seed, counts))
+    return counts
+
+
+def dropout(
+    source: str,
+    output: str,
+    settings: CropSettings = CropSettings(),
+    per_text: int = 1,
+    epochs: int = 1,
+    field: str = "text",
+    seed: int = 0,
+) -> Counts:
+    """Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1)."""
+    check_file(output, [source])
+    counts = Counts()
+    write_jsonl(output, dropout_pairs(Texts(source, field), settings, per_text, epochs, seed, counts))
+    return counts
+
+
+def mask(
+    source: str,
+    output: str,
+    encoder: str,
+    fraction: float = 0.15,
+    epochs: int = 1,
+    field: str = "text",
+    seed: int = 0,
+) -> Counts:
+    """Write pairs with a ``fraction`` of the tokens of ``encoder`` masked in both texts; of a text that is no pair, two
+    maskings make one (CROP A.1)."""
+    check_file(output, [source])
+    from retrokit import encoder as opened
+
+    counts, masker = Counts(), Masker(opened(encoder, device="cpu").with_tokens().tokenizer, fraction)
+    write_jsonl(output, masked_rows(Rows(source), masker, field, epochs, seed, counts))
+    return counts

@@ -1,0 +1,112 @@
+"""What to build a SURE benchmark of, with which model, and how: the settings of ``build-sure``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from retrokit.errors import UsageError
+from retrokit.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from retrokit.sure.build import BuildSettings, Built, Estimate
+    from retrokit.sure.items import Items
+
+
+@dataclass(frozen=True)
+class SureConfig(Settings):
+    """A benchmark to build (SURE 3.2)."""
+
+    data: str | None = setting(
+        None, "A BEIR folder with judgements, or the name of a BEIR set.", argument=True, metavar="DATA"
+    )
+    llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS; needed unless `dry_run`.")
+    output: str | None = setting(None, "Folder to write; needed unless `dry_run`.", flags=("--output", "-o"))
+    split: str = setting("test", "Split of the BEIR folder whose queries are used.")
+    queries: str | None = setting(None, "Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too.")
+    passages: str | None = setting(None, "With `queries`: passages as JSON lines of id, text and optionally title.")
+    qrels: str | None = setting(None, "With `queries`: judgements (BEIR's or TREC's) in place of passage_id.")
+    testbeds: str = setting("precision,abstraction,equivalence", "Which, with commas between.")
+    limit: int | None = setting(None, "Queries to try, drawn by the seed. Default: all.")
+    retries: int = setting(2, "How often a rejected variant is made again, with the reason.", least=0)
+    prompts: str = setting(
+        "ours",
+        "Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours.",
+    )
+    language: str = setting("en", "Language of the texts, for cutting sentences: en, de, zh …")
+    temperature: float = setting(0.0, "Of sampling; 0 takes the likeliest token each time.", least=0)
+    answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
+    seed: int = setting(
+        0, "Of the queries, of passages of the same grade, and of the places of key sentences.", least=0
+    )
+    store: str | None = setting(
+        None, "File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."
+    )
+    concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
+    max_tokens: int | None = setting(
+        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", least=1, most=2**53
+    )
+    overwrite: bool = setting(False, "Replace a benchmark that was built there before.")
+
+    @property
+    def settings(self) -> BuildSettings:
+        """What decides the benchmark besides items, prompts and model."""
+        from retrokit.llm.base import Sampling
+        from retrokit.sure.build import BuildSettings
+
+        named = tuple(name.strip() for name in self.testbeds.split(",") if name.strip())
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.answer_tokens)
+        return BuildSettings(named, self.retries, self.seed, self.language, sampling)
+
+    def items(self) -> Items:
+        """The queries and their passages; raises :class:`UsageError` unless one source is given, and it whole."""
+        from retrokit.sure.items import beir_items, jsonl_items
+
+        if self.data is not None and (self.queries or self.passages or self.qrels):
+            raise UsageError("give DATA, or `queries` and `passages`, not both")
+        if self.data is not None:
+            return beir_items(self.data, self.split, self.limit, self.seed)
+        if not self.queries or not self.passages:
+            raise UsageError("give a BEIR folder, or both `queries` and `passages`")
+        return jsonl_items(self.queries, self.passages, self.qrels, self.limit, self.seed)
+
+
+def estimate_sure(config: SureConfig) -> Estimate:
+    """Count the calls that a build would make and estimate its tokens; no model is asked."""
+    from retrokit.sure.build import estimate
+    from retrokit.sure.prompts import load_prompts
+
+    settings, wording = config.settings, load_prompts(config.prompts)
+    return estimate(config.items(), wording, settings)
+
+
+def build_sure(config: SureConfig) -> Built:
+    """Build a benchmark: variants of each query's passage, verified (SURE 3.2).
+
+    Raises:
+        UsageError: wrong names; ``output`` exists, or another build writes it.
+        DataError: a file that cannot be read or written.
+        ServiceError: the model fails for good; its answers are kept in the store.
+        Interrupted: by Ctrl-C; answers are kept.
+    """
+    from retrokit import llm as llms
+    from retrokit.sure.build import build
+    from retrokit.sure.prompts import load_prompts
+
+    if config.llm is None or config.output is None:
+        missing = "a language model: `llm`" if config.llm is None else "the folder to write: `output`"
+        raise UsageError(f"name {missing}")
+    spec, settings, wording = llms.registry.parse(config.llm), config.settings, load_prompts(config.prompts)
+    read = (config.data, config.queries, config.passages, config.qrels, config.prompts)
+    return build(
+        config.items(),
+        llms.registry.create(spec),
+        config.output,
+        prompts=wording,
+        settings=settings,
+        store=config.store,
+        concurrency=config.concurrency,
+        max_tokens=config.max_tokens,
+        overwrite=config.overwrite,
+        inputs=[path for path in read if path is not None],
+    )

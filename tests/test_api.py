@@ -1,0 +1,87 @@
+"""The Python API does what the commands do, and loads nothing before it is used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import retrokit
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("api")
+    texts = sentences(40, seed=3)
+    write_folder(
+        folder / "beir",
+        {f"d{i}": text for i, text in enumerate(texts)},
+        {f"q{i}": text[:20] for i, text in enumerate(texts[:12])},
+        {f"q{i}": {f"d{i}": 1} for i in range(12)},
+    )
+    write_jsonl(folder / "texts.jsonl", [{"text": ". ".join(texts[i : i + 6])} for i in range(0, 36, 6)])
+    return folder
+
+
+def test_every_name_is_there_and_documented():
+    for name in retrokit.__all__:
+        assert getattr(retrokit, name).__doc__, name
+    for space in (retrokit.augment, retrokit.probe):
+        assert all(getattr(space, name).__doc__ for name in space.__all__)
+    assert set(retrokit.__all__) <= set(dir(retrokit))
+    with pytest.raises(AttributeError, match="finetun"):
+        retrokit.finetun  # noqa: B018
+
+
+def test_importing_it_loads_nothing_heavy():
+    code = "import sys, retrokit; print(sorted({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_it_is_typed():
+    from importlib.resources import files
+
+    assert files("retrokit").joinpath("py.typed").is_file()
+
+
+def test_crops_are_those_of_the_command(folder, tmp_path):
+    settings = retrokit.augment.CropSettings(min_chars=5)
+    counts = retrokit.augment.crops(str(folder / "texts.jsonl"), str(tmp_path / "a.jsonl"), settings, seed=4)
+    words = ["augment", "crops", folder / "texts.jsonl", "-o", tmp_path / "b.jsonl", "--min-chars", 5, "--seed", 4]
+    assert cli.run([str(word) for word in words]) == 0
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+    assert counts.pairs == len((tmp_path / "a.jsonl").read_text().splitlines()) > 0
+
+
+def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
+    on, run = f"beir:{folder / 'beir'}", str(tmp_path / "run")
+    config = retrokit.FinetuneConfig(
+        str(tiny_bert), [f"{on},split=test"], run, sim="qnorm", steps=2, batch_size=4, precision="fp32", device="cpu"
+    )
+    outcome = retrokit.finetune(config)
+    assert outcome.folder == run
+    found = retrokit.evaluate([str(tiny_bert), run], [on], precision="fp32", device="cpu")
+    assert [result.similarity for result in found.results] == ["cosine", "qnorm"]
+    words = ["eval", str(tiny_bert), run, "--on", on, "--precision", "fp32", "--device", "cpu", "--json"]
+    assert cli.run(words) == 0
+    printed = json.loads(capsys.readouterr().out)["results"]
+    assert [result.metrics for result in found.results] == [result["metrics"] for result in printed]
+    probed = retrokit.probe.geometry([run], on, precision="fp32", device="cpu")
+    assert probed.to_json()
+    ranked = retrokit.rerank(run, [on], ["maxsim"])
+    assert ranked.to_json()
+
+
+def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(capsys):
+    with pytest.raises(retrokit.RetrokitError, match="`batch_size` 0 must be above 0"):
+        retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], batch_size=0)
+    assert cli.run(["finetune", "minilm", "--data", "pairs.jsonl", "--warmup=-1", "-o", "run"]) == 2
+    assert "--warmup -1.0 is out of range (at least 0)" in capsys.readouterr().err
+    with pytest.raises(retrokit.RetrokitError, match="name the folder to write: `output`"):
+        retrokit.build_sure(retrokit.SureConfig("data", "openai:m"))
