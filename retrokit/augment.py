@@ -15,6 +15,7 @@ from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
 from retrokit.data.outputs import check_file
+from retrokit.encoders import registry as encoders
 
 __all__ = ["CropSettings", "MiningSettings", "crops", "dropout", "mask", "mine", "mix", "negatives", "split"]
 
@@ -63,8 +64,6 @@ def mask(
     """Write pairs with a ``fraction`` of the tokens of ``encoder`` masked in both texts; of a text that is no pair, two
     maskings make one (CROP A.1)."""
     check_file(output, [source])
-    from retrokit import encoder as opened
-
-    counts, masker = Counts(), Masker(opened(encoder, device="cpu").with_tokens().tokenizer, fraction)
+    counts, masker = Counts(), Masker(encoders.create(encoder, device="cpu").with_tokens().tokenizer, fraction)
     write_jsonl(output, masked_rows(Rows(source), masker, field, epochs, seed, counts))
     return counts
