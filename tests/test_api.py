@@ -75,7 +75,7 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     probed = retrokit.probe.geometry([run], on, precision="fp32", device="cpu")
     assert probed.to_json()
     ranked = retrokit.rerank(run, [on], ["maxsim"])
-    assert ranked.to_json()
+    assert [result.configuration.get("reranker") for result in ranked.whole.results] == [None, "maxsim"]
 
 
 def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(capsys):
