@@ -70,6 +70,12 @@ def test_what_a_line_means(line: str, tagged: str, text: str | None) -> None:
     assert swapped(line, tagged) == ([("x", text)] if text else [])
 
 
+def test_a_name_that_goes_on_with_the_words() -> None:
+    assert swapped("swap-: sleeps_in>goes_out_of", CAT) == [
+        ("swap-sleeps-in-goes-out-of", "The cat goes out of the kitchen")
+    ]
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [

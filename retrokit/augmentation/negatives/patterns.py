@@ -1,6 +1,6 @@
 """Swaps of words that data files describe: what gives way to what, and which company they must be in.
 
-A line of such a file names a kind of edit, its swaps, and conditions on the words around them::
+A line of such a file names a kind of edit (``swap-:`` goes on with the words), its swaps, and conditions::
 
     # Prior to the meeting: after the meeting.
     swap-time: prior_to>after where 1:@np|VVG 1!this|that
@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from retrokit.augmentation.negatives.data import Lexicon
 from retrokit.augmentation.negatives.rules import Named
@@ -27,24 +28,30 @@ from retrokit.augmentation.negatives.tags import PENN
 from retrokit.augmentation.negatives.view import View
 from retrokit.errors import DataError
 
-Test = Callable[[View, int], bool]
+V = TypeVar("V", bound=View)
+"""A family's view of a sentence."""
+
+Test = Callable[[V, int], bool]
 """Whether something can be said of a token."""
+
+Condition = Callable[[V, int, int, int], bool]
+"""Whether something holds around words that begin and end at two places, and are found by the one in between."""
 
 _LINE = re.compile(r"(?:%([a-z-]+) =|([a-z-]+): (.+?)(?: where\b|$))(.*)")
 _CONDITION = re.compile(r"(\*|-?\d+(?:\.\.-?\d+)?)([:!])(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(Generic[V]):
     """A swap: the words from ``first`` on (counted from the one by which it is found) give way to a text."""
 
     name: str
     first: int
     words: tuple[str, ...]
     text: str
-    conditions: Sequence[Callable[[View, int, int, int], bool]]
+    conditions: Sequence[Condition[V]]
 
-    def __call__(self, view: View, at: int) -> Named | None:
+    def __call__(self, view: V, at: int) -> Named | None:
         """The edit at a token, if its conditions hold."""
         start = at + self.first
         end = start + len(self.words)
@@ -58,11 +65,13 @@ class Swap:
             if view.tags[at] not in PENN:
                 return None
             text = inflected(verb, PENN[view.tags[at]]) + space + rest
-        titled = at > 0 and view.sentence.tokens[at].text[0].isupper()  # "the Western programme"
+        titled = at == start > 0 and view.sentence.tokens[at].text.istitle()  # "the Western programme"
         return self.name, [Change(start, end, text.capitalize() if titled else text)]
 
 
-def read_swaps(content: str, where: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Iterator[tuple[str, Swap]]:
+def read_swaps(
+    content: str, where: str, lexicon: Lexicon, known: Mapping[str, Test[V]]
+) -> Iterator[tuple[str, Swap[V]]]:
     """The swaps that ``content`` describes, in its order, each with the word by which it is found.
 
     Args:
@@ -74,7 +83,7 @@ def read_swaps(content: str, where: str, lexicon: Lexicon, known: Mapping[str, T
     Raises:
         DataError: a line that is wrong, by the file's name and the line's number.
     """
-    shared: dict[str, list[Callable[[View, int, int, int], bool]]] = {}
+    shared: dict[str, list[Condition[V]]] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line or line.startswith("#"):
             continue
@@ -94,7 +103,8 @@ def read_swaps(content: str, where: str, lexicon: Lexicon, known: Mapping[str, T
                     words = old.split()
                     first = next((i for i, word in enumerate(words) if word.startswith("*")), 0)
                     words[first] = words[first].removeprefix("*")
-                    yield words[first], Swap(match[2], -first, tuple(words), new, conditions)
+                    name = match[2] + "-".join([*words, *new.split()]) if match[2].endswith("-") else match[2]
+                    yield words[first], Swap(name, -first, tuple(words), new, conditions)
         except (KeyError, ValueError) as error:
             told = f"nothing is named {error}" if isinstance(error, KeyError) else str(error)
             raise DataError(where, told, number) from None
@@ -112,7 +122,7 @@ def _pairs(entry: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
         yield match[3], match[1]
 
 
-def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Callable[[View, int, int, int], bool]:
+def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Condition[V]:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text} is no condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES")
@@ -126,7 +136,7 @@ def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Callab
     if not high:
         return lambda view, start, at, end: test(view, start + first if first < 0 else end - 1 + first) == wanted
 
-    def condition(view: View, start: int, at: int, end: int) -> bool:
+    def condition(view: V, start: int, at: int, end: int) -> bool:
         span = range(
             max(0, start + first if first < 0 else end - 1 + first),
             min(view.size, (start if last < 0 else end - 1) + last + 1),
@@ -136,12 +146,12 @@ def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test]) -> Callab
     return condition
 
 
-def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, Test]) -> Test:
+def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Test[V]:
     """Whether any of the alternatives can be said of a token."""
     words: set[str] = set()
     tags: set[str] = set()
     beginnings: list[str] = []
-    tests: list[Test] = []
+    tests: list[Test[V]] = []
     for one in alternatives:
         if "_" in one:
             tests.append(_in_turn([_any_of([part], lexicon, known) for part in one.split("_")]))
@@ -161,7 +171,7 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, T
             words.add("" if one == "^" else one)
     openings = tuple(beginnings)
 
-    def test(view: View, at: int) -> bool:
+    def test(view: V, at: int) -> bool:
         word, tag = view.words[at], view.tags[at]
         if word in words or tag in tags:
             return True
@@ -172,9 +182,9 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, T
     return test
 
 
-def _in_turn(tests: Sequence[Test]) -> Test:
+def _in_turn(tests: Sequence[Test[V]]) -> Test[V]:
     return lambda view, at: all(test(view, at + i) for i, test in enumerate(tests))
 
 
-def _all_of(tests: Sequence[Test]) -> Test:
+def _all_of(tests: Sequence[Test[V]]) -> Test[V]:
     return lambda view, at: all(test(view, at) for test in tests)

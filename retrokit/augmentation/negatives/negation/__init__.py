@@ -10,45 +10,19 @@ is mended or the edit is not made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, has_negative_complement
-from retrokit.augmentation.negatives.negation.insert import (
-    insert_no,
-    negated_caption,
-    negated_finite,
-    negated_how_to,
-    negated_imperative,
-    negated_otherwise,
-    negated_question,
-)
-from retrokit.augmentation.negatives.negation.lexicon import PAIRS
-from retrokit.augmentation.negatives.negation.opposites import (
-    insert_without,
-    remove_without,
-    swap_frequency,
-    swap_paired,
-    swap_presence,
-)
-from retrokit.augmentation.negatives.negation.quantifiers import (
-    swap_a_few,
-    swap_all,
-    swap_both,
-    swap_bound,
-    swap_every,
-    swap_majority,
-    swap_many,
-    swap_neither,
-    swap_no_one,
-    swap_none,
-    swap_person,
-    swap_some,
-)
-from retrokit.augmentation.negatives.negation.remove import affirmed, remove_fail, remove_lack, remove_never, remove_no
-from retrokit.augmentation.negatives.negation.scope import move_only, moved
+from retrokit.augmentation.negatives.negation import insert, opposites, quantifiers, remove, scope
+from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, has_negative, has_negative_complement
+from retrokit.augmentation.negatives.negation.lexicon import LEXICON, PAIRS, WORDS
+from retrokit.augmentation.negatives.negation.remove import without_polarity
+from retrokit.augmentation.negatives.negation.syntax import is_subject, noun_end
+from retrokit.augmentation.negatives.patterns import Swap, Test, read_swaps
 from retrokit.augmentation.negatives.rules import Named, written
-from retrokit.augmentation.negatives.sentence import Change, Sentence
+from retrokit.augmentation.negatives.sentence import Change, Sentence, lemma
+from retrokit.augmentation.negatives.tags import BASE, FINITE, PARTICIPLE, PHRASE
 from retrokit.augmentation.negatives.view import view_of
 
 
@@ -83,65 +57,99 @@ def _styled(sentence: Sentence, change: Change) -> Change:
 
 
 def _changes(view: ClauseView) -> Iterator[Named]:
+    swaps = _swaps()
     inserted: dict[int, list[Change]] = {}  # by the place of the verb
     removed: dict[int, list[Change]] = {}  # by the place of the "not"
     if view.question:
-        yield from negated_question(view)
+        yield from insert.negated_question(view)
     else:
-        inserted = {i: changes for i in range(1, view.size) if (changes := negated_finite(view, i))}
+        inserted = {i: changes for i in range(1, view.size) if (changes := insert.negated_finite(view, i))}
         single = [i for i in inserted if not has_negative_complement(view, i)]
         for i in single:
             yield "insert-not", inserted[i]
             if i == single[0]:
-                yield from negated_otherwise(view, i)
-        yield from negated_imperative(view)
+                yield from insert.negated_otherwise(view, i)
+        yield from insert.negated_imperative(view)
         if not inserted:
-            yield from negated_caption(view)
+            yield from insert.negated_caption(view)
     for i in range(view.size):
-        if view.tags[i] == "XX0" and (changes := affirmed(view, i)):
+        if view.tags[i] == "XX0" and (changes := remove.affirmed(view, i)):
             removed[i] = changes
             yield "remove-not", changes
-        for rule in _BY_WORD.get(view.words[i], ()):
-            yield from rule(view, i)
-    yield from moved(view, inserted, removed)
+        word = view.words[i]
+        yield from (edit for swap in swaps.get(word, ()) if (edit := swap(view, i)) is not None)
+        if word in _BY_WORD:
+            yield from _BY_WORD[word](view, i)
+    yield from scope.moved(view, inserted, removed)
 
 
-_BY_WORD: dict[str, tuple[Rule, ...]] = {
-    "never": (remove_never,),
-    "no": (swap_no_one, remove_no),
-    **dict.fromkeys(("fail", "fails", "failed"), (remove_fail,)),
-    **dict.fromkeys(("lack", "lacks", "lacked", "lacking"), (remove_lack,)),
-    "always": (swap_frequency("never"),),
-    **dict.fromkeys(("often", "usually", "frequently", "typically", "generally"), (swap_frequency("rarely"),)),
-    "sometimes": (swap_frequency("never"),),
-    **dict.fromkeys(("rarely", "seldom"), (swap_frequency("often"),)),
-    **dict.fromkeys(PAIRS["paired"], (swap_paired,)),
-    "presence": (swap_presence,),
-    "absence": (swap_presence,),
-    "with": (insert_without,),
-    "without": (remove_without,),
-    "all": (swap_all,),
-    "every": (swap_every,),
-    "each": (swap_every,),
-    "some": (swap_some,),
-    "several": (swap_some,),
-    "many": (swap_many("few"),),
-    "most": (swap_many("few"),),
-    "few": (swap_many("many"), swap_a_few),
-    "how": (negated_how_to,),
-    "both": (swap_both,),
-    "neither": (swap_neither,),
-    "none": (swap_none,),
-    "everyone": (swap_person("no one"),),
-    "everybody": (swap_person("nobody"),),
-    "everything": (swap_person("nothing"),),
-    "nobody": (swap_person("everybody"),),
-    "nothing": (swap_person("everything"),),
-    "someone": (swap_person("no one"),),
-    **dict.fromkeys(("more", "less", "fewer", "at", "up"), (swap_bound,)),
-    "majority": (swap_majority,),
-    "minority": (swap_majority,),
-    "a": (insert_no,),
-    "an": (insert_no,),
-    "only": (move_only,),
+_BY_WORD: dict[str, Rule] = {
+    "never": remove.remove_never,
+    "no": remove.remove_no,
+    **dict.fromkeys(("fail", "fails", "failed"), remove.remove_fail),
+    **dict.fromkeys(("lack", "lacks", "lacked", "lacking"), remove.remove_lack),
+    **dict.fromkeys(PAIRS["paired"], opposites.swap_paired),
+    "with": opposites.insert_without,
+    "without": opposites.remove_without,
+    "all": quantifiers.swap_all,
+    **dict.fromkeys(("every", "each"), quantifiers.swap_every),
+    **dict.fromkeys(("some", "several"), quantifiers.swap_some),
+    **dict.fromkeys(("many", "most"), quantifiers.swap_many("few")),
+    "few": quantifiers.swap_many("many"),
+    "how": insert.negated_how_to,
+    "both": quantifiers.swap_both,
+    "neither": quantifiers.swap_neither,
+    "none": quantifiers.swap_none,
+    **dict.fromkeys(("a", "an"), insert.insert_no),
+    "only": scope.move_only,
 }
+
+
+def _frequent(view: ClauseView, at: int) -> bool:
+    """Whether an adverb stands beside a verb, and would not invert verb and subject as a negative in front does."""
+    near = FINITE | BASE | PARTICIPLE | {"VVG", "AJ0"}
+    beside = view.tags[at + 1] in near or view.tags[at - 1] in FINITE
+    return beside and (at > 0 or view.tags[1] in {"VVB", "VVI"})
+
+
+def _countable(view: ClauseView, at: int) -> bool:
+    """Whether a plural begins that counts things and does not measure."""
+    head = noun_end(view, at)
+    return head > 0 and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in WORDS["units"]
+
+
+def _number(view: ClauseView, at: int) -> int:
+    """Where the number stands, a sign of currency before it or not; 0 if there is none."""
+    at += view.words[at] in {"$", "£", "€"}
+    word = view.words[at]
+    return at if view.tags[at] == "CRD" or word in {"half", "twice"} or word.endswith("%") else 0
+
+
+def _counting(view: ClauseView, at: int) -> bool:
+    """Whether a number counts things (*fewer*) and does not measure (*less*)."""
+    after = _number(view, at) + 1
+    people = (head := noun_end(view, after)) > 0 and view.words[head] == "people"
+    return (people or _countable(view, after)) and view.words[after] not in WORDS["units"]
+
+
+_KNOWN: dict[str, Test[ClauseView]] = {
+    "denied": has_negative,
+    "plain": lambda view, at: without_polarity(view, at) == [],
+    "question": lambda view, at: view.question,
+    "phrase": lambda view, at: view.tags[at] in PHRASE,
+    "subject": lambda view, at: is_subject(view, at, at),
+    "subject-of-two": lambda view, at: is_subject(view, at, at + 1),
+    "frequent": _frequent,
+    "countable": _countable,
+    "number": lambda view, at: _number(view, at) > 0,
+    "counting": _counting,
+}
+"""What the lines of ``relations.txt`` ask with ``@``."""
+
+
+@cache
+def _swaps() -> dict[str, list[Swap[ClauseView]]]:
+    swaps: dict[str, list[Swap[ClauseView]]] = {}
+    for word, swap in read_swaps(text(__package__, "relations.txt"), "negation/relations.txt", LEXICON, _KNOWN):
+        swaps.setdefault(word, []).append(swap)
+    return swaps

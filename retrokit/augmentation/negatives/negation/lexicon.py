@@ -2,5 +2,5 @@
 
 from retrokit.augmentation.negatives.data import lexicon
 
-_LEXICON = lexicon(__package__)
-WORDS, PAIRS = _LEXICON.words, _LEXICON.pairs
+LEXICON = lexicon(__package__)
+WORDS, PAIRS = LEXICON.words, LEXICON.pairs

@@ -1,4 +1,4 @@
-"""Adverbs, adjectives and prepositions that give way to their opposite: *always*, *able*, *with*, *the presence of*."""
+"""Adjectives and prepositions that give way to their opposite: *able*, *with*, *without*."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from retrokit.augmentation.negatives.negation.clauses import (
     ClauseView,
-    Rule,
     clause_before,
     clause_opening,
     has_negative,
@@ -16,30 +15,7 @@ from retrokit.augmentation.negatives.negation.remove import without_polarity
 from retrokit.augmentation.negatives.negation.syntax import noun_end
 from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change
-from retrokit.augmentation.negatives.tags import ADJECTIVE, BASE, BE, FINITE, NOUN, PARTICIPLE, PHRASE
-
-
-def swap_frequency(other: str) -> Rule:
-    """*always* → *never*, *often* ↔ *rarely* and the like: the rule that puts ``other`` in its place."""
-
-    def rule(view: ClauseView, i: int) -> Iterator[Named]:
-        words, tags = view.words, view.tags
-        if tags[i] != "AV0" or words[i - 1] in WORDS["comparing"] or (view.question and other == "never"):
-            return
-        near = FINITE | BASE | PARTICIPLE | {"VVG", "AJ0"}
-        if tags[i + 1] not in near and tags[i - 1] not in FINITE:
-            return
-        if other in {"never", "rarely"} and has_negative(view, i):
-            return
-        if other == "often" and without_polarity(view, i) != []:
-            return
-        if tags[i - 1] in {"AT0", "DPS"}:  # "the always tremendous gap"
-            return
-        if i == 0 and tags[1] not in {"VVB", "VVI"}:  # a negative in front would invert verb and subject
-            return
-        yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
-
-    return rule
+from retrokit.augmentation.negatives.tags import ADJECTIVE, BE, NOUN
 
 
 def swap_paired(view: ClauseView, i: int) -> Iterator[Named]:
@@ -55,16 +31,6 @@ def swap_paired(view: ClauseView, i: int) -> Iterator[Named]:
             yield f"insert-{PAIRS['paired'][word]}", [Change(i, i + 1, PAIRS["paired"][word])]
     elif without_polarity(view, i) == []:
         yield f"remove-{word}", [Change(i, i + 1, PAIRS["paired"][word])]
-
-
-def swap_presence(view: ClauseView, i: int) -> Iterator[Named]:
-    """*the presence of* ↔ *the absence of*"""
-    words = view.words
-    if words[i - 1] != "the" or words[i + 1] != "of" or view.tags[i + 2] not in PHRASE:
-        return
-    other = "absence" if words[i] == "presence" else "presence"
-    if words[i + 2] not in PAIRS["polar"]:
-        yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
 
 
 def remove_without(view: ClauseView, i: int) -> Iterator[Named]:

@@ -1,4 +1,4 @@
-"""Quantifiers that give way to others: *all*, *some*, *many*, *both*, *everyone*, *at least*, *the majority of*."""
+"""Quantifiers that give way to others, and bring the number of noun and verb with them: *all*, *many*, *both*."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ from retrokit.augmentation.negatives.negation.syntax import in_number, is_subjec
 from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
 from retrokit.augmentation.negatives.tags import BE, FINITE, LEXICAL, OPENS_CLAUSE
-
-
-def swap_a_few(view: ClauseView, i: int) -> Iterator[Named]:
-    """*a few items* → *many items*"""
-    head = noun_end(view, i + 1)
-    plain = view.words[i - 1] == "a" and view.words[i - 2] not in {"quite", "only", "just", "than", "not"}
-    if plain and head and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in WORDS["units"]:
-        yield "swap-a-few-many", [Change(i - 1, i + 1, "many")]
 
 
 def _quantified(view: ClauseView, i: int) -> tuple[int, bool]:
@@ -178,61 +170,3 @@ def swap_none(view: ClauseView, i: int) -> Iterator[Named]:
     if agreed is not None:
         yield "swap-none-all", [Change(i, i + 1, "all"), *agreed]
         yield "swap-none-some", [Change(i, i + 1, "some"), *agreed]
-
-
-def swap_person(other: str) -> Rule:
-    """*everyone* ↔ *no one* and the like, as a subject: there the verb stays as it is."""
-
-    def rule(view: ClauseView, i: int) -> Iterator[Named]:
-        words = view.words
-        if not is_subject(view, i, i) or words[i + 1] == "else" or view.question:
-            return
-        if other.startswith("no"):
-            if has_negative(view, i):
-                return
-        elif without_polarity(view, i) != []:
-            return
-        yield f"swap-{words[i]}-{other.replace(' ', '-')}", [Change(i, i + 1, other)]
-
-    return rule
-
-
-def swap_no_one(view: ClauseView, i: int) -> Iterator[Named]:
-    """*no one knows* → *everyone knows*"""
-    if view.words[i + 1] == "one" and is_subject(view, i, i + 1) and without_polarity(view, i) == []:
-        yield "swap-no-one-everyone", [Change(i, i + 2, "everyone")]
-
-
-def swap_bound(view: ClauseView, i: int) -> Iterator[Named]:
-    """*more than 10 items* ↔ *fewer than 10 items*, *at least* ↔ *at most*, *up to* → *at least*"""
-    words, tags = view.words, view.tags
-    word, number = words[i], i + 2
-    if words[i - 1] == "no" or (words[number] in {"one", "once", "zero"} and word != "at"):
-        return
-    number += words[number] in {"$", "£", "€"}
-    if tags[number] != "CRD" and words[number] not in {"half", "twice"} and not words[number].endswith("%"):
-        return
-    if words[i + 1] == "than" and word in {"more", "less", "fewer"}:
-        other = "more" if word != "more" else "fewer" if _counts(view, number) else "less"
-        yield f"swap-{word}-than-{other}-than", [Change(i, i + 1, other)]
-    elif word == "at" and words[i + 1] in {"least", "most"}:
-        other = "most" if words[i + 1] == "least" else "least"
-        yield f"swap-at-{words[i + 1]}-at-{other}", [Change(i + 1, i + 2, other)]
-    elif word == "up" and words[i + 1] == "to" and tags[i - 1] in BE | {"PRP", "PUN", "PUL", "AV0", "VBI"}:
-        yield "swap-up-to-at-least", [Change(i, i + 2, "at least")]
-
-
-def _counts(view: ClauseView, number: int) -> bool:
-    """Whether the number counts things (*fewer*) and does not measure (*less*)."""
-    head = noun_end(view, number + 1)
-    if not head or (view.tags[head] != "NN2" and view.words[head] != "people"):
-        return False
-    return lemma(view.words[head], "NOUN") not in WORDS["units"] and view.words[number + 1] not in WORDS["units"]
-
-
-def swap_majority(view: ClauseView, i: int) -> Iterator[Named]:
-    """*the majority of* ↔ *a minority of*"""
-    words = view.words
-    if words[i + 1] == "of" and words[i - 1] in {"a", "the"}:
-        other = "minority" if words[i] == "majority" else "majority"
-        yield f"swap-{words[i]}-{other}", [Change(i - 1, i + 1, f"a {other}")]

@@ -93,7 +93,7 @@ def _stem(word: str) -> str:
     return word if len(word) <= 5 else word[: max(5, len(word) - 3)]
 
 
-_KNOWN: dict[str, Test] = {
+_KNOWN: dict[str, Test[View]] = {
     "np": View.starts_noun_phrase,
     "attributive": View.before_noun,
     "passive": View.is_passive,
