@@ -6,7 +6,7 @@ Phrases and groups are found by regular expressions over one character a token.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -104,6 +104,13 @@ class View:
     def starting(self) -> dict[int, Phrase]:
         """The noun phrases by their first tokens."""
         return {phrase.start: phrase for phrase in self.phrases}
+
+    @cached_property
+    def subjects(self) -> list[Phrase]:
+        """The noun phrases that stand where a clause starts: subjects of the verb group at their end."""
+        first = [extended(self, phrase, "fP") for phrase in self.phrases[:1] if phrase.start == 0]
+        later = (phrase for phrase in self.phrases if phrase.start > 0 and _starts_clause(self, phrase.start))
+        return first + [extended(self, phrase) for phrase in later]
 
     def head(self, phrase: Phrase) -> str:
         """The dictionary form of the phrase's head."""
@@ -262,15 +269,6 @@ def is_of_name(adjective: str) -> bool:
 def _is_headline(view: View) -> bool:
     long = [token.text for token in view.sentence.tokens if len(token.text) > 3]
     return len(long) > 2 and sum(text[0].isupper() for text in long) > 0.7 * len(long)
-
-
-def subjects(view: View) -> Iterator[Phrase]:
-    """The noun phrases that stand where a clause starts, and so are the subject of the verb group at their end."""
-    for phrase in view.phrases:
-        if phrase.start == 0:
-            yield extended(view, phrase, "fP")
-        elif _starts_clause(view, phrase.start):
-            yield extended(view, phrase)
 
 
 def _starts_clause(view: View, at: int) -> bool:

@@ -6,28 +6,14 @@ change places without changing what is said does not: coordinates, symmetric rel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from retrokit.augmentation.negatives.binding.arguments import (
-    arguments,
-    copular_nouns,
-    from_to,
-    located,
-    noun_places,
-    participles,
-    passives,
-    prepositional_verbs,
-    prepositions,
-    questions,
-    reduced_passives,
-    relatives,
-    verb_object_preposition,
-)
-from retrokit.augmentation.negatives.binding.attributes import attributes, modifiers, names, numbers
-from retrokit.augmentation.negatives.binding.clauses import choices, clause_subjects, clauses, comparisons, contrasts
+from retrokit.augmentation.negatives.binding.arguments import ARGUMENTS
+from retrokit.augmentation.negatives.binding.attributes import ATTRIBUTES
+from retrokit.augmentation.negatives.binding.clauses import CLAUSES
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.rules import Named, written
+from retrokit.augmentation.negatives.rules import written
 from retrokit.augmentation.negatives.sentence import Change, Sentence
 from retrokit.augmentation.negatives.view import View, view_of
 
@@ -42,36 +28,15 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     if not 3 <= len(sentence.tokens) <= 80:
         return
     view = view_of(sentence)
-    found = (named for make in _KINDS for named in make(view) if not _crosses_quote(view, named[1]))
+    found = (
+        named
+        for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES)
+        for named in make(view)
+        if not _crosses_quote(view, named[1])
+    )
     yield from written(sentence, found)
 
 
 def _crosses_quote(view: View, changes: Sequence[Change]) -> bool:
     first, last = min(c.start for c in changes), max(c.end for c in changes)
     return any(code in '()"?' for code in view.shape[first:last])
-
-
-_KINDS: tuple[Callable[[View], Iterator[Named]], ...] = (
-    arguments,
-    participles,
-    relatives,
-    passives,
-    questions,
-    prepositional_verbs,
-    verb_object_preposition,
-    noun_places,
-    prepositions,
-    reduced_passives,
-    from_to,
-    choices,
-    comparisons,
-    contrasts,
-    copular_nouns,
-    located,
-    clause_subjects,
-    clauses,
-    attributes,
-    modifiers,
-    numbers,
-    names,
-)

@@ -10,11 +10,13 @@ from retrokit.augmentation.negatives.binding.fit import (
     alike,
     both_things,
     exchange,
-    exchangeable,
+    exchanged,
+    frames,
     free_after,
     interchangeable,
     kind_of,
     swapped,
+    takes_both,
     verb_lemma,
     verb_takes,
     whole_after,
@@ -22,29 +24,14 @@ from retrokit.augmentation.negatives.binding.fit import (
 from retrokit.augmentation.negatives.binding.lexicon import TABLES, WORDS
 from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
-from retrokit.augmentation.negatives.view import (
-    Phrase,
-    VerbGroup,
-    View,
-    active,
-    agrees,
-    as_object,
-    copula,
-    extended,
-    passive,
-    subjects,
-)
+from retrokit.augmentation.negatives.view import Phrase, VerbGroup, View, active, agrees, as_object, extended, passive
 
 
 def arguments(view: View) -> Iterator[Named]:
     """The dog bit the man: The man bit the dog; The dog was bitten by the man."""
-    for subject in subjects(view):
-        verb = active(view, subject.end)
-        if verb is None or (after := view.starting.get(verb.end)) is None:
-            continue
-        other = extended(view, after)
+    for subject, verb, other in frames(view, active):
         word = verb_lemma(view, verb.main)
-        if not exchangeable(view, subject, other) or not verb_takes(view, word, subject, other):
+        if not takes_both(view, word, subject, other):
             continue
         if word in ("include", "involve") and "," in view.shape[other.end :]:
             continue  # a list goes on
@@ -61,68 +48,52 @@ def participles(view: View) -> Iterator[Named]:
     one = view.starting.get(0)
     if one is None or view.codes[one.end] != "g" or (other := view.starting.get(one.end + 1)) is None:
         return
-    fits = verb_takes(view, verb_lemma(view, one.end), one, other) and not re.search("[zbvBHDM]", view.shape)
     even = (view.codes[one.start] in "dc") == (view.codes[other.start] in "dc")
-    if fits and even and exchangeable(view, one, other):
+    finite = re.search("[zbvBHDM]", view.shape)
+    if even and not finite and takes_both(view, verb_lemma(view, one.end), one, other):
         yield "swap-arguments", swapped(view, one, other)
 
 
 def relatives(view: View) -> Iterator[Named]:
     """The dog that bit the man: the man that bit the dog."""
     for one in view.phrases:
-        if (
-            view.codes[one.start - 1] == ","
-            or view.codes[one.end] not in "hw"
-            or view.words[one.end] not in ("that", "which", "who")
-        ):
+        pronoun = view.codes[one.end] in "hw" and view.words[one.end] in ("that", "which", "who")
+        if not pronoun or view.codes[one.start - 1] == "," or (verb := active(view, one.end + 1)) is None:
             continue
-        verb = active(view, one.end + 1)
-        if verb is None or (other := view.starting.get(verb.end)) is None:
+        other = view.starting.get(verb.end)
+        if other is None or kind_of(view, one) != kind_of(view, other):
             continue
-        kinds = kind_of(view, one), kind_of(view, other)
-        word = verb_lemma(view, verb.main)
-        if kinds[0] != kinds[1] or not interchangeable(view, one, other) or not whole_after(view, other):
-            continue
-        if not verb_takes(view, word, one, other):
+        if not interchangeable(view, one, other) or not whole_after(view, other):
             continue
         nested = view.codes[one.start - 1] in "fP" or one.plural == other.plural
-        if nested and (changes := exchange(view, one, verb, other)):
+        fits = nested and verb_takes(view, verb_lemma(view, verb.main), one, other)
+        if fits and (changes := exchange(view, one, verb, other)):
             yield "swap-arguments", changes
 
 
 def _to_passive(view: View, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
     if not agrees(view, verb.finite, subject) or subject.plural is None or word == "involve":
         return None
-    participle = inflected(word, "VBN")
     code = view.codes[verb.main]
-    if code in "zbv" and verb.start < verb.main:
-        return None  # an adverb would stand before the auxiliary
     if code in "zbv":
-        be = {"z": "is", "b": "are", "v": "were" if subject.plural else "was"}[code]
+        if verb.start < verb.main:
+            return None  # an adverb would stand before the auxiliary
+        link = {"z": "is", "b": "are", "v": "were" if subject.plural else "was"}[code]
         if view.words[subject.head] == "i":
-            be = "was" if code == "v" else "am"
-        return [
-            Change(verb.main, verb.end, f"{be} {participle} by"),
-            Change(other.start, other.end, as_object(view, other)),
-        ]
-    link = {"y": "be ", "g": "being ", "k": "been "}[code]
-    if view.codes[verb.finite] == "D" or "K" in view.shape[verb.start : verb.end]:
+            link = "was" if code == "v" else "am"
+    elif view.codes[verb.finite] == "D" or "K" in view.shape[verb.start : verb.end]:
         return None
-    return [
-        Change(verb.main, verb.end, f"{link}{participle} by"),
-        Change(other.start, other.end, as_object(view, other)),
-    ]
+    else:
+        link = {"y": "be", "g": "being", "k": "been"}[code]
+    by = Change(verb.main, verb.end, f"{link} {inflected(word, 'VBN')} by")
+    return [by, Change(other.start, other.end, as_object(view, other))]
 
 
 def passives(view: View) -> Iterator[Named]:
     """The man was bitten by the dog: The dog was bitten by the man; The man bit the dog."""
-    for subject in subjects(view):
-        verb = passive(view, subject.end)
-        if verb is None or view.words[verb.end] != "by" or (after := view.starting.get(verb.end + 1)) is None:
-            continue
-        other = extended(view, after)
+    for subject, verb, other in frames(view, passive, frozenset(("by",))):
         word = verb_lemma(view, verb.main)
-        if not exchangeable(view, subject, other) or not verb_takes(view, word, other, subject):
+        if not takes_both(view, word, subject, other):
             continue
         if changes := exchange(view, subject, verb, other):
             yield "swap-agent", changes
@@ -138,14 +109,17 @@ def _to_active(view: View, subject: Phrase, verb: VerbGroup, other: Phrase, word
     finite = view.words[verb.finite]
     if auxiliaries == "B" and "!" not in codes:
         tag = "VBD" if finite in ("was", "were") else "VB" if finite in ("are", "am") else "VBZ"
-        changes = [Change(verb.finite, verb.finite + 1, ""), Change(verb.main, verb.end + 1, inflected(word, tag))]
+        link = verb.finite
     elif auxiliaries in ("ME", "BG", "HK"):
         tag = {"ME": "VB", "BG": "VBG", "HK": "VBN"}[auxiliaries]
         link = max(i for i in range(verb.start, verb.main) if view.codes[i] in "EGK")
-        changes = [Change(link, link + 1, ""), Change(verb.main, verb.end + 1, inflected(word, tag))]
     else:
         return None
-    return [*changes, Change(other.start, other.end, as_object(view, other))]
+    return [
+        Change(link, link + 1, ""),
+        Change(verb.main, verb.end + 1, inflected(word, tag)),
+        Change(other.start, other.end, as_object(view, other)),
+    ]
 
 
 def questions(view: View) -> Iterator[Named]:
@@ -156,58 +130,36 @@ def questions(view: View) -> Iterator[Named]:
         if view.codes[at - 1] not in ".qw" or subject is None:
             continue
         subject = extended(view, subject)
-        verb = re.compile(r"!?[rm]*y").match(view.shape, subject.end)
+        verb = _INFINITIVE.match(view.shape, subject.end)
         if verb is None or (after := view.starting.get(verb.end())) is None:
             continue
-        other = extended(view, after)
-        word = verb_lemma(view, verb.end() - 1)
-        group = VerbGroup(at, verb.end(), at, verb.end() - 1)
-        if not exchangeable(view, subject, other) or not verb_takes(view, word, subject, other):
-            continue
-        if changes := exchange(view, subject, group, other):
-            yield "swap-arguments", changes
+        other, group = extended(view, after), VerbGroup(at, verb.end(), at, verb.end() - 1)
+        if verb_takes(view, verb_lemma(view, group.main), subject, other):
+            yield from exchanged(view, "swap-arguments", subject, group, other)
+
+
+_INFINITIVE = re.compile(r"!?[rm]*y")
 
 
 def prepositional_verbs(view: View) -> Iterator[Named]:
     """The price depends on the demand: The demand depends on the price."""
-    for subject in subjects(view):
-        verb = active(view, subject.end)
-        if verb is None or f"{verb_lemma(view, verb.main)} {view.words[verb.end]}" not in WORDS["verb-preposition"]:
-            continue
-        after = view.starting.get(verb.end + 1)
-        if after is None or "measure" in (kind_of(view, subject), kind_of(view, after)):
-            continue
-        other = extended(view, after)
-        if not exchangeable(view, subject, other) or not alike(view, subject, other):
-            continue
-        if changes := exchange(view, subject, verb, other):
-            yield "swap-arguments", changes
+    for subject, verb, other in frames(view, active, WORDS["verb-preposition"]):
+        if "measure" not in (kind_of(view, subject), kind_of(view, other)) and alike(view, subject, other):
+            yield from exchanged(view, "swap-arguments", subject, verb, other)
 
 
 def verb_object_preposition(view: View) -> Iterator[Named]:
     """Convert text into images: Convert images into text; A was added to B: B was added to A."""
     for one in view.phrases:
         main = one.start - 1
-        if view.codes[main] not in VERBS or not main >= 0:
+        if main < 0 or view.codes[main] not in VERBS:
             continue
         if view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom"):
             continue  # "on which to base it": the preposition stands before the verb
         yield from _places_after(view, verb_lemma(view, main), extended(view, one))
-    for subject in subjects(view):
-        verb = passive(view, subject.end)
-        if (
-            verb is None
-            or f"{verb_lemma(view, verb.main)} {view.words[verb.end]}" not in WORDS["verb-object-preposition"]
-        ):
-            continue
-        after = view.starting.get(verb.end + 1)
-        if after is None or not alike(view, subject, after):
-            continue
-        if not _may_be_put(view, verb_lemma(view, verb.main), subject, after):
-            continue
-        other = extended(view, after)
-        if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
-            yield "swap-places", changes
+    for subject, verb, other in frames(view, passive, WORDS["verb-object-preposition"]):
+        if alike(view, subject, other) and _may_be_put(view, verb_lemma(view, verb.main), subject, other):
+            yield from exchanged(view, "swap-places", subject, verb, other)
 
 
 def _places_after(view: View, verb: str, one: Phrase) -> Iterator[Named]:
@@ -217,9 +169,8 @@ def _places_after(view: View, verb: str, one: Phrase) -> Iterator[Named]:
     if view.codes[after.end] == "P" and view.words[after.end + 1] == view.words[after.head]:
         return  # "from layer to layer"
     other = extended(view, after)
-    if not _may_be_put(view, verb, one, other):
-        return
-    if alike(view, one, other) and interchangeable(view, one, other) and free_after(view, other, True):
+    fits = _may_be_put(view, verb, one, other) and alike(view, one, other)
+    if fits and interchangeable(view, one, other) and free_after(view, other, True):
         yield "swap-places", swapped(view, one, other)
 
 
@@ -237,34 +188,25 @@ def noun_places(view: View) -> Iterator[Named]:
         other = extended(view, after)
         if not interchangeable(view, one, other) or not whole_after(view, other):
             continue
-        head, link = view.head(noun), (view.words[noun.end], view.words[one.end])
-        viewed = (
-            head in WORDS["viewed-nouns"]
-            and link[0] == "of"
-            and link[1] in ("in", "on", "for", "from", "by", "through", "via")
-        )
-        placed = head in TABLES["noun-places"].get(" ".join(link), frozenset()) and (
-            link[1] != "in" or alike(view, one, other)
-        )
-        if placed or (viewed and both_things(view, one, other)):
+        head, first, second = view.head(noun), view.words[noun.end], view.words[one.end]
+        viewed = first == "of" and second in ("in", "on", "for", "from", "by", "through", "via")
+        placed = head in TABLES["noun-places"].get(f"{first} {second}", frozenset())
+        if (placed and (second != "in" or alike(view, one, other))) or (
+            viewed and head in WORDS["viewed-nouns"] and both_things(view, one, other)
+        ):
             yield "swap-places", swapped(view, one, other)
 
 
 def prepositions(view: View) -> Iterator[Named]:
     """Pain after surgery: surgery after pain; deaths due to floods: floods due to deaths."""
     for one in view.phrases:
-        due = (view.words[one.end], view.words[one.end + 1]) in (("due", "to"), ("because", "of"), ("thanks", "to"))
-        at = one.end + 1 + due
-        other = view.starting.get(at)
-        if (
-            other is None
-            or not (due or view.words[one.end] in WORDS["between"])
-            or view.codes[one.start - 1] not in "fP"
-        ):
+        due = any(view.says(one.end, *words) for words in (("due", "to"), ("because", "of"), ("thanks", "to")))
+        after, before = view.starting.get(one.end + 1 + due), view.codes[one.start - 1]
+        if after is None or not (due or view.words[one.end] in WORDS["between"]) or before not in "fP":
             continue
-        if view.codes[one.start - 1] == "P" and not (due and view.codes[one.start - 2] in "nN"):
+        if before == "P" and not (due and view.codes[one.start - 2] in "nN"):
             continue  # "bound to the region after initiation": both belong to the verb
-        other = extended(view, other)
+        other = extended(view, after)
         fits = both_things(view, one, other) and interchangeable(view, one, other)
         if fits and free_after(view, other, True):
             yield "swap-places", swapped(view, one, other)
@@ -273,15 +215,14 @@ def prepositions(view: View) -> Iterator[Named]:
 def reduced_passives(view: View) -> Iterator[Named]:
     """The damage caused by the flood: the flood caused by the damage."""
     for one in view.phrases:
-        if view.codes[one.end] != "k" or view.words[one.end + 1] != "by":
+        after = view.starting.get(one.end + 2)
+        if after is None or view.codes[one.end] != "k" or view.words[one.end + 1] != "by":
             continue
-        other = view.starting.get(one.end + 2)
-        if other is None or not (one.plural == other.plural or view.codes[one.start - 1] in "fPyg"):
+        if "measure" in (kind_of(view, one), kind_of(view, after)):
             continue
-        if "measure" in (kind_of(view, one), kind_of(view, other)):
-            continue
-        other = extended(view, other)
-        fits = verb_takes(view, verb_lemma(view, one.end), one, other) and alike(view, one, other)
+        other = extended(view, after)
+        nested = one.plural == other.plural or view.codes[one.start - 1] in "fPyg"
+        fits = nested and verb_takes(view, verb_lemma(view, one.end), one, other) and alike(view, one, other)
         if fits and interchangeable(view, one, other) and whole_after(view, other):
             yield "swap-agent", swapped(view, one, other)
 
@@ -302,53 +243,11 @@ def changes_before(view: View, at: int) -> bool:
     """Whether a word of change is among the few before *from*."""
     if view.words[at - 1] in ("distance", "distances"):
         return False  # symmetric
-    for i in range(max(0, at - 5), at):
-        if view.codes[i] in VERBS and verb_lemma(view, i) in WORDS["changing"]:
-            return True
-        if view.codes[i] == "n" and lemma(view.words[i], "NOUN") in WORDS["changing"]:
-            return True
-    return False
+    parts = ((i, "VERB" if view.codes[i] in VERBS else "NOUN") for i in range(max(0, at - 5), at))
+    return any(view.codes[i] in VERBS + "n" and lemma(view.words[i], part) in WORDS["changing"] for i, part in parts)
 
 
-def copular_nouns(view: View) -> Iterator[Named]:
-    """Smoking is a cause of cancer: Cancer is a cause of smoking."""
-    for subject in subjects(view):
-        verb = copula(view, subject.end)
-        noun = view.starting.get(verb.end) if verb else None
-        if (
-            verb is None
-            or noun is None
-            or view.head(noun) not in WORDS["copular-nouns"]
-            or view.words[noun.end] != "of"
-        ):
-            continue
-        other = view.starting.get(noun.end + 1)
-        if other is None or subject.plural or other.plural is not False or view.words[noun.start] == "the":
-            continue
-        if view.codes[subject.head] == "i":
-            continue  # "a team was a member of him"
-        if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
-            yield "swap-arguments", changes
-
-
-def located(view: View) -> Iterator[Named]:
-    """A cat is sitting on a chair: A chair is sitting on a cat."""
-    for subject in subjects(view):
-        subject = view.starting[subject.start]
-        verb = active(view, subject.end) or copula(view, subject.end)
-        if verb and view.codes[verb.main] in VERBS and verb_lemma(view, verb.main) not in WORDS["verbs-of-place"]:
-            continue
-        going = view.codes[subject.end] == "g" and verb_lemma(view, subject.end) in WORDS["verbs-of-place"]
-        at = verb.end if verb else subject.end + going
-        other = view.starting.get(at + 1)
-        if other is None or (verb is None and view.codes[other.end] != "."):
-            continue
-        if view.words[at] not in WORDS["placing"] or view.codes[other.end] not in ".PsT":
-            continue
-        if {kind_of(view, subject), kind_of(view, other)} - {"animate", "concrete"}:
-            continue
-        if not interchangeable(view, subject, other):
-            continue
-        changes = exchange(view, subject, verb, other) if verb else swapped(view, subject, other)
-        if changes:
-            yield "swap-located", changes
+ARGUMENTS = (
+    *(arguments, participles, relatives, passives, questions, prepositional_verbs, verb_object_preposition),
+    *(noun_places, prepositions, reduced_passives, from_to),
+)

@@ -257,3 +257,6 @@ def _name_verb(view: View, one: Phrase, other: Phrase) -> bool:
     """Whether no symmetric verb stands between two names."""
     verbs = [i for i in range(one.end, other.start) if view.codes[i] in VERBS]
     return bool(verbs) and not any(verb_lemma(view, i) in WORDS["symmetric"] for i in verbs)
+
+
+ATTRIBUTES = (attributes, modifiers, numbers, names)

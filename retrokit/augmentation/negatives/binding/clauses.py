@@ -1,4 +1,4 @@
-"""Near-misses that turn choices, comparisons and pairs of clauses round (COMP D.1: argument order)."""
+"""Near-misses that turn choices, comparisons, places and pairs of clauses round (COMP D.1: argument order)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 
 from retrokit.augmentation.negatives.binding.fit import (
+    VERBS,
     alike,
     exchange,
-    exchangeable,
+    exchanged,
+    frames,
     interchangeable,
     kind_of,
     swapped,
+    verb_lemma,
 )
 from retrokit.augmentation.negatives.binding.lexicon import WORDS
 from retrokit.augmentation.negatives.rules import Named
@@ -28,36 +31,32 @@ from retrokit.augmentation.negatives.view import (
     extended,
     lowered,
     passive,
-    subjects,
 )
+
+_MORE = ("more", "fewer", "less")
 
 
 def choices(view: View) -> Iterator[Named]:
     """Tea instead of coffee: coffee instead of tea; not cats but dogs; more men than women."""
     for one in view.phrases:
-        link = view.words[one.end], view.words[one.end + 1]
-        if link in (("instead", "of"), ("rather", "than")):
+        link, after = view.words[one.end], view.words[one.end + 1]
+        name, other, before = "swap-choice", view.starting.get(one.end + 1), view.words[one.start - 1]
+        free = view.codes[one.start - 1] not in "f&,"
+        if (link, after) in (("instead", "of"), ("rather", "than")):
             other = view.starting.get(one.end + 2)
-            name = "swap-choice"
-            sound = view.codes[one.start - 1] not in "f&,"
-        elif link == ("but", "not"):
-            other, name = _after_but_not(view, one), "swap-choice"
-            sound = view.codes[one.start - 1] not in "f&,"
-        elif link[0] == "but" and view.words[one.start - 1] == "not":
-            other, name = view.starting.get(one.end + 1), "swap-choice"
-            sound = other is not None and view.codes[other.end] in ".,"
-        elif link[0] == "than" and view.words[one.start] in ("more", "fewer", "less"):
-            other, name = view.starting.get(one.end + 1), "swap-comparison"
-            one = one._replace(start=one.start + 1)
-            sound = view.codes[one.start] == "n" and view.codes[one.start - 2] in "PfB.&"
-        elif link[0] == "than" and view.words[one.start - 1] in ("more", "fewer", "less"):
-            other, name, sound = view.starting.get(one.end + 1), "swap-comparison", view.codes[one.start] == "n"
-            sound = sound and view.codes[one.start - 2] in "PfB.&"
+        elif (link, after) == ("but", "not"):
+            other = _after_but_not(view, one)
+        elif link == "but" and before == "not":
+            free = other is not None and view.codes[other.end] in ".,"
+        elif link == "than" and (view.words[one.start] in _MORE or before in _MORE):
+            name = "swap-comparison"
+            one = one._replace(start=one.start + (view.words[one.start] in _MORE))
+            free = view.codes[one.start] == "n" and view.codes[one.start - 2] in "PfB.&"
         else:
             continue
-        if other is not None and view.codes[other.end] == "f":
+        if other is None or not free or view.codes[other.end] == "f":
             continue
-        if other is not None and sound and (name == "swap-comparison" or interchangeable(view, one, other)):
+        if name == "swap-comparison" or interchangeable(view, one, other):
             yield name, swapped(view, one, other)
 
 
@@ -70,7 +69,7 @@ def _after_but_not(view: View, one: Phrase) -> Phrase | None:
 
 def comparisons(view: View) -> Iterator[Named]:
     """Cars are faster than trains: Trains are faster than cars; Men earn higher wages than women."""
-    for subject in subjects(view):
+    for subject in view.subjects:
         verb = active(view, subject.end) or copula(view, subject.end)
         link = -1 if verb is None else _compared(view, verb.end)
         if verb is None or link < 0 or (after := view.starting.get(link)) is None:
@@ -80,8 +79,7 @@ def comparisons(view: View) -> Iterator[Named]:
             continue
         if "measure" in (kind_of(view, after), kind_of(view, subject)) or not alike(view, subject, after):
             continue
-        if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
-            yield "swap-comparison", changes
+        yield from exchanged(view, "swap-comparison", subject, verb, other)
 
 
 _OTHER_CLAUSE = frozenset("zbvBHDMswqh&,")
@@ -120,6 +118,40 @@ def contrasts(view: View) -> Iterator[Named]:
     fits = alike(view, one, subject) and interchangeable(view, one, subject)
     if verb and fits and (changes := exchange(view, subject, verb, one)):
         yield "swap-contrast", changes
+
+
+def copular_nouns(view: View) -> Iterator[Named]:
+    """Smoking is a cause of cancer: Cancer is a cause of smoking."""
+    for subject, verb, after in frames(view, copula):
+        noun = view.starting[after.start]
+        other = view.starting.get(noun.end + 1)
+        if other is None or view.head(noun) not in WORDS["copular-nouns"] or view.words[noun.end] != "of":
+            continue
+        if subject.plural or other.plural is not False or view.words[noun.start] == "the":
+            continue
+        if view.codes[subject.head] != "i":  # "a team was a member of him"
+            yield from exchanged(view, "swap-arguments", subject, verb, other)
+
+
+def located(view: View) -> Iterator[Named]:
+    """A cat is sitting on a chair: A chair is sitting on a cat."""
+    for subject in view.subjects:
+        subject = view.starting[subject.start]
+        verb = active(view, subject.end) or copula(view, subject.end)
+        if verb and view.codes[verb.main] in VERBS and verb_lemma(view, verb.main) not in WORDS["verbs-of-place"]:
+            continue
+        going = view.codes[subject.end] == "g" and verb_lemma(view, subject.end) in WORDS["verbs-of-place"]
+        at = verb.end if verb else subject.end + going
+        other = view.starting.get(at + 1)
+        if other is None or view.words[at] not in WORDS["placing"]:
+            continue
+        if view.codes[other.end] not in (".PsT" if verb else "."):
+            continue
+        bodies = {kind_of(view, subject), kind_of(view, other)} <= {"animate", "concrete"}
+        if not bodies or not interchangeable(view, subject, other):
+            continue
+        if changes := exchange(view, subject, verb, other) if verb else swapped(view, subject, other):
+            yield "swap-located", changes
 
 
 def clause_subjects(view: View) -> Iterator[Named]:
@@ -238,3 +270,6 @@ def _order_tells(view: View, link: str, start: int, end: int) -> bool:
         return False
     past = any(view.tags[i] in ("VVD", "VBD", "VHD", "VDD") for i in range(start, end))
     return not (link == "when" and past)
+
+
+CLAUSES = (choices, comparisons, contrasts, copular_nouns, located, clause_subjects, clauses)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from retrokit.augmentation.negatives.binding.lexicon import WORDS
+from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, lemma
 from retrokit.augmentation.negatives.view import (
     PRONOUNS,
@@ -15,9 +17,8 @@ from retrokit.augmentation.negatives.view import (
     agrees,
     as_object,
     as_subject,
+    extended,
 )
-
-# Words that tie a phrase to the other one or to its place, so that the swap would lose what they refer to.
 
 # The characters of lexical verbs in a parse.
 VERBS = "bzyvkg"
@@ -70,6 +71,11 @@ def verb_takes(view: View, verb: str, one: Phrase, other: Phrase) -> bool:
     return verb in WORDS["relating"] and not pronoun
 
 
+def takes_both(view: View, verb: str, subject: Phrase, other: Phrase) -> bool:
+    """Whether a subject and a phrase after its verb may be either argument, and may change places."""
+    return exchangeable(view, subject, other) and verb_takes(view, verb, subject, other)
+
+
 def free_after(view: View, phrase: Phrase, same_number: bool) -> bool:
     """Whether the clause can go on after a phrase that another one replaces: no coordination, no relative clause, no
     second finite verb that would have to agree."""
@@ -102,6 +108,26 @@ def exchange(view: View, subject: Phrase, verb: VerbGroup, other: Phrase) -> lis
     if form != word:
         changes.append(Change(verb.finite, verb.finite + 1, form))
     return changes
+
+
+def exchanged(view: View, name: str, subject: Phrase, verb: VerbGroup, other: Phrase) -> Iterator[Named]:
+    """The edit in which a subject and a phrase after its verb change places, if they may."""
+    if exchangeable(view, subject, other) and (changes := exchange(view, subject, verb, other)):
+        yield name, changes
+
+
+def frames(
+    view: View, group: Callable[[View, int], VerbGroup | None], relations: frozenset[str] | None = None
+) -> Iterator[tuple[Phrase, VerbGroup, Phrase]]:
+    """The subjects with their verb groups and the phrases that follow: at once, or with ``relations`` after a
+    preposition that stands there behind the verb, or alone."""
+    for subject in view.subjects:
+        verb = group(view, subject.end)
+        if verb is None or (after := view.starting.get(verb.end + (relations is not None))) is None:
+            continue
+        word = view.words[verb.end]
+        if relations is None or word in relations or f"{verb_lemma(view, verb.main)} {word}" in relations:
+            yield subject, verb, extended(view, after)
 
 
 def swapped(view: View, one: Phrase, other: Phrase) -> list[Change]:
