@@ -70,9 +70,7 @@ def _opens_full_clause(view: ClauseView, i: int) -> bool:
 def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
     """*does not improve* → *improves*; in a question and where the subject follows, only the *not* goes."""
     words, tags = view.words, view.tags
-    verb = i + 1
-    while tags[verb] == "AV0":
-        verb += 1
+    verb = view.after_adverbs(i + 1)
     if tags[verb] not in {"VVI", "VHI"} or words[verb] == "help":
         inverted = (
             view.question and words[0] in WORDS["wh"] and words[i] == "n't" and tags[i + 1] in NOUN | BEGINS_PHRASE

@@ -60,7 +60,7 @@ def _joined(view: ClauseView, negative: int, verb: int) -> str:
     if apart > 2 or (apart == 2 and view.words[starts - 1] != ","):
         return ""
     if word == "that":
-        main = verb if verb < negative else _main_verb(view, negative)
+        main = verb if verb < negative else view.after_adverbs(negative + 1)
         if starts == main + 1 and _base_of(view, main) in WORDS["factive"]:
             return "move-not-up" if verb < negative else "move-not-down"
         return ""
@@ -69,13 +69,6 @@ def _joined(view: ClauseView, negative: int, verb: int) -> str:
     ):
         return "move-not-across"
     return ""
-
-
-def _main_verb(view: ClauseView, negative: int) -> int:
-    k = negative + 1
-    while view.tags[k] == "AV0":
-        k += 1
-    return k
 
 
 def _base_of(view: ClauseView, i: int) -> str:

@@ -71,9 +71,7 @@ def _noun_subject(view: ClauseView, last: int) -> str:
 def is_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether the finite verb ``i`` can be negated without *do*."""
     tags = view.tags
-    after = i + 1
-    while tags[after] in {"AV0", "XX0"}:
-        after += 1
+    after = view.after_adverbs(i + 1, ("AV0", "XX0"))
     if tags[i] in BE:
         return True
     if tags[i] == "VM0":
@@ -153,9 +151,7 @@ def noun_end(view: ClauseView, i: int) -> int:
 def in_number(view: ClauseView, i: int, plural: bool) -> list[Change] | None:
     """The changes that make the finite verb right after ``i`` agree with a plural or a singular subject; None if no
     finite verb follows."""
-    k = i + 1
-    while view.tags[k] == "AV0":
-        k += 1
+    k = view.after_adverbs(i + 1)
     if view.tags[k] not in FINITE:
         return None
     agreed = agreeing(view.words[k], view.tags[k], plural)
@@ -166,8 +162,6 @@ def in_number(view: ClauseView, i: int, plural: bool) -> list[Change] | None:
 
 def is_subject(view: ClauseView, i: int, head: int) -> bool:
     """Whether the phrase from ``i`` to ``head`` begins its clause and a finite verb follows."""
-    k = head + 1
-    while view.tags[k] == "AV0":
-        k += 1
+    k = view.after_adverbs(head + 1)
     joined = view.tags[i - 1] == "CJC" and not FINITE.isdisjoint(view.tags[clause_start(view, i) : i])
     return view.tags[k] in FINITE and (joined or view.tags[i - 1] in OPENS_CLAUSE | {""} or i == 1)

@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from retrokit.augmentation.negatives.data import text
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.patterns import Test, read_swaps
+from retrokit.augmentation.negatives.patterns import read_swaps
 from retrokit.augmentation.negatives.rules import Named, written
 from retrokit.augmentation.negatives.sentence import Sentence, inflected
-from retrokit.augmentation.negatives.spatial.grades import banned, comparative, more
+from retrokit.augmentation.negatives.spatial.conditions import CONDITIONS
 from retrokit.augmentation.negatives.spatial.lexicon import LEXICON, PAIRS, WORDS
-from retrokit.augmentation.negatives.spatial.links import from_name, into, motion_adverb
-from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, prevent_from, verb_rule
+from retrokit.augmentation.negatives.spatial.links import from_name, into
+from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, verb_rule
 from retrokit.augmentation.negatives.view import View, view_of
 
 
@@ -93,34 +93,14 @@ def _stem(word: str) -> str:
     return word if len(word) <= 5 else word[: max(5, len(word) - 3)]
 
 
-_KNOWN: dict[str, Test[View]] = {
-    "np": View.starts_noun_phrase,
-    "attributive": View.before_noun,
-    "passive": View.is_passive,
-    "predicative": lambda view, at: (
-        view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
-    ),
-    "banned": banned,
-    "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),
-    "year": lambda view, at: view.words[at].isdigit() and len(view.words[at]) == 4,
-    "will": lambda view, at: view.tags[at] == "CJS" and "will" in view.words[at : at + 10],
-    "repeated": lambda view, at: view.words[at - 1] == view.words[at + 1],
-    "duration": lambda view, at: (
-        view.tags[at] in {"CRD", "DT0", "AT0"} and not WORDS["time-units"].isdisjoint(view.words[at + 1 : at + 4])
-    ),
-}
-"""What the lines of ``relations.txt`` ask with ``@``."""
-
-_BEFORE: dict[str, Rule] = {
-    "more less fewer": more,
-    "begin begins began begin start starts started": begin,
+_RULES: dict[str, Rule] = {
+    "begin begins began start starts started": begin,
     "allows allow allowed allowing enables enable enabled enabling permits permit": allow,
-    "prevents prevent preventing prevented": prevent_from,
+    "prevents prevent preventing prevented": allow,
     "into": into,
     "from": from_name,
-    " ".join(PAIRS["courses"]): motion_adverb,
+    " ".join(PAIRS["change-nouns"]): change_noun,
 }
-_AFTER: dict[str, Rule] = {" ".join(PAIRS["comparatives"]): comparative, " ".join(PAIRS["change-nouns"]): change_noun}
 
 
 @lru_cache(maxsize=1)
@@ -133,10 +113,9 @@ def _table() -> dict[str, list[Rule]]:
             for word in words.split():
                 table.setdefault(word, []).append(rule)
 
-    add(_BEFORE)
-    for word, swap in read_swaps(text(__package__, "relations.txt"), "spatial/relations.txt", LEXICON, _KNOWN):
-        table.setdefault(word, []).append(swap)
-    add(_AFTER)
+    for word, swap in read_swaps(text(__package__, "relations.txt"), "spatial/relations.txt", LEXICON, CONDITIONS):
+        add({word: swap})
+    add(_RULES)
     for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
         for lemma, opposite in verbs.items():
             name = "swap-change" if lemma in WORDS["opposite-of-change"] else "swap-action"

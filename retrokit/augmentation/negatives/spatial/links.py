@@ -1,12 +1,10 @@
-"""Words of direction that depend on the verb before them, or on a second word (*into*, *up*, *from … to*)."""
+"""Words of direction that depend on the verb before them, or on a second word (*into*, *from … to*)."""
 
 from __future__ import annotations
 
-import re
-
 from retrokit.augmentation.negatives.rules import Named
 from retrokit.augmentation.negatives.sentence import Change, inflected
-from retrokit.augmentation.negatives.spatial.lexicon import PAIRS, WORDS
+from retrokit.augmentation.negatives.spatial.lexicon import WORDS
 from retrokit.augmentation.negatives.view import View
 
 
@@ -39,31 +37,6 @@ _CONTAINER_FORMS = {
     for base in WORDS["containers"] - {"embed"}
     for ending, penn in {"": "VB", "s": "VBZ", "ed": "VBN", "ing": "VBG"}.items()
 }
-
-
-def motion_adverb(view: View, index: int) -> Named | None:
-    """*up/down* after a verb of motion or in a market's report, *forward/backward(s)*."""
-    word, previous = view.words[index], view.words[index - 1]
-    opposite = PAIRS["courses"][word]
-    if word in {"up", "down"}:
-        market = view.tags[index + 1] in {"CRD", "NN0"} and (
-            view.tags[index - 1].startswith("VB")
-            or previous in {"closed", "ended", "close", "finished", "going", "gone"}
-        )
-        change = (
-            view.says(index + 1, "from")
-            and "CRD" not in view.tags[index + 2 : index + 6]
-            and view.tags[index - 1] in {"PUN", "VBD", "VBZ", "VBB"}
-        )
-        if market or change:
-            return ("swap-direction", (Change(index, index + 1, opposite),))
-        if view.tags[index + 1] not in {"AT0", "DPS"} or view.tags[index] not in {"AVP", "PRP"}:
-            return None
-    if previous not in WORDS["motion"] or re.match(r"(?:com|came|pass|get|pour|roll|mov.*|cross|pick)", previous):
-        return None
-    if view.words[index + 2] in {"fight", "way", "point", "topic"}:
-        return None
-    return ("swap-direction", (Change(index, index + 1, opposite),))
 
 
 def from_name(view: View, index: int) -> Named | None:

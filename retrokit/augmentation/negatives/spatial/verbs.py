@@ -143,20 +143,23 @@ def from_to(view: View, index: int) -> list[Change] | None:
 
 
 def allow(view: View, index: int) -> Named | None:
-    """*allows users to edit* → *prevents users from editing*."""
+    """*allows users to edit* → *prevents users from editing*, and back."""
     penn = _regular_form(view, index)
     if penn is None or not view.starts_noun_phrase(index + 1):
         return None
+    prevents = view.words[index].startswith("prevent")
+    opposite = Change(index, index + 1, inflected("allow" if prevents else "prevent", penn))
     for k in range(index + 2, min(index + 9, view.size - 1)):
-        if view.tags[k] == "TO0":
-            verb = view.words[k + 1]
-            if view.tags[k + 1] not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
-                return None
-            gerund = inflected(verb, "VBG")
+        verb, tag = view.words[k + 1], view.tags[k + 1]
+        if prevents and view.words[k] == "from" and tag in {"VVG", "VBG"}:
+            base = lemma(verb, "VERB")
             return (
-                "swap-action",
-                (Change(index, index + 1, inflected("prevent", penn)), Change(k, k + 2, f"from {gerund}")),
+                ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if inflected(base, "VBG") == verb else None
             )
+        if not prevents and view.tags[k] == "TO0":
+            if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
+                return None
+            return "swap-action", [opposite, Change(k, k + 2, f"from {inflected(verb, 'VBG')}")]
         if (view.tags[k][:1] in {"V", "P"} and view.tags[k] not in {"PRF", "PNP"}) or view.tags[k].startswith("CJ"):
             return None
     return None
@@ -168,27 +171,6 @@ def _coordinated_infinitive(view: View, start: int) -> bool:
         view.tags[k] == "CJC" and (view.tags[k + 1] in {"VVI", "VVB", "AV0", "TO0"} or view.tags[k + 2] == "VVI")
         for k in range(start, view.size)
     )
-
-
-def prevent_from(view: View, index: int) -> Named | None:
-    """*prevents users from editing* → *allows users to edit*."""
-    penn = _regular_form(view, index)
-    if penn is None or not view.starts_noun_phrase(index + 1):
-        return None
-    for k in range(index + 2, min(index + 9, view.size - 1)):
-        if view.words[k] == "from" and view.tags[k + 1] in {"VVG", "VBG"}:
-            base = _base_of_gerund(view.words[k + 1])
-            if base is None:
-                return None
-            return ("swap-action", (Change(index, index + 1, inflected("allow", penn)), Change(k, k + 2, f"to {base}")))
-        if (view.tags[k][:1] in {"V", "P"} and view.tags[k] not in {"PRF", "PNP"}) or view.tags[k].startswith("CJ"):
-            return None
-    return None
-
-
-def _base_of_gerund(gerund: str) -> str | None:
-    base = lemma(gerund, "VERB")
-    return base if inflected(base, "VBG") == gerund else None
 
 
 def _regular_form(view: View, index: int) -> str | None:
@@ -204,20 +186,12 @@ def _regular_form(view: View, index: int) -> str | None:
 
 
 def begin(view: View, index: int) -> Named | None:
-    """*began to eat* → *stopped eating*, *starts in May* → *ends in May*."""
-    penn = PENN.get(view.tags[index])
-    if penn is None or view.is_passive(index):
+    """*began to eat* → *stopped eating*."""
+    penn, verb = PENN.get(view.tags[index]), view.words[index + 2]
+    infinitive = view.tags[index + 1] == "TO0" and view.tags[index + 2] == "VVI" and verb.isalpha()
+    if penn is None or view.is_passive(index) or not infinitive or _coordinated_infinitive(view, index + 3):
         return None
-    if view.tags[index + 1] == "TO0" and view.tags[index + 2] == "VVI" and view.words[index + 2].isalpha():
-        gerund = inflected(view.words[index + 2], "VBG")
-        if _coordinated_infinitive(view, index + 3):
-            return None
-        return ("swap-time", (Change(index, index + 3, f"{inflected('stop', penn)} {gerund}"),))
-    if view.tags[index + 1] == "VVG":
-        return ("swap-time", (Change(index, index + 1, inflected("stop", penn)),))
-    if view.words[index + 1] in {"with", "in", "on", "at"} or not view.tags[index + 1] or view.words[index + 1] == ".":
-        return ("swap-time", (Change(index, index + 1, inflected("end", penn)),))
-    return None
+    return "swap-time", [Change(index, index + 3, f"{inflected('stop', penn)} {inflected(verb, 'VBG')}")]
 
 
 def change_noun(view: View, index: int) -> Named | None:

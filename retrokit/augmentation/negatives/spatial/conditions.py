@@ -1,0 +1,66 @@
+"""What the lines of ``relations.txt`` ask of a word with ``@``."""
+
+from __future__ import annotations
+
+import re
+
+from retrokit.augmentation.negatives.patterns import Test
+from retrokit.augmentation.negatives.spatial.lexicon import TABLES, WORDS
+from retrokit.augmentation.negatives.view import View
+
+
+def _banned(view: View, at: int) -> bool:
+    """Whether the noun after a word makes a term or an idiom of it."""
+    return view.words[at + 1] in TABLES["banned-nouns"].get(view.words[at], frozenset())
+
+
+_PRONE_TO_CORRELATE = re.compile(
+    r"\bthe (?:more|less|higher|lower|larger|smaller|better|worse|faster|longer|greater|older)\b"
+)
+
+
+def _correlative(view: View, at: int) -> bool:
+    """Whether the sentence says *the more … the more*."""
+    return len(_PRONE_TO_CORRELATE.findall(view.sentence.text.lower())) > 1
+
+
+def _coordinated_twin(view: View, index: int) -> bool:
+    """Whether the word is one of two of its kind joined by *and* or *or* (*higher and higher*)."""
+    word = view.words[index]
+    return view.says(index + 1, "and", word) or view.says(index - 2, word, "and")
+
+
+def _gradable(view: View, index: int) -> bool:
+    """Whether *more* before this adjective or adverb means its degree, and not a number of things."""
+    word = view.words[index]
+    if view.tags[index] == "AV0":
+        return word.endswith("ly") or word == "often"
+    return not _short(word) and "-" not in word and word not in {"such", "other", "same", "due", "new", "different"}
+
+
+def _short(word: str) -> bool:
+    """One syllable by its look: such adjectives take -er, never *more*."""
+    return len(re.findall(r"[aeiouy]+", word.removesuffix("e"))) < 2
+
+
+CONDITIONS: dict[str, Test[View]] = {
+    "np": View.starts_noun_phrase,
+    "attributive": View.before_noun,
+    "passive": View.is_passive,
+    "predicate": lambda view, at: view.is_passive(at) and view.ends_phrase(at + 1),
+    "predicative": lambda view, at: (
+        view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
+    ),
+    "banned": _banned,
+    "correlative": _correlative,
+    "twin": _coordinated_twin,
+    "gradable": _gradable,
+    "short": lambda view, at: _short(view.words[at]),
+    "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),
+    "year": lambda view, at: view.words[at].isdigit() and len(view.words[at]) == 4,
+    "will": lambda view, at: view.tags[at] == "CJS" and "will" in view.words[at : at + 10],
+    "repeated": lambda view, at: view.words[at - 1] == view.words[at + 1],
+    "duration": lambda view, at: (
+        view.tags[at] in {"CRD", "DT0", "AT0"} and not WORDS["time-units"].isdisjoint(view.words[at + 1 : at + 4])
+    ),
+}
