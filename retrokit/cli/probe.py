@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from retrokit.cli.common import (
     writable_folder,
 )
 from retrokit.errors import UsageError
+
+if TYPE_CHECKING:  # help is shown without loading what probes
+    from retrokit.probing.findings import Findings
 
 probe = Commands(
     no_args_is_help=True,
@@ -44,19 +47,8 @@ PrecisionOption = Annotated[
 SeedOption = Annotated[int, typer.Option(min=0, help="Of what is drawn at random: samples, bootstrap.")]
 
 
-class _Findings(Protocol):
-    """What every probe yields."""
-
-    @property
-    def conclusion(self) -> str: ...
-
-    def to_json(self) -> dict[str, Any]: ...
-
-    def rows(self) -> dict[str, list[dict[str, Any]]]: ...
-
-
 def render(
-    found: _Findings, tables: list[Any], pictures: Callable[[str], None], folder: str | None, as_json: bool
+    found: Findings, tables: list[Any], pictures: Callable[[str], None], folder: str | None, as_json: bool
 ) -> None:
     """Print the tables and the conclusion, or JSON; with a folder, write the data and draw the pictures there."""
     from retrokit.report.tables import to_json

@@ -8,8 +8,7 @@ is measured beside them: a deviation alone does not tell a dimension that moves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.scoring import DistinctTexts
 from retrokit.notices import notice
+from retrokit.probing.findings import Findings
 from retrokit.probing.sources import contrasts
 from retrokit.registry import parse_all
 
@@ -99,7 +99,7 @@ class DimensionContrast:
 
 
 @dataclass(frozen=True)
-class ContrastProbe:
+class ContrastProbe(Findings):
     """What ``probe contrast`` measured over ``pairs`` pairs."""
 
     data: str
@@ -109,15 +109,6 @@ class ContrastProbe:
     size: int
     fragments: list[FragmentContrast]
     dimensions: list[DimensionContrast]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
-
-    def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The data as tables, by name."""
-        parts: dict[str, list[Any]] = {"fragments": self.fragments, "dimensions": self.dimensions}
-        return {name: [asdict(row) for row in rows] for name, rows in parts.items()}
 
     @property
     def conclusion(self) -> str:

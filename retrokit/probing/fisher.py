@@ -23,6 +23,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.encoding import row_norms
 from retrokit.notices import notice, progress
 from retrokit.probing.derivatives import gradients, partial_derivatives
+from retrokit.probing.findings import Findings
 from retrokit.probing.quality import read_retrieval
 from retrokit.registry import Registry, parse_all
 from retrokit.similarities.base import TINY
@@ -195,7 +196,7 @@ class Fisher:
 
 
 @dataclass(frozen=True)
-class FisherProbe:
+class FisherProbe(Findings):
     """The findings for several encoders on the same pairs."""
 
     results: list[Fisher]

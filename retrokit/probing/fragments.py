@@ -8,8 +8,7 @@ dimensions under cosine, as in Matryoshka representations (SFS, Figure 4 and Tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
 from retrokit.notices import progress
+from retrokit.probing.findings import Findings
 from retrokit.probing.quality import Quality, check_scores_with, quality, read_task
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
@@ -70,7 +70,7 @@ class PrefixScore:
 
 
 @dataclass(frozen=True)
-class FragmentProbe:
+class FragmentProbe(Findings):
     """What ``probe fragments`` measured on ``task`` by ``metric``; higher is better."""
 
     task: str
@@ -78,15 +78,6 @@ class FragmentProbe:
     wholes: list[WholeScore]
     fragments: list[FragmentScore]
     prefixes: list[PrefixScore]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
-
-    def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The data as tables, by name."""
-        parts: dict[str, list[Any]] = {"wholes": self.wholes, "fragments": self.fragments, "prefixes": self.prefixes}
-        return {name: [asdict(row) for row in rows] for name, rows in parts.items()}
 
     def whole(self, encoder: str, similarity: str) -> float:
         """The metric of a whole embedding."""

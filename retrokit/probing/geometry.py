@@ -23,6 +23,7 @@ from retrokit.data.labelled import short_name
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice, progress
+from retrokit.probing.findings import Findings
 from retrokit.probing.sources import SEED, corpora
 from retrokit.registry import parse_all
 from retrokit.retrieval.exact import top_k
@@ -90,17 +91,13 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class GeometryProbe:
+class GeometryProbe(Findings):
     """What ``probe geometry`` measured over ``texts`` texts."""
 
     data: str
     texts: int
     neighbours: int
     parts: list[Geometry]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables, by name."""

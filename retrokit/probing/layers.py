@@ -7,9 +7,8 @@ have been frozen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
@@ -17,6 +16,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import layers
+from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
@@ -38,20 +38,12 @@ class LayerScore:
 
 
 @dataclass(frozen=True)
-class LayerProbe:
+class LayerProbe(Findings):
     """What ``probe layers`` measured on ``task`` by ``metric``; higher is better."""
 
     task: str
     metric: str
     layers: list[LayerScore]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
-
-    def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The data as tables, by name."""
-        return {"layers": [asdict(row) for row in self.layers]}
 
     def of(self, encoder: str) -> list[LayerScore]:
         """The layers of an encoder, from the embedding layer on."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from retrokit.metrics.bootstrap import paired_bootstrap
 from retrokit.metrics.effect_size import EffectSize
+from retrokit.probing.findings import Findings
 
 METRIC = "ndcg@10"
 
@@ -133,7 +134,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class MagnitudeProbe:
+class MagnitudeProbe(Findings):
     """All findings; ``notes`` say what was used and what could not be computed; ``curve`` is γ by step of a run."""
 
     results: list[Magnitude]

@@ -20,6 +20,7 @@ from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
 from retrokit.notices import notice
+from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
 from retrokit.registry import parse_all
 
@@ -45,7 +46,7 @@ class TextMap:
 
 
 @dataclass(frozen=True)
-class MapProbe:
+class MapProbe(Findings):
     """What ``probe map`` laid out: the texts of one file, by every encoder."""
 
     task: str

@@ -23,6 +23,7 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
+from retrokit.probing.findings import Findings
 from retrokit.registry import Spec, parse_all
 from retrokit.similarities.base import Similarity
 
@@ -85,7 +86,7 @@ class Blindness:
 
 
 @dataclass(frozen=True)
-class NearMissProbe:
+class NearMissProbe(Findings):
     """What ``probe near-miss`` measured."""
 
     data: str
@@ -95,13 +96,8 @@ class NearMissProbe:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        return {
-            "data": self.data,
-            "reference": self.reference,
-            "families": [asdict(row) for row in self.families],
-            "distributions": [row.summary() for row in self.distributions],
-            "conclusion": self.conclusion,
-        }
+        told = {"data": self.data, "reference": self.reference, **self._summaries()}
+        return {**told, "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables, by name; ``scores`` holds every pair's."""
@@ -110,11 +106,11 @@ class NearMissProbe:
             for row in self.distributions
             for score in row.scores.tolist()
         ]
-        return {
-            "families": [asdict(row) for row in self.families],
-            "distributions": [row.summary() for row in self.distributions],
-            "scores": scores,
-        }
+        return {**self._summaries(), "scores": scores}
+
+    def _summaries(self) -> dict[str, list[dict[str, Any]]]:
+        families = [asdict(row) for row in self.families]
+        return {"families": families, "distributions": [row.summary() for row in self.distributions]}
 
     @property
     def conclusion(self) -> str:

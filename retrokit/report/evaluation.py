@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from retrokit.errors import UsageError, did_you_mean
@@ -52,9 +53,9 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
     return {
         "results": [result.to_json(with_queries) for result in evaluation.results],
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
-        "comparisons": [comparison.to_json() for comparison in evaluation.comparisons],
-        "over_tasks": [one.to_json() for one in evaluation.over_tasks],
-        "correlations": [one.to_json() for one in evaluation.correlations],
+        "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
+        "over_tasks": [asdict(one) for one in evaluation.over_tasks],
+        "correlations": [asdict(one) for one in evaluation.correlations],
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +74,7 @@ def test_differences_and_p_values_are_scipys(folder: Path) -> None:
             assert comparison.randomisation_p == pytest.approx(randomised(a, b), abs=0.03)
         else:
             assert (comparison.test.difference, comparison.test.p, comparison.randomisation_p) == (0.0, 1.0, 1.0)
-    plain = [comparison.to_json() for comparison in found.comparisons]
+    plain = [asdict(comparison) for comparison in found.comparisons]
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert set(plain[0]) == {
         *("task", "metric", "baseline", "result", "method", "test", "randomisation_p", "corrected_p", "precisions")
@@ -220,7 +220,7 @@ def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
     assert by_metric["top"].method == "paired bootstrap"
     test = by_metric["top"].test
     assert (test.queries, test.difference, test.low, test.high) == (20, 2.0, 2.0, 2.0)
-    assert json.loads(json.dumps(by_metric["top"].to_json()))["test"]["difference"] == 2.0
+    assert json.loads(json.dumps(asdict(by_metric["top"])))["test"]["difference"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_tasks_are_the_items_of_a_test_over_tasks(seeds: int) -> None:
     assert (comparison.test.queries, comparison.test.difference) == (4, pytest.approx(0.0325))
     assert comparison.randomisation_p == 2 / 16  # all four are better; exact over 2^4 signs
     assert comparison.corrected_p == 2 / 16
-    assert json.loads(json.dumps(second.to_json()))["comparison"]["task"] == "mean of 4 tasks"
+    assert json.loads(json.dumps(asdict(second)))["comparison"]["task"] == "mean of 4 tasks"
 
 
 def test_only_tasks_of_one_main_metric_are_averaged(folder: Path, labels: Path, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of, systems_of
@@ -64,10 +64,6 @@ class Comparison:
         """Whether the difference is negative and significant."""
         return self.test.difference < 0 and self.significant
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class OverTasks:
@@ -80,10 +76,6 @@ class OverTasks:
     mean: float
     deviation: float
     comparison: Comparison | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

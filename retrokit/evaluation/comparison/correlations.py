@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -43,10 +42,6 @@ class Correlation:
     second: str
     systems: int
     spearman: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)
 
 
 def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:

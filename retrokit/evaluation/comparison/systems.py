@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 from retrokit.evaluation.comparison.trained import Training
@@ -116,14 +116,9 @@ def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
 
 def _in_common(specs: Sequence[str]) -> str:
     """What specs have in common, a star for the rest: ``runs/q-0`` and ``runs/q-1`` are ``runs/q-*``."""
-    start = _common_start(specs)
-    end = _common_start([spec[len(start) :][::-1] for spec in specs])[::-1]
+    start = commonprefix(specs)  # noqa: RUF071 - letters are meant
+    end = commonprefix([spec[len(start) :][::-1] for spec in specs])[::-1]  # noqa: RUF071
     return f"{start}*{end}"
-
-
-def _common_start(texts: Sequence[str]) -> str:
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
 
 
 def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | None]) -> list[System]:

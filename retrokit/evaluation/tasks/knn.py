@@ -58,7 +58,7 @@ class NearestNeighbours(SymmetricTask):
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
         if self.metric == "similarity":
             return super().scored_with(encoder, similarities)
-        if any(similarity is not encoder.similarity for similarity in similarities) and not self._warned:
+        if any(one.spec != encoder.similarity.spec for one in similarities) and not self._warned:
             self._warned |= {self.metric}
             notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, --sim decides")
         return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]

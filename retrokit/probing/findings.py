@@ -1,0 +1,26 @@
+"""What a probe yields: numbers in lists of rows, and one sentence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Findings(ABC):
+    """Its lists are of rows, dataclasses too: each list is a table."""
+
+    @property
+    @abstractmethod
+    def conclusion(self) -> str:
+        """One plain sentence: what the numbers mean for the user."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return {**asdict(self), "conclusion": self.conclusion}
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The data as tables to keep, each a list of flat rows, by name."""
+        tables = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: [asdict(row) for row in rows] for name, rows in tables.items() if isinstance(rows, list)}

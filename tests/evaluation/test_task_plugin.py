@@ -1,0 +1,92 @@
+"""A task from another package: one module and one entry point, and ``eval`` has it, with results kept and gated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import retrokit
+from retrokit import encoders
+from retrokit.errors import UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison.gates import check_gates
+from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.task import Request
+from retrokit.registry import Entry, Param
+from tests.evaluation.fakes import hashed
+
+MODULE = """
+from retrokit.evaluation.scoring import pair_scores
+from retrokit.evaluation.tasks.base import Measured, SymmetricTask
+from retrokit.registry import Entry, Param
+
+ENTRY = Entry(
+    "spread", "how far two texts are apart", f"{__name__}:spread", (Param("a"), Param("b")), positional="a"
+)
+
+
+class Spread(SymmetricTask):
+    main_metric = "apart"
+    shown_metrics = default_metrics = ("apart", "together")
+    query_side = "a"
+    data_digest = "of two words"
+
+    def describe(self):
+        return f"{self.spec}: two texts"
+
+    def measure(self, request, similarity, embeddings, names):
+        (rows,) = embeddings
+        score = float(pair_scores(similarity, rows[:1], rows[1:])[0])
+        values = {"apart": 1 - score, "together": score}
+        return Measured({name: values[name] for name in names})
+
+
+def spread(a, b):
+    return Spread([a, b], {"texts": 2})
+"""
+
+
+@pytest.fixture(autouse=True)
+def spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a wheel of the third party leaves in site-packages, and registries that have not looked there yet."""
+    information = tmp_path / "site" / "spread-1.0.dist-info"
+    information.mkdir(parents=True)
+    (tmp_path / "site" / "spread_of_texts.py").write_text(MODULE)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: spread\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[retrokit.tasks]\nspread = spread_of_texts:ENTRY\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(tasks, "_entries", dict(tasks._entries))
+    monkeypatch.setattr(tasks, "_scanned", False)
+    entry = Entry("hashed", "random embeddings", "tests.evaluation.fakes:hashed", (Param("number", int),), "number")
+    monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
+
+
+def test_a_task_from_elsewhere(tmp_path: Path) -> None:
+    results = str(tmp_path / "results")
+    found = evaluate(["hashed:1", "hashed:2"], ["spread:cat,b=dog"], ["cosine", "dot"], results_folder=results)
+    assert [result.task for result in found.results] == ["spread:cat,b=dog"] * 4
+    assert list(found.results[0].metrics) == ["apart", "together"]
+    assert found.results[0].counts == {"texts": 2}
+    assert found.results[0].metrics["apart"] == pytest.approx(1 - found.results[0].metrics["together"])
+    check_gates(found, [("apart", -1e9)], False)
+    again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results_folder=results)
+    assert again.results[0].metrics == found.results[0].metrics
+    with pytest.raises(UsageError, match=r"unknown metric 'aprt' \(did you mean apart\?\); spread:cat,b=dog has"):
+        evaluate(["hashed:1"], ["spread:cat,b=dog"], metrics=["aprt"])
+
+
+def test_what_a_task_lacks_is_said_in_one_line() -> None:
+    task = tasks.create("spread:cat,b=dog")
+    cosine = retrokit.similarity("cosine")
+    for request, told in (
+        (Request(), "spread:cat,b=dog needs embeddings"),
+        (Request(hashed(1), [cosine], dims=99), "dims.* 99: given has 8 dimensions"),
+        (Request(hashed(1), [cosine], index="HNSW8"), "index.* HNSW8.*spread:cat,b=dog is not"),
+        (Request(hashed(1), [retrokit.similarity("sfs:3")]), "3"),
+    ):
+        with pytest.raises(UsageError, match=told) as caught:
+            task.evaluate(request)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match="spread:cat,b=dog needs embeddings"):
+        evaluate(["bm25"], ["spread:cat,b=dog"])
