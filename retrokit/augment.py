@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
-from retrokit.augmentation.mining import MiningSettings, mine
+from retrokit.augmentation.mining.mine import mine
+from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.negatives.files import write_near_misses as negatives
 from retrokit.augmentation.texts import Counts, Rows, Texts

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from retrokit import cli
-from retrokit.augmentation import mining
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
+from retrokit.augmentation.mining import mine as mining
+from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.negatives import sentence
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.texts import Rows, Texts
-from retrokit.encoders.base import Encoder
+from retrokit.retrieval.embeddings import SharedEmbeddings
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -231,7 +232,7 @@ def test_options_of_mine(typed, monkeypatch):
         return Found()
 
     monkeypatch.setattr(mining, "mine", record)
-    words = "a.jsonl b.jsonl --encoder minilm -o o.jsonl --sim sfs:16 --corpus c.jsonl --judge cross-encoder:x"
+    words = "a.jsonl b.jsonl --encoder minilm -o o.jsonl --sim sfs:16 --index Flat --corpus c.jsonl --judge ce"
     numbers = "--negatives 3 --sampling random --first-rank 2 --last-rank 9 --margin 0.5 --relative-margin 0.1"
     bounds = "--max-score 0.9 --min-score 0.2 --replace --drop-rows-without --scores --seed 4"
     code, _, err = typed(
@@ -241,11 +242,12 @@ def test_options_of_mine(typed, monkeypatch):
     assert asked == {
         "arguments": ("minilm", ["a.jsonl", "b.jsonl"], "o.jsonl"),
         "sim": "sfs:16",
+        "index": "Flat",
         "corpus": "c.jsonl",
-        "judge": "cross-encoder:x",
+        "judge": "ce",
         "precision": "fp32",
         "device": "cpu",
-        "settings": mining.MiningSettings(
+        "settings": MiningSettings(
             negatives=3,
             sampling="random",
             first_rank=2,
@@ -261,9 +263,9 @@ def test_options_of_mine(typed, monkeypatch):
         ),
     }
     assert typed("mine", "a.jsonl", "--encoder", "minilm")[0] == 0
-    assert asked["settings"] == mining.MiningSettings()  # the defaults are SFS's recipe
+    assert asked["settings"] == MiningSettings()  # the defaults are SFS's recipe
     assert typed("mine", "a.jsonl", "--encoder", "minilm", "--margin", "none")[0] == 0
-    assert asked["settings"] == mining.MiningSettings(absolute_margin=None)
+    assert asked["settings"] == MiningSettings(absolute_margin=None)
 
 
 def test_a_mixture_names_its_parts(typed, tmp_path):
@@ -550,26 +552,23 @@ def test_ctrl_c_leaves_no_half_file(tmp_path):
 def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path, monkeypatch):
     words = [*commands["mine"], "--scores", "--precision", "fp32"]
     assert typed(*words, "-o", "whole.jsonl")[0] == 0
-    embed, roles = Encoder.embed, []
+    embed, roles = SharedEmbeddings.embed, []
 
-    def embed_or_stop(self: Encoder, texts: Any, role: Any, precision: str = "auto") -> Any:
+    def embed_or_stop(self: SharedEmbeddings, texts: Any, role: Any) -> Any:
         roles.append(role)
-        if roles == ["document", "query"]:
+        if len(roles) == 2:
             raise KeyboardInterrupt
-        return embed(self, texts, role, precision)
+        return embed(self, texts, role)
 
-    monkeypatch.setattr(Encoder, "embed", embed_or_stop)
+    monkeypatch.setattr(SharedEmbeddings, "embed", embed_or_stop)
     code, out, err = typed(*words, "-o", "hard.jsonl")
     assert (code, out) == (130, "")
     assert err.splitlines() == [
-        "retrokit: mining stopped; what is done is kept in hard.jsonl.work",
+        "retrokit: mining stopped",
         f"retrokit: go on with: retrokit augment {' '.join(words)} -o hard.jsonl",
     ]
-    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl.work"}
-    code, _, err = typed(*words, "-o", "hard.jsonl")
-    assert code == 0
-    assert err.startswith("going on with what is kept in hard.jsonl.work\n")
-    assert roles == ["document", "query", "query"]
+    assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl"}
+    assert typed(*words, "-o", "hard.jsonl")[0] == 0
     assert (tmp_path / "hard.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl"}
 

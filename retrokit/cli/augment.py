@@ -13,6 +13,7 @@ from retrokit.cli.common import (
     MIXTURE,
     NEAR_MISSES,
     RERANKERS,
+    SEARCHERS,
     SIMILARITIES,
     SPLITTERS,
     Commands,
@@ -201,10 +202,10 @@ def negatives(
             notice(line)
 
 
-@augment.command(cls=with_names(ENCODERS, SIMILARITIES, RERANKERS))
+@augment.command(cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, RERANKERS))
 def mine(
     data: Annotated[list[str], typer.Argument(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.")],
-    encoder: Annotated[str, typer.Option(help="Encoder that searches.")],
+    encoder: Annotated[str, typer.Option(help="Encoder, or another searcher such as bm25, that searches.")],
     output: OutputOption = "-",
     sim: Annotated[str | None, typer.Option(help="Similarity that ranks; default: the encoder's own.")] = None,
     corpus: Annotated[
@@ -212,6 +213,9 @@ def mine(
         typer.Option(
             help="Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
         ),
+    ] = None,
+    index: Annotated[
+        str | None, typer.Option(help="Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64.")
     ] = None,
     judge: Annotated[str | None, typer.Option(help="Reranker whose scores the margins then apply to.")] = None,
     count: Annotated[int, typer.Option("--negatives", help="Negatives of a pair.")] = 7,
@@ -239,11 +243,12 @@ def mine(
     device: DeviceOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Hard negatives by exact search with any encoder and similarity (SFS B.2).
+    """Hard negatives by a search with any encoder and similarity, or another searcher (SFS B.2).
 
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
-    from retrokit.augmentation.mining import MiningSettings, mine
+    from retrokit.augmentation.mining.mine import mine
+    from retrokit.augmentation.mining.settings import MiningSettings
     from retrokit.notices import notice
     from retrokit.settings import number_or
 
@@ -267,6 +272,7 @@ def mine(
             data,
             output,
             sim=sim,
+            index=index,
             corpus=corpus,
             judge=judge,
             settings=settings,

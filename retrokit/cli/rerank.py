@@ -59,6 +59,9 @@ def run_two_stages(
     metrics: Annotated[
         str | None, _scores_option(help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.")
     ] = None,
+    index: Annotated[
+        str | None, _scores_option(help="Search with this index of faiss in the first stage, e.g. HNSW32.")
+    ] = None,
     dims: Annotated[int | None, _scores_option(help="Use the first N dimensions only in the first stage.")] = None,
     precision: Annotated[
         str, _scores_option(help="Of encoding in the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
@@ -139,6 +142,7 @@ def run_two_stages(
         blend=blend,
         fusion=fusion,
         sim=sim,
+        index=index,
         run=run,
         metrics=tuple(name.strip() for name in metrics.split(",")) if metrics else (),
         also=tuple(metric for metric, _ in least),

@@ -134,14 +134,13 @@ def code_of(kinds: Iterable[type], files: Iterable[str] = ()) -> Mapping[str, st
 _SCORING = ("encoders", "reranking", "similarities")  # parts of the package
 
 
-def environment(*scorers: object) -> str:
-    """What decides the bits of a score beside the scorers' own fingerprints: libraries, code, and the kind of device.
-    Where the code cannot be told, no two calls agree."""
+def environment(scorer: type, device: object) -> str:
+    """What decides the bits of a score beside the fingerprint of a ``scorer`` on ``device``: libraries, code, and the
+    kind of device. Where the code cannot be told, no two calls agree."""
     package = Path(__file__).parents[1]
     files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
-    devices = [str(getattr(scorer, "device", None)).partition(":")[0] for scorer in scorers]
-    found = code_of(map(type, scorers), files)
-    return json.dumps([uuid4().hex if found is None else dict(found), devices], sort_keys=True)
+    found = code_of([scorer], files)
+    return json.dumps([uuid4().hex if found is None else dict(found), str(device).partition(":")[0]], sort_keys=True)
 
 
 @cache

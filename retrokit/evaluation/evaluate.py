@@ -16,7 +16,7 @@ from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
 from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
 from retrokit.notices import notice
-from retrokit.registry import Registry, parse_all
+from retrokit.registry import parse_all
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.base import Encoder
@@ -40,7 +40,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
-    A retriever without embeddings (BM25) may stand among the encoders; it has its own scores, and no similarity.
+    Searchers (BM25, a run, two stages) may stand among the encoders; they have scores of their own.
     Without ``similarity_specs`` each encoder scores with its own; with ``cross`` under the training similarities of
     all runs among the encoders. Each task computes those of ``metrics`` that it measures; its usual ones without
     ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
@@ -52,15 +52,15 @@ def evaluate(
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
-            anything to cross, a retriever without embeddings on a task that needs them, or an ``index`` where nothing
+            anything to cross, a searcher on a task that needs embeddings, or an ``index`` where nothing
             is searched or which does not fit.
         DataError: a task's files.
     """
-    requests = [(registry_of(spec), spec) for spec in encoder_specs]
+    requests = [(retrieval.registry_of(spec), spec) for spec in encoder_specs]
     requests += [(tasks, spec) for spec in task_specs]
     requests += [(similarities.registry, spec) for spec in similarity_specs]
     parse_all(requests)
-    embedding = [spec for spec in encoder_specs if registry_of(spec) is encoders.registry]
+    embedding = [spec for spec in encoder_specs if retrieval.registry_of(spec) is encoders.registry]
     trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(similarity_specs) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
@@ -85,7 +85,7 @@ def evaluate(
                 chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
             request = Request(encoder, chosen or [encoder.similarity], (), precision, dims, index)
         else:
-            request = Request(searcher=retrieval.registry.create(spec))
+            request = Request(searcher=retrieval.create(spec, device))
         for task in loaded:
             asked_here = replace(request, metrics=asked[task.spec])
             if folder is None:
@@ -164,11 +164,6 @@ def evaluated_before(
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))
     return found
-
-
-def registry_of(spec: str) -> Registry:
-    """Where the name of an encoder, or of a retriever without embeddings, is looked up."""
-    return retrieval.registry if spec.partition(":")[0] in retrieval.registry.names() else encoders.registry
 
 
 def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:

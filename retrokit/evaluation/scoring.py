@@ -1,25 +1,15 @@
-"""Texts that are each encoded once, and scores of pairs of them under a similarity."""
+"""Numbers of moderate size, prepared embeddings, and statistics that can be computed anew on items drawn."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from retrokit.evaluation.result import Resampled
-from retrokit.reranking.base import check_finite
 from retrokit.similarities.base import Similarity
-
-
-@torch.inference_mode()
-def pair_scores(similarity: Similarity, queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """Scores float32 ``[n]`` of row i with row i; higher is more similar. Raises :class:`DataError` if one is not
-    finite."""
-    scores: np.ndarray = copy.deepcopy(similarity).cpu().score_pairs(queries, documents).numpy()
-    check_finite(scores, similarity.spec)
-    return scores
 
 
 @torch.inference_mode()
@@ -34,22 +24,6 @@ def moderate(numbers: np.ndarray) -> np.ndarray:
     squares neither overflow nor vanish."""
     scaled: np.ndarray = np.ldexp(numbers, -np.frexp(np.abs(numbers).max(initial=0))[1])
     return scaled
-
-
-class DistinctTexts:
-    """Texts, each kept once, so that each is encoded once however many pairs hold it."""
-
-    def __init__(self) -> None:
-        self._position: dict[str, int] = {}
-
-    @property
-    def texts(self) -> list[str]:
-        """The distinct texts, in the order in which they came."""
-        return list(self._position)
-
-    def add(self, texts: Iterable[str]) -> np.ndarray:
-        """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
-        return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
 
 
 Statistic = Callable[[np.ndarray, np.ndarray], float]

@@ -2,8 +2,8 @@
 
 A task subclasses :class:`Task` and gives ``main_metric``, ``shown_metrics``, ``default_metrics``, ``describe`` and
 ``evaluate``; everything else has a default. What embeds its texts and scores them subclasses a class of
-:mod:`retrokit.evaluation.tasks.base`, which has ``evaluate`` too. :meth:`Request.checked` looks at everything that can
-be wrong with a request before any work.
+:mod:`retrokit.evaluation.tasks.base`, which has ``evaluate`` too. :meth:`Request.embeddings` and
+:meth:`Request.searchers` look at everything that can be wrong with a request before any work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
 
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
-    from retrokit.retrieval.base import Retriever
+    from retrokit.retrieval.base import Searcher
+    from retrokit.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
 
 
@@ -35,7 +36,7 @@ class Request:
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`retrokit.retrieval.approximate`); ``None``: exact search.
-        searcher: what searches without embeddings, in place of the encoder.
+        searcher: what searches in place of the encoder.
         alone: compute nothing but ``metrics``.
     """
 
@@ -45,7 +46,7 @@ class Request:
     precision: str = "auto"
     dims: int | None = None
     index: str | None = None
-    searcher: Retriever | None = None
+    searcher: Searcher | None = None
     alone: bool = False
 
     @property
@@ -65,27 +66,35 @@ class Request:
         asked = list(dict.fromkeys(self.metrics or task.default_metrics))
         return asked if self.alone or task.main_metric in asked else [task.main_metric, *asked]
 
-    def checked(self, task: Task) -> tuple[Encoder, list[Similarity]]:
-        """The encoder, and the similarities that ``task`` scores with, which are seen to fit each other.
+    def embeddings(self, task: Task) -> tuple[SharedEmbeddings, list[Similarity]]:
+        """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit.
 
         Raises:
-            UsageError: no encoder, dims or a similarity that does not fit it, or an index where nothing is searched.
+            UsageError: no encoder, dims, a similarity or an index that does not fit it, or an index where nothing is
+                searched.
         """
+        from retrokit.retrieval.approximate import check_index
+        from retrokit.retrieval.embeddings import SharedEmbeddings
+
         encoder = self.encoder
         if encoder is None:
-            raise UsageError(needs_embeddings(task, [self.searcher.spec] if self.searcher is not None else []))
+            raise UsageError(needs_embeddings(task, [self.name]))
         if self.index is not None:
-            from retrokit.retrieval.approximate import check_index
-
             check_searched([task], self.index)
             for similarity in self.similarities:
                 check_index(self.index, similarity, self.dims or encoder.dimension)
-        if self.dims is not None and not 1 <= self.dims <= encoder.dimension:
-            raise UsageError(f"--dims {self.dims}: {encoder.spec} has {encoder.dimension} dimensions")
         chosen = task.scored_with(encoder, self.similarities)
-        for similarity in chosen:
-            encoder.use_with(similarity, self.dims)
-        return encoder, chosen
+        return SharedEmbeddings(encoder, chosen, self.precision, self.dims), chosen
+
+    def searchers(self, task: Task) -> list[Searcher]:
+        """What is to search: the searcher, or one of each similarity over the same embeddings; raises as
+        :meth:`embeddings` does."""
+        if self.searcher is not None:
+            return [self.searcher]
+        from retrokit.retrieval.dense import Dense
+
+        embeddings, chosen = self.embeddings(task)
+        return [Dense(embeddings, similarity, self.index) for similarity in chosen]
 
 
 class Task(Protocol):
@@ -118,7 +127,7 @@ class Task(Protocol):
         """One result per similarity that the task scores with, or one of the searcher; texts are encoded once.
 
         Raises:
-            UsageError: as for :meth:`Request.checked`, before anything is encoded.
+            UsageError: as for :meth:`Request.embeddings`, before anything is encoded.
             DataError: embeddings or scores that leave a metric undefined.
         """
         ...
@@ -175,11 +184,11 @@ def check_measured(tasks: Sequence[Task], metric: str) -> None:
 
 def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
     """What to say to a request of ``searchers`` without embeddings."""
-    return f"{task.spec} needs embeddings, which {', '.join(searchers) or 'a request without an encoder'} has none of"
+    return f"{task.spec} needs embeddings: give an encoder in place of {', '.join(searchers) or 'nothing'}"
 
 
 def check_searched(tasks: Sequence[Task], index: str) -> None:
     """Raise :class:`UsageError` where a task does not search, and so has no use for ``index``."""
     exact = [task.spec for task in tasks if not task.searches]
     if exact:
-        raise UsageError(f"--index {index}: {', '.join(exact)} is not searched with an index; beir and bright are")
+        raise UsageError(f"--index {index} is for what is searched, and {', '.join(exact)} is not")

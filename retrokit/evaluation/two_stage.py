@@ -13,11 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-import retrokit
 from retrokit import encoders, reranking, retrieval, similarities
 from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
@@ -25,35 +21,29 @@ from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
-from retrokit.evaluation.evaluate import registry_of
-from retrokit.evaluation.first_stage import ranking_of_run
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.task import Request, check_measured, measures
 from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
-from retrokit.metrics.ranking import DEEPEST, trec_order
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Reranker
 from retrokit.reranking.kept import KeptReranker
-from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
-from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
+from retrokit.retrieval.base import OWN_SIMILARITY, Searcher
+from retrokit.retrieval.run import RunSearcher
+from retrokit.retrieval.two_stage import Fusion, Shared, TwoStage
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
-FUSIONS = ("rrf",)
 
 
 @dataclass(frozen=True)
-class TwoStageOptions:
-    """How the second stage works, and how the first one is made.
+class TwoStageOptions(Fusion):
+    """How both stages work together (:class:`~retrokit.retrieval.two_stage.Fusion`), and how the first one is made.
 
     Attributes:
-        depth: how many of each query's best documents are reranked.
-        blend: the reranker's share in a weighted sum with the first stage's scores, both min-max normalised over the
-            documents that are reranked; ``None``: the reranker alone decides.
-        fusion: ``rrf`` fuses the ranks of both stages in place of scores.
         sim: spec of the first stage's similarity; default: the encoder's own.
+        index: the faiss index that the first stage searches with; default: exact search.
         run: a TREC run in place of a search.
         metrics: to compute and show of rankings; default: :data:`METRICS`.
         also: further metrics to compute.
@@ -62,15 +52,10 @@ class TwoStageOptions:
         device: default: the best there is.
         reference: pairs that mean the same, in the grammar of training data, for tasks of near-misses.
         reference_pairs: at most so many of them.
-
-    Raises:
-        UsageError: a value out of its range, or options that exclude each other.
     """
 
-    depth: int = 100
-    blend: float | None = None
-    fusion: str | None = None
     sim: str | None = None
+    index: str | None = None
     run: str | None = None
     metrics: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
@@ -79,21 +64,6 @@ class TwoStageOptions:
     device: str | None = None
     reference: str | None = None
     reference_pairs: int = 10_000
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.depth <= DEEPEST:
-            raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {self.depth}")
-        if self.blend is not None and not 0 <= self.blend <= 1:
-            raise UsageError(f"blend must be from 0 (the first stage alone) to 1, not {self.blend:g}")
-        if self.fusion is not None and self.fusion not in FUSIONS:
-            raise UsageError(f"fusion {self.fusion!r} is none of {', '.join(FUSIONS)}")
-        if self.fusion is not None and self.blend is not None:
-            raise UsageError("blend sums scores and fusion goes by ranks: give one of them")
-
-    @property
-    def name(self) -> str:
-        """How the scores of both stages become one; empty where the reranker alone decides."""
-        return f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
 
 
 @dataclass(frozen=True)
@@ -168,7 +138,7 @@ def _in_two_stages(
     if store.goes_on:
         notice(f"going on with the scores kept in {store.folder}")
     try:
-        scorers = [reranking.registry.create(spec, device=options.device) for spec in dict.fromkeys(reranker_specs)]
+        scorers = [reranking.registry.create_on(spec, options.device) for spec in dict.fromkeys(reranker_specs)]
         _prepare(scorers, loaded, store)
         results = _measured(encoder, loaded, scorers, options, store)
     except KeyboardInterrupt:
@@ -219,7 +189,7 @@ def _tasks(
     encoder: str | None, task_specs: Sequence[str], reranker_specs: Sequence[str], options: TwoStageOptions
 ) -> list[Retrieval | Verification]:
     """The tasks, once everything that can be wrong with the request has been looked at."""
-    requests: list[tuple[Registry, str]] = [] if encoder is None else [(registry_of(encoder), encoder)]
+    requests: list[tuple[Registry, str]] = [] if encoder is None else [(retrieval.registry_of(encoder), encoder)]
     requests += [(tasks, spec) for spec in task_specs] + [(reranking.registry, spec) for spec in reranker_specs]
     requests += [(similarities.registry, options.sim)] if options.sim is not None else []
     parse_all(requests)
@@ -248,7 +218,7 @@ def _task(spec: str, options: TwoStageOptions) -> Retrieval | Verification:
 def _check_first_stage(
     encoder: str | None, rankings: Sequence[Retrieval], has_near_misses: bool, options: TwoStageOptions
 ) -> None:
-    is_retriever = encoder is not None and registry_of(encoder) is retrieval.registry
+    is_searcher = encoder is not None and retrieval.registry_of(encoder) is retrieval.registry
     if options.run is None:
         if rankings and encoder is None:
             raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (--run FILE)")
@@ -256,9 +226,12 @@ def _check_first_stage(
         raise UsageError(f"a run ranks the documents of one task; {len(rankings)} are given")
     elif encoder is not None and not has_near_misses:
         raise UsageError(f"the run {options.run} takes the place of {encoder}: give one of them")
-    searches = encoder is not None and not is_retriever and (options.run is None or has_near_misses)
-    if not searches and (options.sim is not None or options.dims is not None or options.precision != "auto"):
-        raise UsageError("a similarity, dimensions and precision are an encoder's, and no encoder is used here")
+    searches = encoder is not None and not is_searcher and (options.run is None or has_near_misses)
+    of_encoder = (options.sim, options.dims, options.index) != (None, None, None) or options.precision != "auto"
+    if not searches and of_encoder:
+        raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
+    if options.index is not None and not rankings:
+        raise UsageError(f"--index {options.index} is for what is searched, and no task here is")
     if options.reference is not None and not has_near_misses:
         raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):
@@ -268,7 +241,7 @@ def _check_first_stage(
 def _names(task: Retrieval, options: TwoStageOptions) -> list[str]:
     """The metrics to compute of a ranking; the last is the share of relevant documents that reranking can bring up."""
     also = [name for name in options.also if measures(task, name)]
-    return list(dict.fromkeys([*_shown(task, options), *also, f"recall@{options.depth}"]))
+    return list(dict.fromkeys([task.main_metric, *_shown(task, options), *also, f"recall@{options.depth}"]))
 
 
 def _shown(task: Retrieval | Verification, options: TwoStageOptions) -> list[str]:
@@ -280,120 +253,49 @@ def _shown(task: Retrieval | Verification, options: TwoStageOptions) -> list[str
 
 
 def _measured(
-    encoder: str | None,
+    spec: str | None,
     loaded: Sequence[Retrieval | Verification],
     scorers: Sequence[Reranker],
     options: TwoStageOptions,
     store: Shards,
 ) -> list[Result]:
     """All results, by task, the first stage's first."""
-    first_stage = _FirstStage(encoder, options)
+    encoder: Encoder | None = None
+    searcher: Searcher | None = None
+    if spec is not None and retrieval.registry_of(spec) is retrieval.registry:
+        searcher = retrieval.create(spec, options.device)
+    elif spec is not None:
+        encoder = encoders.registry.create(spec, device=options.device)
+    asked = Request(encoder, (), (), options.precision, options.dims, options.index, searcher)
+    if encoder is not None:
+        asked = replace(asked, similarities=[encoder.similarity_of(options.sim)])
+    run = RunSearcher(options.run) if options.run is not None else None
+    begun = [_begun(task, replace(asked, searcher=run or searcher), options) for task in loaded]
     results: list[Result] = []
-    firsts = [first_stage.result(task) for task in loaded]
-    for task, first in zip(loaded, firsts, strict=True):
-        results += [first] if first is not None else []
+    for task, (first, result) in zip(loaded, begun, strict=True):
+        results += [] if result is None else [result]
         for scorer in scorers:
             kept = KeptReranker(scorer, store)
             if isinstance(task, Verification):
-                result = task.evaluate_scorer(kept, OWN_SIMILARITY, {})
-                results.append(replace(result, configuration=_configuration(kept, None)))
+                found = task.evaluate_scorer(kept, OWN_SIMILARITY, {})
+                results.append(replace(found, configuration=kept.configuration()))
             elif first is not None:
-                results.append(_reranked(task, first, kept, options))
+                second = TwoStage(first, kept, Fusion(options.depth, options.blend, options.fusion))
+                results.append(task.measured(second, _names(task, options), whole=run is not None))
     return results
 
 
-class _FirstStage:
-    """Proposes candidates, and gives the pooled score of near-misses; what it needs is loaded once."""
-
-    def __init__(self, spec: str | None, options: TwoStageOptions) -> None:
-        self._options = options
-        self._encoder: Encoder | None = None
-        self._retriever: Retriever | None = None
-        if spec is not None and registry_of(spec) is retrieval.registry:
-            self._retriever = retrieval.registry.create(spec)
-        elif spec is not None:
-            self._encoder = encoders.registry.create(spec, device=options.device)
-
-    def result(self, task: Retrieval | Verification) -> Result | None:
-        """The first stage's result on ``task``; ``None`` for near-misses if there is no encoder."""
-        options = self._options
-        if isinstance(task, Retrieval):
-            names = _names(task, options)
-            if options.run is not None:
-                return ranking_of_run(options.run, task, names)
-            if self._retriever is not None:
-                return task.evaluate(Request(searcher=self._retriever, metrics=names))[0]
-        else:
-            names = list(task.default_metrics)
-        if self._encoder is None:
-            return None
-        chosen = [self._encoder.similarity_of(options.sim)]
-        (result,) = task.evaluate(Request(self._encoder, chosen, names, options.precision, options.dims))
-        return result
-
-
-def _reranked(task: Retrieval, first: Result, scorer: KeptReranker, options: TwoStageOptions) -> Result:
-    """The result of ``first`` after ``scorer`` has reranked the best of each query."""
-    text_of_query = dict(zip(task.data.query_ids, task.data.queries, strict=True))
-    text_of = dict(zip(task.data.document_ids, task.data.documents, strict=True))
-    orders = {query: trec_order(first.run.get(query, {})) for query in task.data.query_ids}
-    tops = {query: order[: options.depth] for query, order in orders.items() if order}
-    lists = [[text_of[document] for document in top] for top in tops.values()]
-    scores = scorer.rank_lists([text_of_query[query] for query in tops], lists)
-    run = {}
-    for (query, top), second in zip(tops.items(), scores, strict=True):
-        before = np.array([first.run[query][document] for document in top])
-        fused = _fused(top, before, second, options)
-        run[query] = _above(dict(zip(top, fused.tolist(), strict=True)), orders[query][len(top) :])
-    result = task.evaluate_ranking(
-        first.encoder, f"{first.similarity} + {scorer.spec}{options.name}", run, _names(task, options)
-    )
-    counts = {
-        "reranked_pairs": scorer.pairs,
-        "queries_without_candidates": len(orders) - len(tops),
-        "documents_below_depth": sum(len(order) for order in orders.values()) - scorer.pairs,
-    }
-    configuration = {
-        **{"first_stage": first.configuration, "depth": options.depth, "blend": options.blend},
-        **{"fusion": options.fusion, **_configuration(scorer, len(tops))},
-    }
-    return replace(result, counts={**first.counts, **counts}, norms=first.norms, configuration=configuration)
-
-
-def _fused(top: Sequence[str], first: np.ndarray, second: np.ndarray, options: TwoStageOptions) -> np.ndarray:
-    """The scores ``[n]`` that order the documents ``top``, which the first stage has in this order."""
-    if options.blend is not None:
-        return blend(first, second, options.blend)
-    if options.fusion is None:
-        return second
-    place = {document: rank for rank, document in enumerate(trec_order(dict(zip(top, second, strict=True))), start=1)}
-    return reciprocal_rank_fusion(np.arange(1, len(top) + 1), np.array([place[document] for document in top]))
-
-
-def _above(top: dict[str, float], below: Sequence[str]) -> dict[str, float]:
-    """Scores of ``top``, and behind them ``below`` in its order: each one lower than what is before it, by 1 or, where
-    scores are so large that 1 would be lost in single precision, by a millionth of their size."""
-    lowest = min(top.values())
-    step = max(1.0, abs(lowest) * 1e-6)
-    return {**top, **{document: lowest - step * place for place, document in enumerate(below, start=1)}}
-
-
-def _configuration(scorer: KeptReranker, queries: int | None) -> dict[str, Any]:
-    """What made the scores, and what they cost; of scores kept from a run before, the time is not known."""
-    per_pair = scorer.seconds / scorer.computed if scorer.computed else None
-    cost = {"pairs": scorer.pairs, "pairs_computed": scorer.computed, "seconds": round(scorer.seconds, 3)}
-    if per_pair is not None:
-        cost["milliseconds_per_pair"] = round(1000 * per_pair, 4)
-        if queries:
-            cost["milliseconds_per_query"] = round(1000 * per_pair * scorer.pairs / queries, 3)
-    return {
-        **({"precision": scorer.computes_in} if scorer.computes_in else {}),
-        "reranker": scorer.spec,
-        "reranker_fingerprint": scorer.fingerprint(),
-        "cost": cost,
-        **({"reranker_counts": scorer.counts} if scorer.counts else {}),
-        "retrokit": retrokit.__version__,
-    }
+def _begun(
+    task: Retrieval | Verification, request: Request, options: TwoStageOptions
+) -> tuple[Searcher | None, Result | None]:
+    """The first stage on ``task``, and its result; of near-misses that of the encoder, if there is one."""
+    if isinstance(task, Retrieval):
+        (searcher,) = request.searchers(task)
+        first = Shared(searcher)
+        return first, task.measured(first, _names(task, options), whole=options.run is not None)
+    if request.encoder is None:
+        return None, None
+    return None, task.evaluate(replace(request, searcher=None, index=None, metrics=task.default_metrics))[0]
 
 
 def _reranking(

@@ -19,11 +19,11 @@ from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.data.labelled import short_name
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.scoring import DistinctTexts
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.probing.sources import contrasts
 from retrokit.registry import parse_all
+from retrokit.retrieval.embeddings import DistinctTexts
 
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 

@@ -20,12 +20,12 @@ from retrokit.data.pairs import registry as sources
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.encoding import row_norms
 from retrokit.notices import notice, progress
 from retrokit.probing.derivatives import gradients, partial_derivatives
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import read_retrieval
 from retrokit.registry import Registry, parse_all
+from retrokit.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
 

@@ -18,7 +18,6 @@ from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.encoding import row_norms
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -37,6 +36,7 @@ from retrokit.probing.magnitude_findings import (
 )
 from retrokit.probing.quality import read_retrieval
 from retrokit.registry import parse_all
+from retrokit.retrieval.embeddings import row_norms
 from retrokit.similarities.base import Similarity
 
 DEPTH = 100  # irrelevant documents are looked for so far down

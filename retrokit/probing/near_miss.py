@@ -18,13 +18,13 @@ from retrokit import evaluation, similarities
 from retrokit.data.pairs import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
-from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.registry import Spec, parse_all
+from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 BLIND = 0.5  # the AUC of a coin

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+import retrokit
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
@@ -43,7 +45,7 @@ class KeptReranker(Reranker):
         self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
         self._tells = not (itself or within)
         self._fingerprint = reranker.fingerprint()
-        self._key = f"{self._fingerprint} {environment(reranker)}"
+        self._key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
         self._counted = dict(reranker.counts)
 
     def fingerprint(self) -> str:
@@ -54,6 +56,24 @@ class KeptReranker(Reranker):
     def counts(self) -> dict[str, int]:
         """What the reranker itself has counted meanwhile, if it counts anything."""
         return {name: count - self._counted.get(name, 0) for name, count in self._reranker.counts.items()}
+
+    def configuration(self, queries: int | None = None) -> dict[str, Any]:
+        """What made the scores, and what they cost, for a result; of scores kept from a run before, the time is not
+        known."""
+        per_pair = self.seconds / self.computed if self.computed else None
+        cost = {"pairs": self.pairs, "pairs_computed": self.computed, "seconds": round(self.seconds, 3)}
+        if per_pair is not None:
+            cost["milliseconds_per_pair"] = round(1000 * per_pair, 4)
+            if queries:
+                cost["milliseconds_per_query"] = round(1000 * per_pair * self.pairs / queries, 3)
+        return {
+            **({"precision": self.computes_in} if self.computes_in else {}),
+            "reranker": self.spec,
+            "reranker_fingerprint": self._fingerprint,
+            "cost": cost,
+            **({"reranker_counts": self.counts} if self.counts else {}),
+            "retrokit": retrokit.__version__,
+        }
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i.

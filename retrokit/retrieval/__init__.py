@@ -1,8 +1,16 @@
-"""The registry of retrievers that are no encoders: they rank texts without embedding them. The table of names."""
+"""What ranks: searchers, and the table of their names. An encoder's name stands for :mod:`retrokit.retrieval.dense`."""
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+import os
+from typing import TYPE_CHECKING, Any
+
+from retrokit import encoders
+from retrokit.errors import UsageError
+from retrokit.registry import Entry, Param, Registry, SpecRegistry
+
+if TYPE_CHECKING:
+    from retrokit.retrieval.base import Searcher
 
 LANGUAGES = (
     *("english", "german", "dutch", "french", "spanish", "portuguese", "italian", "russian", "swedish", "norwegian"),
@@ -24,5 +32,60 @@ registry = SpecRegistry(
             ),
             extra="bm25",
         ),
+        Entry(
+            "dense",
+            "an encoder under a similarity, which an encoder's name alone stands for as well",
+            "retrokit.retrieval.dense:dense",
+            (
+                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
+                Param("sim", str, summary="similarity; default: the encoder's own"),
+                Param("dims", int, minimum=1, summary="so many dimensions, the first ones; default: all"),
+                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
+                Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
+            ),
+            positional="encoder",
+        ),
+        Entry(
+            "run",
+            "a ranking in TREC's format, by the ids of queries and documents",
+            "retrokit.retrieval.run:run",
+            (Param("path", str, required=True, summary="the file; - is standard input"),),
+            positional="path",
+        ),
+        Entry(
+            "two-stage",
+            "a searcher, and a reranker that puts the best of what it finds in order",
+            "retrokit.retrieval.two_stage:two_stage",
+            (
+                Param("first", str, required=True, summary="encoder or searcher; with parameters in quotes"),
+                Param("reranker", str, required=True, summary="such as maxsim; with parameters in quotes"),
+                Param("depth", int, 100, minimum=1, summary="documents of a query that are reranked"),
+                Param("blend", float, minimum=0, maximum=1, summary="share of the reranker in a sum of both scores"),
+                Param("fusion", str, choices=("rrf",), summary="join the ranks of both stages in place of scores"),
+            ),
+            positional="first",
+        ),
     ],
 )
+
+
+def registry_of(spec: str) -> Registry:
+    """Where the name of a searcher or of an encoder is looked up. A path that is there is an encoder's."""
+    name, colon, _ = spec.partition(":")
+    return registry if name in registry.names() and (colon or not os.path.exists(spec)) else encoders.registry
+
+
+def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
+    """The searcher of that spec; of an encoder, with the ``options`` of :func:`retrokit.retrieval.dense.dense`.
+
+    Raises:
+        UsageError: a wrong spec, or options that do not fit.
+    """
+    if registry_of(spec) is registry:
+        if any(value is not None for name, value in options.items() if (name, value) != ("precision", "auto")):
+            raise UsageError(f"a similarity, dimensions, precision and an index are an encoder's, and {spec} is none")
+        made: Searcher = registry.create_on(spec, device)
+        return made
+    from retrokit.retrieval.dense import dense
+
+    return dense(spec, device=device, **options)

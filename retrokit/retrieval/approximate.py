@@ -26,6 +26,7 @@ QUERIES_CHECKED = 100  # whose best documents are searched exactly too
 QUERY_BLOCK = 1024
 TRAINING_NUMBERS = 128_000_000  # of the embeddings that an index is trained on, at most: 512 MB
 POINTS_PER_CENTROID = 39  # that faiss asks for
+_SINGLE = np.empty((0, 0), dtype=np.float32)  # what faiss computes in, at least
 ROUNDING = 1e-5  # by which two ways of summing one score may differ, of its size
 
 
@@ -74,19 +75,45 @@ def approximate_top_k(
         MissingExtra: faiss is not installed.
     """
     queries, documents, k = checked(queries, documents, k)
-    similarity = copy.deepcopy(similarity).to(device)
-    made = _empty(index, similarity, documents.shape[-1])
+    check_index(index, similarity, documents.shape[-1])
     if not len(queries) or not len(documents):
         found = top_k(similarity, queries, documents, max(1, k), device)
         return Approximate(*found, recall={}, queries_checked=0)
-    _fill(made, index, similarity, queries, documents, device)
-    asked = prepared_queries(similarity, queries, documents, device).float().cpu().numpy()
-    scores, indices = _search(made, index, asked, k)
-    rows = np.arange(len(queries))
-    if len(rows) > QUERIES_CHECKED:
-        rows = np.sort(np.random.default_rng(0).choice(rows, QUERIES_CHECKED, replace=False))
-    recall = _recall(similarity, queries[rows], documents, indices[rows], device)
-    return Approximate(scores, indices, recall, len(rows))
+    return ApproximateIndex(similarity, documents, index, device).search(queries, k)
+
+
+class ApproximateIndex:
+    """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`."""
+
+    @torch.inference_mode()
+    def __init__(
+        self, similarity: Similarity, documents: Embeddings, index: str, device: torch.device | str = "cpu"
+    ) -> None:
+        self._similarity = copy.deepcopy(similarity).to(device)
+        self._documents, self._index, self._device = documents, index, device
+        self._made = _empty(index, self._similarity, documents.shape[-1])
+        _fill(self._made, index, self._similarity, documents, device)
+        self._checked: tuple[dict[int, float], int] = {}, 0
+
+    @torch.inference_mode()
+    def search(self, queries: Embeddings, k: int) -> Approximate:
+        """About the ``k`` best documents of every query; the recall is that of the first search."""
+        queries, documents, k = checked(queries, self._documents, k)
+        asked = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
+        scores, indices = _search(self._made, self._index, asked, k)
+        if not self._checked[1]:
+            rows = np.arange(len(queries))
+            if len(rows) > QUERIES_CHECKED:
+                rows = np.sort(np.random.default_rng(0).choice(rows, QUERIES_CHECKED, replace=False))
+            recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
+            self._checked = recall, len(rows)
+        return Approximate(scores, indices, *self._checked)
+
+    def account(self) -> dict[str, Any]:
+        """The index and its recall, as results tell them."""
+        recall, queries = self._checked
+        shares = {f"recall@{k}": round(share, 6) for k, share in recall.items()}
+        return {"index": self._index, "index_recall": {**shares, "queries": queries}}
 
 
 def check_index(index: str, similarity: Similarity, dimension: int) -> None:
@@ -140,7 +167,6 @@ def _fill(
     made: Any,
     index: str,
     similarity: Similarity,
-    queries: Embeddings,
     documents: Embeddings,
     device: torch.device | str,
 ) -> None:
@@ -149,11 +175,11 @@ def _fill(
         rows = np.arange(len(documents))
         if len(rows) > (most := TRAINING_NUMBERS // documents.shape[-1]):
             rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-        sample = [part for _, part in prepared_documents(similarity, queries, documents[rows], device)]
+        sample = [part for _, part in prepared_documents(similarity, _SINGLE, documents[rows], device)]
         _spare_warnings(made, index, len(rows))
         _asked(index, partial(made.train, torch.cat(sample).float().cpu().numpy()))
     with progress("indexing", len(documents), "documents") as advance:
-        for _, part in prepared_documents(similarity, queries, documents, device):
+        for _, part in prepared_documents(similarity, _SINGLE, documents, device):
             vectors = part.float().cpu().numpy()
             _asked(index, partial(made.add, vectors))
             advance(len(vectors))
@@ -162,7 +188,7 @@ def _fill(
 def _spare_warnings(made: Any, index: str, points: int) -> None:
     """One notice of too few points to train on, in place of a line of faiss for every clustering."""
     faiss = _faiss()
-    inner = faiss.downcast_index(made.index) if hasattr(made, "index") else made  # behind a transform
+    inner = faiss.downcast_index(made.index) if isinstance(made, faiss.IndexPreTransform) else made
     clusterings = []
     if hasattr(inner, "nlist"):
         clusterings.append((inner.cp, inner.nlist))

@@ -1,40 +1,131 @@
-"""What a retriever without embeddings offers: it indexes documents, finds the best, and scores any text with them."""
+"""The contract of what ranks: a searcher makes documents searchable, and an index finds the best of them.
+
+An encoder under a similarity, counted words, a ranking in a file and two stages of these are all searchers, so whatever
+searches takes any of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
+
+from retrokit.errors import UsageError
 
 OWN_SIMILARITY = "own"
 """What results say where the similarity of an encoder would stand."""
 
+Ranking = tuple[np.ndarray, np.ndarray]
+"""What is found for a query: scores ``[n]``, best first, and positions int64 ``[n]`` in the documents."""
+
+
+class TextList(list[str]):
+    """TextList, queries or documents, and their ids in the same order; no ids: they have none."""
+
+    def __init__(self, texts: Iterable[str] = (), ids: Sequence[str] = ()) -> None:
+        super().__init__(texts)
+        self.ids = ids
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an index says of its work once it has searched, for a result.
+
+    Attributes:
+        configuration: what made the ranking.
+        norms: of the embeddings, by role, where there are any.
+        counts: what was used and what was left out.
+    """
+
+    configuration: dict[str, Any] = field(default_factory=dict)
+    norms: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
 
 class Index(Protocol):
-    """Documents that can be searched."""
+    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`."""
 
-    def search(self, queries: Sequence[str], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """At most ``k`` documents of each query: scores float32, best first, and positions int64 in the documents.
+    @abstractmethod
+    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
+        """At most ``k`` documents of each query, higher scores first.
 
-        Of equal scores the lower position comes first, at the cut as well. A document that has nothing in common with
-        the query is not found.
+        Of equal scores the lower position comes first, at the cut as well. What a document must have to be found is the
+        searcher's matter: with words counted, one in common with the query.
+
+        Raises:
+            UsageError: k below 1.
         """
 
-    def score_pairs(self, queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with text i, on the scale of :meth:`search`; higher is better.
+    @abstractmethod
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """Scores ``[n]`` of query i with text i, on the scale of :meth:`search`; NaN where there is none.
 
         A text need not be one of the documents; the statistics are theirs alone.
+
+        Raises:
+            UsageError: different counts, or a pair has no score by itself.
         """
 
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
+        """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
+        most = max(map(len, left_out), default=0)
+        found = self.search(queries, k + most)
+        return found if not most else [without(one, out, k) for one, out in zip(found, left_out, strict=True)]
 
-class Retriever(Protocol):
-    """A retriever that is no encoder."""
+    def account(self) -> Account:
+        """What it says of its work so far."""
+        return Account()
+
+
+class Searcher(Protocol):
+    """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        similarity: what it scores with, as results name it.
+        by_ids: whether it goes by ids, whatever the texts are.
+    """
 
     spec: str
+    by_ids: bool = False
+    similarity: str = OWN_SIMILARITY
 
-    def index(self, documents: Sequence[str]) -> Index:
-        """Make documents searchable."""
+    @abstractmethod
+    def index(self, documents: TextList) -> Index:
+        """Make documents searchable; what is heavy may wait for the first search.
 
+        Raises:
+            UsageError: it needs ids, and these documents have none.
+        """
+
+    @abstractmethod
     def fingerprint(self) -> str:
         """A digest of all that decides a score, but the documents."""
+
+
+def account_of(searcher: Searcher, index: Index) -> Account:
+    """What ``index`` says of its work, or else which ``searcher`` it is of."""
+    account = index.account()
+    return replace(account, configuration=account.configuration or {"fingerprint": searcher.fingerprint()})
+
+
+def without(found: Ranking, left_out: Set[int], k: int) -> Ranking:
+    """The ``k`` best of what was found that are not among the positions ``left_out``."""
+    scores, positions = found
+    kept = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
+    return scores[kept], positions[kept]
+
+
+def check_k(k: int) -> None:
+    """Raise :class:`UsageError` unless ``k`` is at least 1."""
+    if k < 1:
+        raise UsageError(f"k must be at least 1, not {k}")
+
+
+def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise :class:`UsageError` unless there are as many queries as texts."""
+    if len(queries) != len(texts):
+        raise UsageError(f"pairs need as many queries as texts: {len(queries)} and {len(texts)}")

@@ -1,4 +1,4 @@
-"""The retriever ``bm25``: Lucene's BM25 through the package bm25s, with stop words and Snowball stemming.
+"""The searcher ``bm25``: Lucene's BM25 through the package bm25s, with stop words and Snowball stemming.
 
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009; Lù, "BM25S: Orders of magnitude
 faster lexical search via eager sparse scoring", 2024. A text that is no document of the index is scored as if it were
@@ -10,17 +10,19 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import bm25s
 import numpy as np
 import Stemmer
 
-from retrokit.errors import UsageError
 from retrokit.notices import progress
+from retrokit.retrieval.base import Index, Ranking, Searcher, TextList, check_k, check_pairs
 
 
-class BM25Index:
+class BM25Index(Index):
     """Documents and their statistics: ``Σ over the query of idf · tf / (tf + k1 · (1 − b + b · length / mean))``."""
 
     def __init__(self, documents: Sequence[str], k1: float, b: float, language: str) -> None:
@@ -28,6 +30,7 @@ class BM25Index:
         self._stop_words = None if language == "none" else language
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
         words = self._words(documents)
+        self._documents = documents
         self._count = len(documents)
         self._mean_length = float(np.mean([len(found) for found in words])) if words else 0.0
         self._frequency = Counter(word for found in words for word in set(found))
@@ -36,14 +39,13 @@ class BM25Index:
             self._engine = bm25s.BM25(k1=k1, b=b, method="lucene")
             self._engine.index(words, show_progress=False)
 
-    def search(self, queries: Sequence[str], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
         """At most ``k`` documents that share a word with each query: scores float32, best first, and positions int64.
 
         Raises:
             UsageError: k below 1.
         """
-        if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}")
+        check_k(k)
         found = []
         with progress("searching", len(queries), "queries") as advance:
             for words in self._words(queries):
@@ -54,16 +56,29 @@ class BM25Index:
                 advance(1)
         return found
 
-    def score_pairs(self, queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with text i, which need not be a document.
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with text i; one that is a document scores as :meth:`search` has it.
 
         Raises:
             UsageError: different counts.
         """
-        if len(queries) != len(texts):
-            raise UsageError(f"pairs need as many queries as texts: {len(queries)} and {len(texts)}")
-        pairs = zip(self._words(queries), self._words(texts), strict=True)
-        return np.array([self._score(query, text) for query, text in pairs], dtype=np.float32)
+        check_pairs(queries, texts)
+        scores = np.empty(len(texts), dtype=np.float32)
+        others = [text for text in dict.fromkeys(texts) if text not in self._place]
+        words = dict(zip(others, self._words(others), strict=True))
+        rows = sorted(range(len(queries)), key=queries.__getitem__)
+        for query, of_query in groupby(rows, key=queries.__getitem__):
+            (asked,) = self._words([query])
+            of_documents = self._scores(asked)
+            for row in of_query:
+                place = self._place.get(texts[row])
+                scores[row] = self._score(asked, words[texts[row]]) if place is None else of_documents[place]
+        return scores
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        """Where a text stands among the documents."""
+        return {text: place for place, text in enumerate(self._documents)}
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         if not texts:
@@ -91,7 +106,7 @@ class BM25Index:
         return score
 
 
-class BM25:
+class BM25(Searcher):
     """Ranks documents by the words that they share with the query.
 
     Attributes:
@@ -102,7 +117,7 @@ class BM25:
         self.spec = "bm25"
         self._settings = (k1, b, language)
 
-    def index(self, documents: Sequence[str]) -> BM25Index:
+    def index(self, documents: TextList) -> BM25Index:
         """Make documents searchable."""
         return BM25Index(documents, *self._settings)
 
@@ -112,5 +127,5 @@ class BM25:
 
 
 def bm25(k1: float, b: float, language: str) -> BM25:
-    """The retriever of that spec."""
+    """The searcher of that spec."""
     return BM25(k1, b, language)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +14,15 @@ from sentence_transformers.util import mine_hard_negatives
 
 import retrokit
 from retrokit import similarities
-from retrokit.augmentation import mining
-from retrokit.augmentation.mining import MiningSettings, mine, mine_pairs
+from retrokit.augmentation.mining import mine as mining
+from retrokit.augmentation.mining.mine import mine, mine_pairs
+from retrokit.augmentation.mining.settings import Mined, MiningSettings
 from retrokit.data.pairs import Pair, read_source
 from retrokit.encoders import registry as encoders
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.reranking.base import PairwiseReranker
+from retrokit.retrieval.dense import Dense
+from retrokit.retrieval.embeddings import SharedEmbeddings
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder
 from tests.models import sentences
@@ -39,11 +39,16 @@ def rows_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def searching(encoder: GivenEncoder, sim: str = "cosine", precision: str = "auto") -> Dense:
+    similarity = retrokit.similarity(sim)
+    return Dense(SharedEmbeddings(encoder, [similarity], precision), similarity)
+
+
 def mined(
     pairs: Sequence[Pair], vectors: dict, settings: MiningSettings, tmp_path: Path, sim: str = "cosine", **more: object
-) -> tuple[list[list[str]], mining.Mined]:
+) -> tuple[list[list[str]], Mined]:
     out = tmp_path / "out.jsonl"
-    done = mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity(sim), str(out), settings, **more)
+    done = mine_pairs(pairs, searching(GivenEncoder(vectors), sim), str(out), settings, **more)
     assert not (tmp_path / "out.jsonl.work").exists()
     return [row["negatives"] for row in rows_of(out)], done
 
@@ -140,7 +145,7 @@ def test_the_margin_is_each_rows_own_and_rows_keep_their_order(tmp_path):
     pairs = [Pair("q", "easy"), Pair("y", "b"), Pair("q", "hard")]
     settings = MiningSettings(negatives=2, scores=True)
     out = tmp_path / "out.jsonl"
-    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(out), settings, ["a", "b"])
+    mine_pairs(pairs, searching(GivenEncoder(vectors)), str(out), settings, ["a", "b"])
     rows = rows_of(out)
     assert [(row["anchor"], row["positive"], row["negatives"]) for row in rows] == [
         ("q", "easy", ["a", "b"]),
@@ -161,7 +166,7 @@ def test_given_negatives_are_kept_or_replaced(tmp_path):
 
     def made(**changes: object) -> list[dict]:
         chosen = MiningSettings(**{**vars(settings), **changes})
-        mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(out), chosen)
+        mine_pairs(pairs, searching(GivenEncoder(vectors)), str(out), chosen)
         return rows_of(out)
 
     assert made(keep_negatives=False)[0]["negatives"] == ["b", "c"], "without a corpus, of positives and negatives"
@@ -179,13 +184,13 @@ def test_rows_without_a_negative_are_kept_or_left_out(tmp_path):
     pairs = [Pair("q", "p"), Pair("y", "z"), Pair("q", "p", ("given",))]
     vectors |= on_the_circle(given=0)
     out = str(tmp_path / "out.jsonl")
-    encoder, cosine = GivenEncoder(vectors), retrokit.similarity("cosine")
-    kept = mine_pairs(pairs, encoder, cosine, out, MiningSettings(), ["a"])
+    encoder = GivenEncoder(vectors)
+    kept = mine_pairs(pairs, searching(encoder), out, MiningSettings(), ["a"])
     assert [row["negatives"] for row in rows_of(Path(out))] == [[], ["a"], ["given"]]
     assert (kept.counts["rows_without"], kept.counts["rows_dropped"]) == (2, 0)
     assert "2 rows got none (kept without)" in kept.summary()
     assert "1 rows got fewer than 7" in kept.summary()
-    dropped = mine_pairs(pairs, encoder, cosine, out, MiningSettings(drop_rows_without=True), ["a"])
+    dropped = mine_pairs(pairs, searching(encoder), out, MiningSettings(drop_rows_without=True), ["a"])
     assert [row["negatives"] for row in rows_of(Path(out))] == [["a"], ["given"]]
     assert (dropped.counts["rows_without"], dropped.counts["rows_dropped"]) == (2, 1)
     assert json.loads(json.dumps(dropped.to_json()))["settings"]["negatives"] == 7
@@ -240,7 +245,7 @@ def test_the_library_chooses_the_same(tiny_bert, tmp_path, window, wanted):
         negatives=7, first_rank=window[0] + 1, last_rank=window[1], scores=True, **{"absolute_margin": None, **wanted}
     )
     out = tmp_path / "out.jsonl"
-    done = mine_pairs(pairs, encoder, retrokit.similarity("cosine"), str(out), settings, texts[60:], precision="fp32")
+    done = mine_pairs(pairs, searching(encoder, precision="fp32"), str(out), settings, texts[60:])
     rows = rows_of(out)
     assert [row["negatives"] for row in rows] == [[text for text, _ in theirs.get(pair.anchor, [])] for pair in pairs]
     for row in rows:
@@ -366,151 +371,119 @@ def test_a_judge_gets_each_anchor_with_its_own_documents(tmp_path, monkeypatch):
 # --- a break in the middle
 
 
-class Breaking(GivenEncoder):
-    """Is interrupted at its n-th call."""
-
-    def __init__(self, vectors: dict, after: int, error: type[BaseException] = KeyboardInterrupt) -> None:
-        super().__init__(vectors)
-        self.after = after
-        self.error = error
-
-    def embed(self, texts: Sequence[str], role: str, precision: str = "auto") -> np.ndarray:
-        if len(self.embedded) == self.after:
-            raise self.error
-        return super().embed(texts, role, precision)
-
-
 def many(count: int = 30) -> tuple[list[Pair], dict[str, np.ndarray]]:
     generator = np.random.default_rng(1)
     vectors = {f"{side}{i}": generator.normal(size=4) for side in "qp" for i in range(count)}
     return [Pair(f"q{i}", f"p{i}") for i in range(count)], vectors
 
 
+class BreakingJudge(GivenJudge):
+    """Is interrupted at the query q15."""
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        if "q15" in queries:
+            raise KeyboardInterrupt
+        return super().score_pairs(queries, documents)
+
+
 @pytest.fixture
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mining, "SHARD", 4)  # 8 of documents, 8 of anchors
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., GivenJudge]:
+    """Mines with a judge, 4 anchors at once; with ``breaks`` it is interrupted after 12 of 30."""
     monkeypatch.setattr(mining, "JUDGED", 4)
-
-
-@pytest.mark.parametrize("after", [0, 3, 8, 15])
-@pytest.mark.usefixtures("small_shards")
-def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path, after):
     pairs, vectors = many()
-    cosine, settings = retrokit.similarity("cosine"), MiningSettings(scores=True, sampling="random", last_rank=25)
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(whole), settings)
-    with pytest.raises(Interrupted, match=r"what is done is kept in .*out\.jsonl\.work") as stopped:
-        mine_pairs(pairs, Breaking(vectors, after), cosine, str(out), settings)
-    assert stopped.value.exit_code == 130
-    assert not out.exists()
-    assert len(list((tmp_path / "out.jsonl.work").iterdir())) == after
-    again = GivenEncoder(vectors)
-    mine_pairs(pairs, again, cosine, str(out), settings)
-    assert len(again.embedded) == 16 - after
-    assert out.read_bytes() == whole.read_bytes()
+    scores = {name: float(vector[0]) for name, vector in vectors.items()}
+
+    def run(name: str, breaks: bool = False, print_of_judge: str = "judge") -> GivenJudge:
+        judge = (BreakingJudge if breaks else GivenJudge)(scores)
+        judge.fingerprint = lambda: print_of_judge  # type: ignore[method-assign]
+        searcher, settings = searching(GivenEncoder(vectors)), MiningSettings(absolute_margin=0.0, scores=True)
+        if breaks:
+            with pytest.raises(Interrupted, match=r"the judge's scores are kept in .*out\.jsonl\.work") as stopped:
+                mine_pairs(pairs, searcher, str(tmp_path / name), settings, judge=judge)
+            assert stopped.value.exit_code == 130
+        else:
+            mine_pairs(pairs, searcher, str(tmp_path / name), settings, judge=judge)
+        return judge
+
+    return run
+
+
+def test_a_judges_scores_outlive_a_break(tmp_path, judged):
+    judged("whole.jsonl")
+    judged("out.jsonl", breaks=True)
+    assert not (tmp_path / "out.jsonl").exists()
+    assert len(list((tmp_path / "out.jsonl.work").iterdir())) == 3
+    assert {query for query, _ in judged("out.jsonl").asked} == {f"q{i}" for i in range(12, 30)}
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_damaged_and_foreign_shards_are_made_again(tmp_path):
-    pairs, vectors = many()
-    cosine, out, work = retrokit.similarity("cosine"), tmp_path / "out.jsonl", tmp_path / "out.jsonl.work"
-    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(tmp_path / "whole.jsonl"))
-    with pytest.raises(Interrupted):
-        mine_pairs(pairs, Breaking(vectors, 12), cosine, str(out))
+def test_damaged_scores_are_made_again(tmp_path, judged):
+    judged("whole.jsonl")
+    judged("out.jsonl", breaks=True)
+    work = tmp_path / "out.jsonl.work"
     shards = sorted(work.glob("*.npy"))
     shards[0].write_bytes(shards[0].read_bytes()[:-20])
-    shards[1].write_bytes(b"")
-    flipped = bytearray(shards[2].read_bytes())
+    flipped = bytearray(shards[1].read_bytes())
     flipped[140] ^= 1  # within a number
-    shards[2].write_bytes(bytes(flipped))
+    shards[1].write_bytes(bytes(flipped))
     (work / "mine.txt").write_text("a user's own")
-    again = GivenEncoder(vectors)
-    mine_pairs(pairs, again, cosine, str(out))
-    assert len(again.embedded) == 4 + 3
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert len({query for query, _ in judged("out.jsonl").asked}) == 18 + 8
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert [path.name for path in work.iterdir()] == ["mine.txt"]
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_shard_of_another_encoder_is_not_used(tmp_path):
-    pairs, vectors = many()
-    out = str(tmp_path / "out.jsonl")
-    with pytest.raises(Interrupted):
-        mine_pairs(pairs, Breaking(vectors, 12), retrokit.similarity("cosine"), out)
-    other = GivenEncoder(vectors)
-    other.fingerprint = lambda: "another"  # type: ignore[method-assign]
-    mine_pairs(pairs, other, retrokit.similarity("cosine"), out)
-    assert len(other.embedded) == 16
-    with pytest.raises(Interrupted):
-        mine_pairs(pairs, Breaking(vectors, 12), retrokit.similarity("cosine"), out, precision="fp32")
-    half = GivenEncoder(vectors)
-    mine_pairs(pairs, half, retrokit.similarity("cosine"), out, precision="bf16")
-    assert len(half.embedded) == 16
+def test_scores_of_another_judge_are_not_used(judged):
+    judged("out.jsonl", breaks=True)
+    assert len({query for query, _ in judged("out.jsonl", print_of_judge="another").asked}) == 30
 
 
-@pytest.mark.usefixtures("small_shards")
-def test_a_judges_scores_outlive_a_break_too(tmp_path):
-    pairs, vectors = many()
-    scores = {name: float(vector[0]) for name, vector in vectors.items()}
-    cosine, settings = retrokit.similarity("cosine"), MiningSettings(absolute_margin=0.0)
-
-    class BreakingJudge(GivenJudge):
-        def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-            if "q15" in queries:
-                raise KeyboardInterrupt
-            return super().score_pairs(queries, documents)
-
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    mine_pairs(pairs, GivenEncoder(vectors), cosine, str(whole), settings, judge=GivenJudge(scores))
-    with pytest.raises(Interrupted):
-        mine_pairs(pairs, GivenEncoder(vectors), cosine, str(out), settings, judge=BreakingJudge(scores))
-    judge, encoder = GivenJudge(scores), GivenEncoder(vectors)
-    mine_pairs(pairs, encoder, cosine, str(out), settings, judge=judge)
-    assert encoder.embedded == []
-    assert {query for query, _ in judge.asked} == {f"q{i}" for i in range(12, 30)}
-    assert out.read_bytes() == whole.read_bytes()
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from retrokit.augmentation import mining
-from tests.augmentation.test_mining import Breaking, many
-import retrokit
-class Killed(Breaking):
-    def embed(self, *arguments):
-        if len(self.embedded) == self.after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().embed(*arguments)
-mining.SHARD = 4
-pairs, vectors = many()
-mining.mine_pairs(pairs, Killed(vectors, 6), retrokit.similarity("cosine"), sys.argv[1])
-"""
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_a_killed_process_leaves_what_it_has_done(tmp_path):
-    out = tmp_path / "out.jsonl"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(out)], cwd=Path(__file__).parents[2], timeout=120)
-    assert done.returncode == -signal.SIGKILL
-    assert not out.exists()
-    pairs, vectors = many()
-    again = GivenEncoder(vectors)
-    mine_pairs(pairs, again, retrokit.similarity("cosine"), str(out))
-    assert len(again.embedded) == 10
-    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), str(tmp_path / "whole.jsonl"))
-    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-
-
-def test_standard_output_keeps_nothing(tmp_path, monkeypatch, capsys):
+def test_without_a_judge_and_to_standard_output_nothing_is_kept(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pairs, vectors = many()
-    mine_pairs(pairs, GivenEncoder(vectors), retrokit.similarity("cosine"), "-")
+    mine_pairs(pairs, searching(GivenEncoder(vectors)), "-")
     assert len(capsys.readouterr().out.splitlines()) == 30
-    with pytest.raises(Interrupted, match="nothing is kept"):
-        mine_pairs(pairs, Breaking(vectors, 1), retrokit.similarity("cosine"), "-")
+    scores = {name: float(vector[0]) for name, vector in vectors.items()}
+    for output, judge in (("-", BreakingJudge(scores)), ("out.jsonl", None)):
+        encoder = GivenEncoder(vectors)
+        if judge is None:
+            encoder.embed = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
+        with pytest.raises(Interrupted, match=r"mining stopped$"):
+            mine_pairs(pairs, searching(encoder), output, judge=judge)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- other searchers
+
+
+@pytest.mark.parametrize("index", [None, "Flat"])
+def test_an_index_finds_what_exact_search_finds(tiny_bert, tmp_path, index):
+    texts = sentences(60, seed=3)
+    data = write_pairs(
+        tmp_path / "p.jsonl", [{"anchor": q, "positive": p} for q, p in zip(texts[:20], texts[20:40], strict=True)]
+    )
+    done = mine(str(tiny_bert), [data], str(tmp_path / "o.jsonl"), index=index, settings=NO_MARGIN, precision="fp32")
+    assert done.counts["negatives"] == 60
+    exact = tmp_path / "exact.jsonl"
+    mine(str(tiny_bert), [data], str(exact), settings=NO_MARGIN, precision="fp32")
+    assert rows_of(tmp_path / "o.jsonl") == rows_of(exact)
+
+
+def test_words_find_negatives(tmp_path):
+    pytest.importorskip("bm25s", reason="the extra bm25 is not installed")
+    data = write_pairs(tmp_path / "p.jsonl", [{"anchor": "red cat", "positive": "a red cat sleeps"}])
+    corpus = write_pairs(
+        tmp_path / "c.jsonl",
+        [{"id": str(i), "text": text} for i, text in enumerate(("red fish", "a cat", "blue bird"))],
+    )
+    done = mine("bm25", [data], str(tmp_path / "o.jsonl"), corpus=corpus, settings=NO_MARGIN)
+    assert (done.encoder, done.similarity) == ("bm25", "own")
+    assert sorted(rows_of(tmp_path / "o.jsonl")[0]["negatives"]) == ["a cat", "red fish"]
+    with pytest.raises(UsageError, match="an encoder's, and bm25 is none"):
+        mine("bm25", [data], str(tmp_path / "o.jsonl"), sim="dot")
+    (tmp_path / "x.trec").write_text("q Q0 d 1 1.0 x\n")
+    with pytest.raises(UsageError, match=r"x\.trec ranks by ids, and these documents have none"):
+        mine(f"run:{tmp_path / 'x.trec'}", [data], str(tmp_path / "o.jsonl"))
 
 
 # --- from specs
@@ -638,9 +611,7 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         mine("static:8", [data], str(tmp_path / "o.jsonl"), corpus=str(tmp_path))
     encoder = GivenEncoder({"a": [1.0, 0.0], "b": [1.0, 0.0]})
     with pytest.raises(UsageError, match="does not divide 2"):
-        mine_pairs([Pair("a", "b")], encoder, retrokit.similarity("sfs:4"), str(tmp_path / "o.jsonl"))
+        mine_pairs([Pair("a", "b")], searching(encoder, "sfs:4"), str(tmp_path / "o.jsonl"))
     with pytest.raises(DataError, match="there are no candidates"):
-        mine_pairs(
-            [Pair("a", "b")], encoder, retrokit.similarity("cosine"), str(tmp_path / "o.jsonl"), candidates=[" "]
-        )
+        mine_pairs([Pair("a", "b")], searching(encoder), str(tmp_path / "o.jsonl"), candidates=[" "])
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]

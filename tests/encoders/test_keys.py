@@ -9,15 +9,16 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.augmentation.mining import _embed
 from retrokit.data.shards import Shards
 from retrokit.encoders import fingerprint
 from retrokit.encoders.cached import cached
 from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.evaluation.mteb.model import Embeddings, _meta
+from retrokit.evaluation.mteb.model import MtebModel
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.kept import KeptReranker
 from retrokit.reranking.tokens import TokenCache
+from retrokit.retrieval.dense import Dense
+from retrokit.retrieval.embeddings import SharedEmbeddings
 
 TEXTS = ["a cat", "the dog runs"]
 
@@ -78,14 +79,6 @@ def tokens(encoder, folder) -> Callable[[], int]:
     return ask
 
 
-def mined(encoder, folder) -> Callable[[], int]:
-    def ask() -> int:
-        _embed(TEXTS, encoder, "query", "fp32", Shards(folder))
-        return encoder.asked
-
-    return ask
-
-
 def reranked(encoder, folder) -> Callable[[], int]:
     judge = Judge(encoder)
 
@@ -100,7 +93,8 @@ def mteb_results(encoder, folder) -> Callable[[], int]:
     names = set()
 
     def ask() -> int:
-        names.add(_meta(Embeddings(encoder, "fp32", None), retrokit.similarity("cosine"), {}).revision)
+        searcher = Dense(SharedEmbeddings(encoder, [], "fp32"), retrokit.similarity("cosine"))
+        names.add(MtebModel(searcher, False, False, {}).mteb_model_meta.revision)
         return len(names)
 
     return ask
@@ -110,7 +104,7 @@ CHANGES = ["libraries", "code", "device", "code that cannot be told"]
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("keeps", [in_the_cache, tokens, mined, reranked, mteb_results])
+@pytest.mark.parametrize("keeps", [in_the_cache, tokens, reranked, mteb_results])
 def test_another_way_of_computing_computes_anew(keeps, change, tiny_bert, tmp_path, monkeypatch):
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
     made = retrokit.encoder(str(tiny_bert), device="cpu")

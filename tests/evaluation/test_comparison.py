@@ -24,6 +24,7 @@ from retrokit.metrics.significance import holm
 from retrokit.notices import listening
 from retrokit.registry import Entry, Param
 from retrokit.report.evaluation import FORMATS, evaluation_sheets
+from retrokit.retrieval.base import Index, Searcher, TextList
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
 
@@ -569,19 +570,22 @@ def test_cross_evaluation_under_given_similarities(folder: Path) -> None:
     assert cross.labels() == ["hashed:1 (not a run)", "hashed:2 (not a run)"]
 
 
-# --- retrievers without embeddings
+# --- searchers without embeddings
 
 
-class Shortest:
+class Shortest(Searcher, Index):
     """Finds the shortest documents, whatever is asked for."""
 
     spec = ""
 
-    def index(self, documents: list[str]) -> Shortest:
+    def index(self, documents: TextList) -> Shortest:
         self.lengths = np.array([len(document) for document in documents])
         return self
 
-    def search(self, queries: list[str], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        return -np.array([len(text) for text in texts], dtype=np.float32)
+
+    def search(self, queries: TextList, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
         order = np.argsort(self.lengths, kind="stable")[:k]
         return [(-self.lengths[order].astype(np.float32), order)] * len(queries)
 
@@ -612,5 +616,5 @@ def test_a_retriever_without_embeddings_is_compared_too(folder: Path, tmp_path: 
 
 @pytest.mark.usefixtures("_shortest")
 def test_a_task_that_needs_embeddings(folder: Path, labels: Path) -> None:
-    with pytest.raises(UsageError, match=r"^knn:.* needs embeddings, which shortest has none of$"):
+    with pytest.raises(UsageError, match=r"^knn:.* needs embeddings: give an encoder in place of shortest$"):
         evaluate(["hashed:1", "shortest"], [f"beir:{folder}", f"knn:{labels}"])

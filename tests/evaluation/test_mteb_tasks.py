@@ -28,8 +28,10 @@ mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
 from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they import mteb
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
-from retrokit.evaluation.mteb.model import Embeddings, MtebModel, Neighbours  # noqa: E402
+from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
 from retrokit.evaluation.mteb.tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
+from retrokit.retrieval.dense import Dense  # noqa: E402
+from retrokit.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
 TEXTS = sentences(60, seed=7)
 
@@ -197,7 +199,9 @@ class Metadata:
 
 
 def model(encoder: GivenEncoder, similarity: str = "cosine", task_prompts: bool = False) -> MtebModel:
-    return MtebModel(Embeddings(encoder, "fp32", None), retrokit.similarity(similarity), task_prompts, False, {})
+    return MtebModel(
+        Dense(SharedEmbeddings(encoder, [], "fp32"), retrokit.similarity(similarity)), task_prompts, False, {}
+    )
 
 
 def test_the_protocols() -> None:

@@ -17,12 +17,12 @@ from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.encoding import norm_statistics
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.notices import listening
+from retrokit.retrieval.embeddings import norm_statistics, row_norms
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
 
 VECTORS = {
@@ -213,18 +213,20 @@ def test_unknown_metrics() -> None:
 
 
 def test_norm_statistics() -> None:
-    found = norm_statistics(np.array([[3, 4], [0, 1]], dtype=np.float32), "query")
+    found = norm_statistics(row_norms(np.array([[3, 4], [0, 1]], dtype=np.float32)), "query")
     assert found == pytest.approx({"query_norm_mean": 3, "query_norm_std": 2, "query_norm_cv": 2 / 3})
-    assert set(norm_statistics(np.zeros((2, 3), dtype=np.float32), "document").values()) == {0.0}
-    assert set(norm_statistics(np.zeros((0, 3), dtype=np.float32), "document").values()) == {0.0}
+    assert set(norm_statistics(np.zeros(2), "document").values()) == {0.0}
+    assert set(norm_statistics(np.zeros(0), "document").values()) == {0.0}
     # squares that single precision cannot hold
-    assert norm_statistics(np.full((1, 4), 1e30, dtype=np.float32), "q")["q_norm_mean"] == pytest.approx(2e30)
+    assert norm_statistics(row_norms(np.full((1, 4), 1e30, dtype=np.float32)), "q")["q_norm_mean"] == pytest.approx(
+        2e30
+    )
 
 
 def test_norm_statistics_need_no_copy_of_the_embeddings() -> None:
     embeddings = np.ones((20_000, 256), dtype=np.float32)
     tracemalloc.start()
-    norm_statistics(embeddings, "document")
+    row_norms(embeddings)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.25 * embeddings.nbytes  # one block in float64, and a length per row

@@ -24,7 +24,7 @@ from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.evaluation.tasks.sure import Sure
-from retrokit.evaluation.tasks.sure_reference import ScorerReference, make_reference
+from retrokit.evaluation.tasks.sure_reference import RerankerReference, make_reference
 from retrokit.notices import listening
 from retrokit.registry import Entry
 from retrokit.reranking.base import PairwiseReranker
@@ -225,7 +225,7 @@ def test_a_reranker_scores_each_pair_of_texts_once(tmp_path):
     rows = (folder / "passages-with-keywords-replaced.jsonl").read_text().replace("paraphrase 2", "passage 2")
     (folder / "passages-with-keywords-replaced.jsonl").write_text(rows)
     scorer = CountingScorer()
-    task = Sure(read_sure(folder), ScorerReference(scorer))
+    task = Sure(read_sure(folder), RerankerReference(scorer))
     encoders = [GivenEncoder(WholeNumbers(), similarity="dot"), hashed(1)]
     results = [task.evaluate(Request(encoder, [retrokit.similarity("dot")]))[0] for encoder in encoders]
     distinct = {text for kind in VARIANTS for text in [f"{kind} 0"]}
@@ -302,10 +302,10 @@ def test_bm25_is_a_reference(tmp_path):
     assert {own.metrics[f"{testbed}_{measure}"] for testbed in KINDS for measure in ("rdc", "roc")} == {1.0}
     candidates = task._candidates
     everything = np.arange(len(candidates.ids))
-    found = task.reference.scores(candidates, [everything] * 12)
-    index = bm25.index([candidates.text(entry) for entry in range(12)])
+    found = task.reference.scores(candidates, [(query, everything) for query in range(12)])
+    index = bm25.index(candidates.of(np.arange(12)))
     for query, scores in zip(candidates.queries, found, strict=True):
-        expected = index.score_pairs([query] * len(everything), [candidates.text(entry) for entry in everything])
+        expected = index.score_pairs([query] * len(everything), candidates.of(everything))
         assert_rounded(scores, expected, 16)
     assert 0.1 < np.mean(np.stack(found) > 0) < 0.95
     place = {id: position for position, id in enumerate(candidates.ids)}
@@ -321,11 +321,10 @@ def test_a_variant_with_the_text_of_its_original_ties_with_it(tmp_path):
     folder = small_folder(tmp_path / "small", 60)
     rows = (folder / "passages-with-keywords-replaced.jsonl").read_text().replace("paraphrase", "passage")
     (folder / "passages-with-keywords-replaced.jsonl").write_text(rows)
-    task = Sure(read_sure(folder), ScorerReference(CountingScorer()))
+    task = Sure(read_sure(folder), RerankerReference(CountingScorer()))
     encoder = hashed(3)
-    embeddings = [encoder.embed(texts, role) for _, texts, role in task.sides()]
-    found, _ = task.search(Request(encoder), retrokit.similarity("cosine"), *embeddings)
-    ranks = task.testbed_ranks("equivalence", found)
+    (searcher,) = Request(encoder, [retrokit.similarity("cosine")]).searchers(task)
+    ranks = task.testbed_ranks("equivalence", task.search(searcher.index(task.documents)))
     assert (ranks.ranks[:, 1] - ranks.ranks[:, 0]).tolist() == [1] * 60
     assert len(set(ranks.ranks[:, 0].tolist())) > 10
 
@@ -372,7 +371,7 @@ def test_a_corpus_of_ones_own(tmp_path):
     rows += [{"id": f"x{i}", "text": f"other {i}"} for i in range(40)]
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reference = ScorerReference(CountingScorer())
+    reference = RerankerReference(CountingScorer())
     documents = [(row["id"], row["text"]) for row in rows]
     task = Sure(read_sure(folder), reference, documents)
     notices = Notices()
@@ -396,7 +395,7 @@ def test_a_corpus_of_ones_own(tmp_path):
 
 def test_metrics_asked_for(tmp_path):
     folder = small_folder(tmp_path / "small")
-    task = Sure(read_sure(folder, "precision"), ScorerReference(CountingScorer()), depth=3)
+    task = Sure(read_sure(folder, "precision"), RerankerReference(CountingScorer()), depth=3)
     (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")], ["precision_roc", "mrr@3"]))
     assert list(result.metrics) == ["rdc", "precision_roc", "mrr@3"]
     assert list(result.per_query) == ["precision_roc", "mrr@3"]
@@ -415,7 +414,7 @@ def test_lost_queries_are_said_and_never_imputed(tmp_path):
         task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
     for spec, problem in {
         "maxsimm": "unknown reranker 'maxsimm' (did you mean maxsim?)",
-        "run": "reference=run: expected run:FILE, a TREC run",
+        "run": "run needs path (run:path=TEXT)",
         "cross-encoder": "cross-encoder needs path",
     }.items():
         with pytest.raises(UsageError) as raised:

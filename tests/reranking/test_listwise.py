@@ -180,14 +180,14 @@ def test_a_perfect_judge_orders_the_list_of_each_system_in_sure(options: tuple[s
         for vectors in SYSTEMS:
             encoder = GivenEncoder(vectors, similarity="dot")
             texts = task._candidates
-            embeddings = encoder.embed(texts.queries, ""), encoder.embed(texts.texts, "")
-            found, _ = task.search(Request(encoder), dot, *embeddings)
+            (searcher,) = Request(encoder, [dot]).searchers(task)
+            found = task.search(searcher.index(task.documents))
             for testbed, kinds in TESTBEDS.items():
                 ranked = task.testbed_ranks(testbed, found)
                 for query, ranks in zip(ranked.queries, ranked.reference, strict=True):
                     original = NUMBERS[["x", "c"][query]]
                     own = [original + RAISED.get(kind, 0.0) for kind in kinds]
-                    listed = [float(texts.text(entry).split()[-1]) for entry in found[query].passages]
+                    listed = [float(text.split()[-1]) for text in texts.of(found[query].passages)]
                     order = sorted({*listed, *own}, reverse=True)
                     assert ranks.tolist() == [order.index(value) + 1 for value in own]
         assert all(len(passages(prompt_of(body))) <= int(options[0][-1]) for body in server.log.bodies)

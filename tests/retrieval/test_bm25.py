@@ -12,7 +12,7 @@ from retrokit.errors import MissingExtra, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
-from retrokit.evaluation.tasks.sure_reference import ScorerReference
+from retrokit.evaluation.tasks.sure_reference import RerankerReference
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
@@ -114,7 +114,7 @@ def test_a_sure_task(tmp_path):
         def fingerprint(self):
             return self.spec
 
-    task = Sure(read_sure(small_folder(tmp_path / "small", 12)), ScorerReference(Lengths()))
+    task = Sure(read_sure(small_folder(tmp_path / "small", 12)), RerankerReference(Lengths()))
     result = task.evaluate(Request(searcher=registry.create("bm25:language=none")))[0]
     assert result.counts["precision_queries"] == 2  # a word is two characters or more: "10" and "11"
     assert result.counts["precision_original_not_listed"] == 10

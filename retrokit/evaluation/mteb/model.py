@@ -20,10 +20,10 @@ from mteb._create_dataloaders import create_dataloader  # where MTEB's own searc
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
-from retrokit.encoders.base import Encoder
-from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.tasks.knn import majority
+from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.retrieval.dense import Dense
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
@@ -31,83 +31,27 @@ FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clu
 """Types of tasks that hand embeddings to scikit-learn, and so get them as the similarity prepares documents."""
 
 
-class Embeddings:
-    """Raw embeddings of an encoder, kept until they are dropped, so that several similarities share them."""
-
-    def __init__(self, encoder: Encoder, precision: str, dims: int | None) -> None:
-        self.encoder, self.precision, self.dims = MemoizedEncoder(encoder), precision, dims
-
-    def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
-        """Float32 ``[n, dims]``, in the order of ``texts``."""
-        return self.encoder.embed(texts, role, self.precision)[:, : self.dims]
-
-    def drop(self) -> None:
-        """Forget all of them."""
-        self.encoder.forget()
-
-
-class MtebModel:
-    """What MTEB evaluates: raw embeddings, scored and searched under ``similarity``.
+class MtebSearch:
+    """What MTEB evaluates on tasks that search: any searcher.
 
     It must never have a method ``predict``: MTEB would take it for a cross-encoder.
 
     Args:
-        embeddings: of the encoder.
-        similarity: what scores.
+        searcher: what searches.
         task_prompts: put the prompt that MTEB has for a task before its texts, in the form ``Instruct: …``.
-        by_neighbours: tasks of classification are decided by :class:`Neighbours`.
         identity: what else decides a result, such as the digest of local data.
 
     Attributes:
         runs: what was searched, by split and subset: ``{query: {document: score}}``.
     """
 
-    def __init__(
-        self,
-        embeddings: Embeddings,
-        similarity: Similarity,
-        task_prompts: bool,
-        by_neighbours: bool,
-        identity: Mapping[str, Any],
-    ) -> None:
-        self.embeddings = embeddings
-        self.scorer = copy.deepcopy(similarity).cpu()
+    def __init__(self, searcher: Searcher, task_prompts: bool, identity: Mapping[str, Any]) -> None:
+        self.searcher = searcher
         self.task_prompts = task_prompts
-        self._device = embeddings.encoder.device
         self._documents: Any = None
         self.runs: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-        self._fed_to_a_learner = FED_TO_A_LEARNER - ({"Classification"} if by_neighbours else set())
-        options = {"task_prompts": task_prompts, "by_neighbours": by_neighbours}
-        self.mteb_model_meta = _meta(embeddings, similarity, {**options, **identity})
-
-    def encode(
-        self,
-        inputs: Iterable[Mapping[str, Any]],
-        *,
-        task_metadata: Any,
-        hf_split: str,
-        hf_subset: str,
-        prompt_type: PromptType | None = None,
-        **kwargs: Any,
-    ) -> np.ndarray:
-        """Embeddings float32 ``[n, d]`` of batches of texts: raw, or prepared for the tasks that feed a learner."""
-        raw = self._raw(inputs, task_metadata, prompt_type)
-        return prepared(self.scorer, raw) if task_metadata.type in self._fed_to_a_learner else raw
-
-    def _raw(self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None) -> Any:
-        role: Role = "query" if prompt_type == PromptType.query else "document"
-        prefix = _prompt(task_metadata.prompt, prompt_type) if self.task_prompts else ""
-        return self.embeddings.of([prefix + text for batch in inputs for text in batch["text"]], role)
-
-    @torch.inference_mode()
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
-        """Scores ``[n, m]``; the first embeddings count as queries."""
-        return self.scorer.score(embeddings1, embeddings2)
-
-    @torch.inference_mode()
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
-        """Scores ``[n]`` of row i with row i."""
-        return self.scorer.score_pairs(embeddings1, embeddings2)
+        decided_by = {"searcher": searcher.fingerprint(), "mteb": version("mteb"), **identity}
+        self.mteb_model_meta = model_meta(searcher, {"task_prompts": task_prompts, **decided_by})
 
     def index(
         self,
@@ -120,7 +64,7 @@ class MtebModel:
         num_proc: int | None,
         **kwargs: Any,
     ) -> None:
-        """Keep the documents to search; they are encoded with the queries, which say which of them are needed."""
+        """Keep the documents to search; they are indexed with the queries, which say which of them are needed."""
         self._documents = corpus
 
     def search(
@@ -137,48 +81,123 @@ class MtebModel:
         **kwargs: Any,
     ) -> dict[str, dict[str, float]]:
         """The ``top_k`` best documents of each query with their scores; of ``top_ranked``'s alone where it is given."""
-        documents, ids = self._documents, list(self._documents["id"])
+        ids = list(self._documents["id"])
         # in descending order of ids, so that equal scores rank as trec_eval ranks them
         order = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)
         if top_ranked is not None:
             wanted = {document for candidates in top_ranked.values() for document in candidates}
             order = [i for i in order if ids[i] in wanted]
-        ids = [ids[i] for i in order]
-        found = [
-            self._raw(
-                create_dataloader(
-                    dataset,
-                    task_metadata=task_metadata,
-                    prompt_type=prompt_type,
-                    batch_size=encode_kwargs.get("batch_size", 32),
-                    num_proc=num_proc,
+        asked, documents = [
+            TextList(
+                self._texts(
+                    create_dataloader(
+                        dataset,
+                        task_metadata=task_metadata,
+                        prompt_type=prompt_type,
+                        batch_size=encode_kwargs.get("batch_size", 32),
+                        num_proc=num_proc,
+                    ),
+                    task_metadata,
+                    prompt_type,
                 ),
-                task_metadata,
-                prompt_type,
+                list(dataset["id"]),
             )
-            for dataset, prompt_type in ((queries, PromptType.query), (documents.select(order), PromptType.document))
+            for dataset, prompt_type in (
+                (queries, PromptType.query),
+                (self._documents.select(order), PromptType.document),
+            )
         ]
-        run: dict[str, dict[str, float]] = {}
+        index = self.searcher.index(documents)
         if top_ranked is None:
-            run = self._ranked(list(queries["id"]), ids, found[0], found[1], top_k)
+            found = (
+                index.search(asked, top_k) if documents else [(np.empty(0), np.empty(0, dtype=np.int64))] * len(asked)
+            )
         else:
-            position = {identifier: i for i, identifier in enumerate(ids)}
-            for row, query in enumerate(queries["id"]):
-                rows = sorted({position[document] for document in top_ranked.get(query, ()) if document in position})
-                run |= self._ranked([query], [ids[i] for i in rows], found[0][row : row + 1], found[1][rows], top_k)
+            found = _best_of(index, asked, documents, top_ranked, top_k)
+        run = {
+            query: {documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
+            for query, (scores, positions) in zip(asked.ids, found, strict=True)
+        }
         self.runs[hf_split, hf_subset] = run
         return run
 
-    def _ranked(
-        self, query_ids: list[str], document_ids: list[str], queries: np.ndarray, documents: np.ndarray, depth: int
-    ) -> dict[str, dict[str, float]]:
-        if not document_ids:
-            return {query: {} for query in query_ids}
-        scores, indices = top_k(self.scorer, queries, documents, depth, self._device)
-        return {
-            query: {document_ids[i]: score for i, score in zip(row_indices, row_scores, strict=True)}
-            for query, row_scores, row_indices in zip(query_ids, scores.tolist(), indices.tolist(), strict=True)
+    def _texts(
+        self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None
+    ) -> list[str]:
+        prefix = _prompt(task_metadata.prompt, prompt_type) if self.task_prompts else ""
+        return [prefix + text for batch in inputs for text in batch["text"]]
+
+
+class MtebModel(MtebSearch):
+    """What MTEB evaluates on any task: embeddings, scored and searched under a similarity.
+
+    Args:
+        searcher: the embeddings and the similarity.
+        task_prompts: as above.
+        by_neighbours: tasks of classification are decided by :class:`Neighbours`.
+        identity: as above.
+    """
+
+    def __init__(self, searcher: Dense, task_prompts: bool, by_neighbours: bool, identity: Mapping[str, Any]) -> None:
+        super().__init__(searcher, task_prompts, identity)
+        self.embeddings = searcher.embeddings
+        self.scorer = copy.deepcopy(searcher.scorer).cpu()
+        self._fed_to_a_learner = FED_TO_A_LEARNER - ({"Classification"} if by_neighbours else set())
+        decided_by = {
+            "encoder": self.embeddings.encoder.key(self.embeddings.precision),
+            "mteb": version("mteb"),
+            "similarity": self.scorer.spec,
+            "learned": {name: value.tolist() for name, value in sorted(self.scorer.state_dict().items())},
+            "dims": self.embeddings.dims,
+            "index": searcher.faiss,
+            "task_prompts": task_prompts,
+            "by_neighbours": by_neighbours,
         }
+        self.mteb_model_meta = model_meta(searcher, {**decided_by, **identity}, self.embeddings.dims)
+
+    def encode(
+        self,
+        inputs: Iterable[Mapping[str, Any]],
+        *,
+        task_metadata: Any,
+        hf_split: str,
+        hf_subset: str,
+        prompt_type: PromptType | None = None,
+        **kwargs: Any,
+    ) -> np.ndarray:
+        """Embeddings float32 ``[n, d]`` of batches of texts: raw, or prepared for the tasks that feed a learner."""
+        role: Role = "query" if prompt_type == PromptType.query else "document"
+        raw = self.embeddings.embed(self._texts(inputs, task_metadata, prompt_type), role)
+        return prepared(self.scorer, raw) if task_metadata.type in self._fed_to_a_learner else raw
+
+    @torch.inference_mode()
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+        """Scores ``[n, m]``; the first embeddings count as queries."""
+        return self.scorer.score(embeddings1, embeddings2)
+
+    @torch.inference_mode()
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+        """Scores ``[n]`` of row i with row i."""
+        return self.scorer.score_pairs(embeddings1, embeddings2)
+
+
+def _best_of(
+    index: Index, queries: TextList, documents: TextList, candidates: Mapping[str, Sequence[str]], k: int
+) -> list[Ranking]:
+    """The ``k`` best of the candidates of each query; equal scores in the order of the documents."""
+    place = {identifier: position for position, identifier in enumerate(documents.ids)}
+    rows = [sorted({place[one] for one in candidates.get(query, ()) if one in place}) for query in queries.ids]
+    asked = [row for row, positions in enumerate(rows) for _ in positions]
+    flat = [position for positions in rows for position in positions]
+    scores = index.score_pairs(
+        TextList((queries[row] for row in asked), [queries.ids[row] for row in asked]),
+        TextList((documents[i] for i in flat), [documents.ids[i] for i in flat]),
+    )
+    found = []
+    for positions, own in zip(rows, np.split(scores, np.cumsum([len(part) for part in rows])[:-1]), strict=True):
+        order = np.argsort(-own, kind="stable")[:k]
+        found.append((own[order], np.array(positions, dtype=np.int64)[order]))
+    return found
 
 
 class Neighbours:
@@ -216,23 +235,8 @@ def _prompt(prompts: Any, prompt_type: PromptType | None) -> str:
     return f"Instruct: {prompts}\nQuery: " if prompts else ""
 
 
-def _meta(embeddings: Embeddings, similarity: Similarity, identity: Mapping[str, Any]) -> ModelMeta:
+def model_meta(searcher: Searcher, decides: Mapping[str, Any], dimensions: int | None = None) -> ModelMeta:
     """MTEB names its result files by a model's name and revision: all that decides a result is in the two."""
-    encoder = embeddings.encoder
-    decides = {
-        "encoder": encoder.key(embeddings.precision),
-        "mteb": version("mteb"),
-        "similarity": similarity.spec,
-        "learned": {name: value.tolist() for name, value in sorted(similarity.state_dict().items())},
-        "dims": embeddings.dims,
-        **identity,
-    }
     revision = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:40]
-    name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{encoder.spec}--{similarity.spec}").strip("_")
-    return ModelMeta.create_empty(
-        {
-            "name": f"retrokit/{name}",
-            "revision": revision,
-            "embed_dim": embeddings.dims or encoder.dimension,
-        }
-    )
+    name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{searcher.spec}--{searcher.similarity}").strip("_")
+    return ModelMeta.create_empty({"name": f"retrokit/{name}", "revision": revision, "embed_dim": dimensions})

@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,17 +21,17 @@ import numpy as np
 from mteb._evaluators import ClusteringEvaluator
 
 from retrokit.data.files import writing
-from retrokit.encoders.base import Encoder
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError, disk_errors
-from retrokit.evaluation.encoding import encode_sides
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
-from retrokit.evaluation.mteb.model import Embeddings, MtebModel, Neighbours
+from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.task import Request, Task
+from retrokit.evaluation.task import Request, Task, needs_embeddings
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.notices import no_progress_bars, notice, progress
-from retrokit.similarities.base import Similarity
+from retrokit.retrieval.base import Searcher
+from retrokit.retrieval.dense import Dense
 
 OURS = {
     "cosine_spearman": "spearman",
@@ -40,6 +42,7 @@ OURS = {
 """Of mteb's headlines that ignore the model's similarity, the figure that does not."""
 
 PAIRED = frozenset({"STS", "PairClassification", "Summarization", "BitextMining"})
+SEARCHED = frozenset({"Retrieval", "Reranking", "InstructionRetrieval", "InstructionReranking"})
 SYMMETRIC = PAIRED | {"Classification", "MultilabelClassification", "Clustering", "Regression"}
 MORE = {
     "STS": tuple(f"{by}_{kind}" for by in ("euclidean", "manhattan") for kind in ("spearman", "pearson")),
@@ -56,6 +59,16 @@ class Measured(NamedTuple):
 
     metrics: dict[str, float]
     per_query: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class _System:
+    """What is evaluated, as MTEB asks for it: ``model`` makes it, given what else decides a result."""
+
+    searcher: Searcher
+    model: Callable[[Mapping[str, Any]], MtebSearch]
+    about: dict[str, Any]
+    neighbours: Neighbours | None = None
 
 
 class MtebTask(Task):
@@ -91,6 +104,7 @@ class MtebTask(Task):
         self.task_prompts = task_prompts
         self.by_neighbours = by_neighbours
         self.symmetric = all(task.metadata.type in SYMMETRIC for task in self.tasks)
+        self.searches = all(task.metadata.type in SEARCHED for task in self.tasks)
         if len(self.tasks) == 1:
             self.main_metric = headline(self.tasks[0])
             self.shown_metrics = tuple(dict.fromkeys([self.main_metric, *_shown(self.tasks[0])]))
@@ -126,40 +140,53 @@ class MtebTask(Task):
         """One result per similarity; the texts of a task are encoded once for all of them.
 
         Raises:
-            UsageError: dims or a similarity does not fit the encoder.
+            UsageError: dims or a similarity does not fit the encoder, or tasks that need embeddings.
             DataError: local data that are wrong, or a headline that is undefined.
         """
-        encoder, similarities = request.checked(self)
-        _, configuration = encode_sides(encoder, [], request.precision, request.dims)
-        configuration.pop("encoding_seconds")
-        embeddings = Embeddings(encoder, request.precision, request.dims)
         cache = library.ResultCache(self.cache)
-        found: list[dict[str, Measured]] = [{} for _ in similarities]
-        with progress("MTEB", len(self.tasks) * len(similarities), "tasks") as advance, no_progress_bars("datasets"):
+        memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
+        systems = self._systems(replace(request, encoder=memory))
+        found: list[dict[str, Measured]] = [{} for _ in systems]
+        with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
-                for similarity, scores in zip(similarities, found, strict=True):
-                    scores[task.metadata.name] = self._measure(embeddings, similarity, task, cache)
+                for system, scores in zip(systems, found, strict=True):
+                    scores[task.metadata.name] = self._measure(system, task, cache)
                     advance(1)
-                embeddings.drop()
-        configuration |= {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
+                if memory is not None:
+                    memory.forget()
+        about = {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
         return [
-            self._result(encoder, similarity, scores, request, {**configuration, **similarity.statistics()})
-            for similarity, scores in zip(similarities, found, strict=True)
+            self._result(system.searcher, scores, request, {**system.about, **about})
+            for system, scores in zip(systems, found, strict=True)
         ]
 
-    def _measure(
-        self, embeddings: Embeddings, similarity: Similarity, task: Any, cache: library.ResultCache
-    ) -> Measured:
+    def _systems(self, request: Request) -> list[_System]:
+        if request.searcher is not None:
+            if not self.searches:
+                raise UsageError(needs_embeddings(self, [request.name]))
+            make = partial(MtebSearch, request.searcher, self.task_prompts)
+            return [_System(request.searcher, make, {"fingerprint": request.searcher.fingerprint()})]
+        embeddings, chosen = request.embeddings(self)
+        about = embeddings.configuration()
+        about.pop("encoding_seconds")
+        systems = []
+        for similarity in chosen:
+            dense = Dense(embeddings, similarity, request.index)
+            make_model = partial(MtebModel, dense, self.task_prompts, self.by_neighbours)
+            neighbours = Neighbours(similarity, embeddings.encoder.device) if self.by_neighbours else None
+            systems.append(_System(dense, make_model, {**about, **similarity.statistics()}, neighbours))
+        return systems
+
+    def _measure(self, system: _System, task: Any, cache: library.ResultCache) -> Measured:
         """What mteb measures of a task; from its cache, where the result of the same model is there."""
         local = {
             leaf.metadata.name: folder_digest(leaf, self.folders[leaf.metadata.name])
             for leaf in leaves(task)
             if leaf.metadata.name in self.folders
         }
-        identity = {"local_data": local} if local else {}
-        model = MtebModel(embeddings, similarity, self.task_prompts, self.by_neighbours, identity)
-        if self.by_neighbours and task.metadata.type == "Classification":
-            task.evaluator_model = Neighbours(similarity, embeddings.encoder.device)
+        model = system.model({"local_data": local} if local else {})
+        if system.neighbours is not None and task.metadata.type == "Classification":
+            task.evaluator_model = system.neighbours
         measured = library.evaluate(
             model,
             task,
@@ -175,13 +202,12 @@ class MtebTask(Task):
 
     def _result(
         self,
-        encoder: Encoder,
-        similarity: Similarity,
+        searcher: Searcher,
         found: Mapping[str, Measured],
         request: Request,
         configuration: dict[str, Any],
     ) -> Result:
-        headlines = {task.metadata.name: self._headline(encoder, similarity, task, found) for task in self.tasks}
+        headlines = {task.metadata.name: self._headline(searcher, task, found) for task in self.tasks}
         if len(self.tasks) == 1:
             metrics, per_query = found[self.tasks[0].metadata.name]
         else:
@@ -198,10 +224,10 @@ class MtebTask(Task):
         wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
         missing = [name for name in wanted if name not in metrics]
         if missing:
-            notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {similarity.spec}")
+            notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
-            encoder=encoder.spec,
-            similarity=similarity.spec,
+            encoder=searcher.spec,
+            similarity=searcher.similarity,
             task=self.spec,
             main_metric=self.main_metric,
             metrics={name: metrics.get(name, math.nan) for name in wanted},
@@ -211,12 +237,12 @@ class MtebTask(Task):
             configuration=configuration,
         )
 
-    def _headline(self, encoder: Encoder, similarity: Similarity, task: Any, found: Mapping[str, Measured]) -> float:
+    def _headline(self, searcher: Searcher, task: Any, found: Mapping[str, Measured]) -> float:
         name = task.metadata.name
         metric = headline(task)
         if metric not in found[name].metrics:
-            problem = f"mteb's {metric} of {name} under {similarity.spec} is no number"
-            raise DataError(encoder.spec, f"{problem}: do all embeddings score alike?")
+            problem = f"mteb's {metric} of {name} under {searcher.similarity} is no number"
+            raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
         return found[name].metrics[metric]
 
     def one_kind(self) -> str | None:
@@ -226,7 +252,7 @@ class MtebTask(Task):
         return f"the texts of {', '.join(names)} are of one kind; {effect}" if names else None
 
 
-def _per_query(task: Any, model: MtebModel, kept: Path) -> dict[str, dict[str, float]]:
+def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, float]]:
     """The scores of each query of a retrieval task, by metric, so that differences can be tested.
 
     mteb's results have means alone. What a search just made is measured and written beside them, at ``kept``; a result

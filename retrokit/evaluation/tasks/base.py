@@ -8,22 +8,17 @@ text counting as the query, and a notice says why it will do badly (MAG, 2.1). O
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from retrokit.evaluation.encoding import encode_sides, norm_statistics
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
-from retrokit.retrieval.approximate import approximate_top_k
-from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
-from retrokit.retrieval.exact import top_k
+from retrokit.retrieval.base import Index, Searcher, TextList, account_of
+from retrokit.retrieval.embeddings import norm_statistics, row_norms
 from retrokit.similarities.base import Role, Similarity
-
-Lists = Iterable[tuple[np.ndarray, np.ndarray]]
-"""For each query, scores float32 and positions int64 of what was found, best first."""
 
 
 @dataclass(frozen=True)
@@ -40,59 +35,20 @@ class Measured:
     run: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
-class EmbeddingTask(Task):
-    """A task that embeds texts. A subclass says which and what it measures, and measures it.
+class MeasuringTask(Task):
+    """A task over data that it holds.
 
     Attributes:
         counts: what is used and what is left out.
         data_digest: of all its data as they were read; ``None``: there is no telling if they changed.
-        query_side: of texts of one kind, what counts as the query under an asymmetric similarity; ``None``: nothing.
     """
 
     counts: Mapping[str, int]
     data_digest: str | None = None
-    query_side: str | None = None
-
-    @abstractmethod
-    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        """What is embedded: lists of texts, each with what its norms are called and its role."""
-
-    @abstractmethod
-    def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
-    ) -> Measured:
-        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
 
     def digest(self) -> str | None:
         """The digest of what was read, be it from a file or a pipe."""
         return self.data_digest
-
-    def one_kind(self) -> str | None:
-        """What an asymmetric similarity does here."""
-        if not self.symmetric:
-            return None
-        if self.query_side is None:
-            return "the texts are of one kind; all count as documents, so what it does to queries has no effect"
-        effect = "so a text scores otherwise on the other side: expect it to do badly"
-        return f"the texts are of one kind; {self.query_side} counts as the query, {effect}"
-
-    def evaluate(self, request: Request) -> list[Result]:
-        """One result per similarity that the task scores with; the texts are encoded once."""
-        names = request.names(self)
-        encoder, chosen = request.checked(self)
-        sides = self.sides()
-        embeddings, configuration = encode_sides(
-            encoder, [(texts, role) for _, texts, role in sides], request.precision, request.dims
-        )
-        norms: dict[str, float] = {}
-        for (label, _, _), rows in zip(sides, embeddings, strict=True):
-            norms |= norm_statistics(rows, label)
-        results = []
-        for similarity in chosen:
-            found = self.measure(request, similarity, embeddings, names)
-            about = {**configuration, **similarity.statistics()}
-            results.append(self.result(encoder.spec, similarity.spec, found, norms, about))
-        return results
 
     def result(
         self,
@@ -119,6 +75,52 @@ class EmbeddingTask(Task):
         )
 
 
+class EmbeddingTask(MeasuringTask):
+    """A task that embeds texts. A subclass says which and what it measures, and measures it.
+
+    Attributes:
+        query_side: of texts of one kind, what counts as the query under an asymmetric similarity; ``None``: nothing.
+    """
+
+    query_side: str | None = None
+
+    @abstractmethod
+    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
+        """What is embedded: lists of texts, each with what its norms are called and its role."""
+
+    @abstractmethod
+    def measure(
+        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
+    ) -> Measured:
+        """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
+
+    def one_kind(self) -> str | None:
+        """What an asymmetric similarity does here."""
+        if not self.symmetric:
+            return None
+        if self.query_side is None:
+            return "the texts are of one kind; all count as documents, so what it does to queries has no effect"
+        effect = "so a text scores otherwise on the other side: expect it to do badly"
+        return f"the texts are of one kind; {self.query_side} counts as the query, {effect}"
+
+    def evaluate(self, request: Request) -> list[Result]:
+        """One result per similarity that the task scores with; the texts are encoded once."""
+        names = request.names(self)
+        embedded, chosen = request.embeddings(self)
+        sides = self.sides()
+        embeddings = [embedded.of(texts, role) for _, texts, role in sides]
+        configuration = embedded.configuration()
+        norms: dict[str, float] = {}
+        for (label, _, _), rows in zip(sides, embeddings, strict=True):
+            norms |= norm_statistics(row_norms(rows), label)
+        results = []
+        for similarity in chosen:
+            found = self.measure(request, similarity, embeddings, names)
+            about = {**configuration, **similarity.statistics()}
+            results.append(self.result(request.name, similarity.spec, found, norms, about))
+        return results
+
+
 class SymmetricTask(EmbeddingTask):
     """A task over ``texts`` of one kind."""
 
@@ -133,61 +135,36 @@ class SymmetricTask(EmbeddingTask):
         return [("text", self.texts, "document")]
 
 
-class SearchTask(EmbeddingTask):
-    """A task that searches ``documents`` for ``queries``: with embeddings, or with a searcher that has none.
+class SearchTask(MeasuringTask):
+    """A task that searches ``documents`` for ``queries``, with any searcher.
 
     Documents stand in descending order of their ids, so that equal scores rank as trec_eval ranks them.
     """
 
     searches = True
-    queries: Sequence[str]
-    documents: Sequence[str]
+    queries: TextList
+    documents: TextList
 
     @abstractmethod
     def depth(self, names: Sequence[str]) -> int:
         """How many documents must be found for the metrics ``names``."""
 
     @abstractmethod
-    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
-        """The metrics ``names`` of what was found."""
-
-    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        """Queries and documents."""
-        return [("query", self.queries, "query"), ("document", self.documents, "document")]
+    def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
+        """The metrics ``names`` of the best ``depth`` documents that ``searcher`` has in ``index``."""
 
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity, or that of the searcher; texts are encoded once."""
-        searcher = request.searcher
-        if searcher is None:
-            return super().evaluate(request)
-        found = self.measure_searcher(searcher, request.names(self))
-        about = {"fingerprint": searcher.fingerprint()}
-        return [self.result(searcher.spec, OWN_SIMILARITY, found, configuration=about)]
+        searchers = request.searchers(self)
+        return [self.measured(searcher, request.names(self)) for searcher in searchers]
 
-    def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
-    ) -> Measured:
-        """The metrics of what a search of the embeddings finds."""
-        queries, documents = embeddings
-        lists, about = dense_lists(request, similarity, queries, documents, self.depth(names))
-        found = self.measure_lists(lists, names)
-        return replace(found, configuration={**about, **found.configuration})
-
-    def measure_searcher(self, searcher: Retriever, names: Sequence[str]) -> Measured:
-        """The metrics of what ``searcher`` finds."""
-        return self.measure_lists(searcher.index(self.documents).search(self.queries, self.depth(names)), names)
-
-
-def dense_lists(
-    request: Request, similarity: Similarity, queries: np.ndarray, documents: np.ndarray, depth: int
-) -> tuple[Lists, dict[str, Any]]:
-    """The best ``depth`` documents ``[m, d]`` of each query ``[n, d]``; and what a configuration says of the search."""
-    if request.index is None:
-        return zip(*top_k(similarity, queries, documents, depth, request.device), strict=True), {}
-    found = approximate_top_k(similarity, queries, documents, depth, request.index, request.device)
-    lists = [(s[places >= 0], places[places >= 0]) for s, places in zip(found.scores, found.indices, strict=True)]
-    recall = {f"recall@{k}": round(share, 6) for k, share in found.recall.items()}
-    return lists, {"index": request.index, "index_recall": {**recall, "queries": found.queries_checked}}
+    def measured(self, searcher: Searcher, names: Sequence[str], whole: bool = False) -> Result:
+        """The metrics ``names`` of what ``searcher`` finds; with ``whole`` in all documents, however deep."""
+        index = searcher.index(self.documents)
+        found = self.measure_index(index, names, len(self.documents) if whole else self.depth(names), searcher)
+        account = account_of(searcher, index)
+        found = replace(found, counts={**account.counts, **found.counts})
+        return self.result(searcher.spec, searcher.similarity, found, account.norms, account.configuration)
 
 
 def left_out(counts: Mapping[str, int], words: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ is no part of the mean.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import replace
 from functools import partial
 
@@ -19,10 +18,7 @@ class Bright(Retrieval):
     """A retrieval task whose queries exclude documents of their own."""
 
     def __init__(self, data: BrightData) -> None:
-        super().__init__(data.retrieval)
-        self.excluded = data.excluded
-        known = set(data.retrieval.document_ids)
-        self._most = max(len(excluded & known) for excluded in data.excluded.values())
+        super().__init__(data.retrieval, excluded=data.excluded)
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
@@ -42,14 +38,6 @@ class Bright(Retrieval):
             f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
             f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
         ) + left_out(counts, told)
-
-    def left_out(self, query: str) -> Set[str]:
-        """The documents that are taken out of the ranking of ``query`` before the cut-off."""
-        return self.excluded[query]
-
-    def most_left_out(self) -> int:
-        """How many documents at most are taken out of a ranking."""
-        return self._most
 
 
 def bright(path: str, domain: str | None, long: bool, instructions: bool) -> Bright:

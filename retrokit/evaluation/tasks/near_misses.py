@@ -27,11 +27,11 @@ from retrokit.data.labelled_pairs import NearMiss
 from retrokit.data.pairs import Pair, read_source
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
 from retrokit.reranking.base import Reranker
+from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 SEED = 42

@@ -14,11 +14,11 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled import short_name
 from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
-from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_area
 from retrokit.metrics.separation import best_threshold, roc_auc
+from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 

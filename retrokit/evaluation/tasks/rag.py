@@ -19,13 +19,14 @@ from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
 from retrokit.errors import DataError, ServiceError
-from retrokit.evaluation.tasks.base import Lists, Measured, SearchTask, left_out
+from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, FitsPrompts, Prompt, Sampling
 from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.notices import progress
+from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -109,7 +110,8 @@ class Rag(SearchTask):
     ) -> None:
         self.data = data
         self.counts = data.counts
-        self.queries, self.documents = list(data.questions.values()), data.passages
+        self.queries = TextList(data.questions.values(), list(data.questions))
+        self.documents = TextList(data.passages, data.document_ids)
         self.reader = reader
         self.k = k
         self.sampling = Sampling(max_tokens=new_tokens)
@@ -138,10 +140,10 @@ class Rag(SearchTask):
         """As many passages as the reader gets."""
         return self.k
 
-    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
+    def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """Exact match and F1 of the reader's answers. Raises :class:`UsageError` if a question does not fit it."""
-        found = list(lists)
-        prompts = self._prompts(found)
+        lists = index.search(self.queries, depth)
+        prompts = self._prompts(lists)
         fitted = [self._fitted(prompt) for prompt in prompts]
         per_query = self._measured(self._read(fitted))
         return Measured(
@@ -149,10 +151,10 @@ class Rag(SearchTask):
             {name: per_query[name] for name in names},
             configuration={"reader": self.reader.spec, "k": self.k},
             counts={"prompts_shortened": _differing(prompts, fitted)},
-            run=self._run(found),
+            run=self._run(lists),
         )
 
-    def _prompts(self, lists: Lists) -> list[Prompt]:
+    def _prompts(self, lists: Sequence[Ranking]) -> list[Prompt]:
         return [
             prompt_of(question, [self.documents[i] for i in positions])
             for question, (_, positions) in zip(self.queries, lists, strict=True)
@@ -193,7 +195,7 @@ class Rag(SearchTask):
             "f1": {query: token_f1(text, self.data.answers[query]) for query, text in pairs},
         }
 
-    def _run(self, lists: Lists) -> dict[str, dict[str, float]]:
+    def _run(self, lists: Sequence[Ranking]) -> dict[str, dict[str, float]]:
         return {
             query: {self.data.document_ids[i]: score for i, score in zip(row.tolist(), scores.tolist(), strict=True)}
             for query, (scores, row) in zip(self.data.questions, lists, strict=True)

@@ -6,17 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir
 from retrokit.data.trec import write_run
 from retrokit.errors import disk_errors
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.base import Lists, Measured, SearchTask, left_out
+from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
+from retrokit.retrieval.base import Index, Searcher, TextList
 
 
 class Retrieval(SearchTask):
@@ -28,15 +27,22 @@ class Retrieval(SearchTask):
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
 
-    def __init__(self, data: RetrievalData, ignore_identical_ids: bool = False) -> None:
+    def __init__(
+        self,
+        data: RetrievalData,
+        ignore_identical_ids: bool = False,
+        excluded: Mapping[str, Set[str]] | None = None,
+    ) -> None:
         self.data = data
         self.counts = data.counts
         self.ignore_identical_ids = ignore_identical_ids
         order = sorted(range(len(data.document_ids)), key=lambda i: data.document_ids[i], reverse=True)
-        self._ids = [data.document_ids[i] for i in order]
-        self.queries, self.documents = data.queries, [data.documents[i] for i in order]
-        known = set(self._ids)
-        self._identical = sum(query in known for query in data.query_ids)
+        self.queries = TextList(data.queries, data.query_ids)
+        self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
+        place = {identifier: position for position, identifier in enumerate(self.documents.ids)}
+        self._identical = sum(query in place for query in data.query_ids)
+        out = excluded or {query: {query} if ignore_identical_ids else () for query in data.query_ids}
+        self._excluded = [frozenset(place[id] for id in out[query] if id in place) for query in data.query_ids]
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that is no ranking metric."""
@@ -65,41 +71,19 @@ class Retrieval(SearchTask):
             line += f"; {self._identical:,} queries share their id with a document (ignore_identical_ids=true drops it)"
         return line
 
-    def evaluate_ranking(
-        self, encoder: str, similarity: str, run: Mapping[str, Mapping[str, float]], metrics: Sequence[str] = ()
-    ) -> Result:
-        """The result of a ranking that is there already, ``{query: {document: score}}``, under the names ``encoder``
-        and ``similarity``. A query that it lacks counts as 0."""
-        return self.result(encoder, similarity, self._measured(run, Request(metrics=metrics).names(self)))
-
-    def left_out(self, query: str) -> Set[str]:
-        """The documents that are taken out of the ranking of ``query`` before the cut-off."""
-        return {query} if self.ignore_identical_ids else frozenset()
-
-    def most_left_out(self) -> int:
-        """How many documents at most are taken out of a ranking."""
-        return 1 if self.ignore_identical_ids else 0
-
     def depth(self, names: Sequence[str]) -> int:
-        """As many documents as the deepest metric takes, and those that are taken out."""
-        return _deepest(names) + self.most_left_out()
+        """As many documents as the deepest metric takes."""
+        return max(int(name.partition("@")[2]) for name in names)
 
-    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
-        """The metrics of the best documents of each query that are not taken out."""
-        run: dict[str, dict[str, float]] = {}
-        for query, (scores, positions) in zip(self.data.query_ids, lists, strict=True):
-            out = self.left_out(query)
-            ranked = ((self._ids[i], score) for i, score in zip(positions.tolist(), scores.tolist(), strict=True))
-            run[query] = dict(islice(((id, score) for id, score in ranked if id not in out), _deepest(names)))
-        return self._measured(run, names)
-
-    def _measured(self, run: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> Measured:
+    def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
+        """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
+        lists = index.search_without(self.queries, depth, self._excluded)
+        run = {
+            query: {self.documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
+            for query, (scores, positions) in zip(self.data.query_ids, lists, strict=True)
+        }
         per_query = evaluate_run(self.data.qrels, run, names)
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
-
-
-def _deepest(names: Sequence[str]) -> int:
-    return max(int(name.partition("@")[2]) for name in names)
 
 
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:

@@ -18,9 +18,10 @@ from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.data.pairs import ScoredPair, read_records
 from retrokit.errors import DataError
-from retrokit.evaluation.scoring import DistinctTexts, moderate, pair_scores, resampled
+from retrokit.evaluation.scoring import moderate, resampled
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
+from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,16 +28,8 @@ from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missin
 from retrokit.errors import DataError
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.result import Resampled
-from retrokit.evaluation.scoring import DistinctTexts
-from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.base import Lists, Measured, SearchTask, dense_lists
-from retrokit.evaluation.tasks.sure_reference import (
-    Candidates,
-    ListReference,
-    Reference,
-    make_reference,
-    scores_of_pairs,
-)
+from retrokit.evaluation.tasks.base import Measured, SearchTask
+from retrokit.evaluation.tasks.sure_reference import Reference, SureCandidates, make_reference
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.sure import (
     deviation_consistency,
@@ -46,8 +39,8 @@ from retrokit.metrics.sure import (
     ranks_counted_twice,
 )
 from retrokit.notices import notice
-from retrokit.retrieval.base import OWN_SIMILARITY, Retriever
-from retrokit.similarities.base import Role, Similarity
+from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.retrieval.embeddings import DistinctTexts
 
 ONCE, TWICE = "once", "published-script"
 COUNTINGS = (ONCE, TWICE)
@@ -121,7 +114,7 @@ class Sure(SearchTask):
     def __init__(
         self,
         data: SureData,
-        reference: Reference | ListReference,
+        reference: Reference,
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,
@@ -154,9 +147,9 @@ class Sure(SearchTask):
         distinct = DistinctTexts()
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
-        texts = [data.queries[query] for query in self._queries]
-        self._candidates = Candidates(self._queries, texts, ids, distinct.texts, text_of, len(passages))
-        self.queries, self.documents = texts, [text for _, text in passages]
+        self.queries = TextList((data.queries[query] for query in self._queries), self._queries)
+        self._candidates = SureCandidates(self.queries, ids, distinct.texts, text_of, len(passages))
+        self.documents = self._candidates.of(np.arange(len(passages)))
         self.counts = {"queries": len(self._queries), "documents": self._passages}
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
         reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
@@ -166,9 +159,7 @@ class Sure(SearchTask):
         # a reference that orders lists would have to order one more for what comes after it
         self._before, self._reranked = reciprocal
         self.default_metrics: tuple[str, ...] = tuple(
-            metric
-            for metric in self.known_metrics
-            if metric != self._reranked or not isinstance(reference, ListReference)
+            metric for metric in self.known_metrics if metric != self._reranked or not reference.listwise
         )
 
     def describe(self) -> str:
@@ -194,45 +185,18 @@ class Sure(SearchTask):
         """The passages of a list."""
         return self._depth
 
-    def measure_lists(self, lists: Lists, names: Sequence[str]) -> Measured:
-        """Lists alone do not do: the variants of each query have to be scored as well."""
-        raise NotImplementedError
-
-    def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        """The queries, and the distinct texts of passages and variants."""
-        return [("query", self.queries, "query"), ("document", self._candidates.texts, "document")]
-
-    def measure(
-        self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
-    ) -> Measured:
-        """What a search of the embeddings finds, beside the reference.
+    def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
+        """What ``searcher`` finds, beside the reference.
 
         Raises:
             DataError: no query of a testbed has its original in its list, or has the reference's scores.
         """
-        queries, texts = embeddings
-        found, about = self.search(request, similarity, queries, texts)
-        measured = self._measured(f"{request.name} {similarity.spec}", found, names)
-        return replace(measured, configuration={**about, **measured.configuration})
+        return self._measured(f"{searcher.spec} {searcher.similarity}", self.search(index), names)
 
-    def search(
-        self, request: Request, similarity: Similarity, queries: np.ndarray, texts: np.ndarray
-    ) -> tuple[list[Found], dict[str, Any]]:
-        """What the embeddings ``[n, d]`` of the queries find among those of all texts; and how it was searched."""
-        passages = texts[self._candidates.text_of[: self._passages]]
-        lists, about = dense_lists(request, similarity, queries, passages, self._depth)
-        rows, columns, bounds = self._variant_pairs()
-        return self._combined(lists, scores_of_pairs(similarity, queries, texts, rows, columns), bounds), about
-
-    def measure_searcher(self, searcher: Retriever, names: Sequence[str]) -> Measured:
-        """What ``searcher`` finds, beside the reference, as for :meth:`measure`."""
-        index = searcher.index(self.documents)
+    def search(self, index: Index) -> list[Found]:
+        """What is found in ``index``, which is of :attr:`documents`."""
         lists = index.search(self.queries, self._depth)
-        rows, columns, bounds = self._variant_pairs()
-        asked = [self.queries[row] for row in rows]
-        scores = index.score_pairs(asked, [self._candidates.texts[column] for column in columns])
-        found = self._combined(lists, scores, bounds)
-        return self._measured(f"{searcher.spec} {OWN_SIMILARITY}", found, names)
+        return self._combined(lists, index.score_pairs(*self._variant_pairs))
 
     def testbed_ranks(self, testbed: str, found: Sequence[Found]) -> RankedTestbed:
         """The ranks in ``testbed``, given what a retriever says of each judged query (in the folder's order)."""
@@ -243,14 +207,16 @@ class Sure(SearchTask):
         kinds = [kind for name, queries in self._members.items() if query in queries for kind in TESTBEDS[name]]
         return [kind for kind in kinds if kind != ORIGINAL]
 
-    def _variant_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of all variants of all queries: the query, the text, and where each query but the first one starts."""
+    @cached_property
+    def _variant_pairs(self) -> tuple[TextList, TextList]:
+        """All queries with all of their variants."""
         counts = [len(kinds) for kinds in self._kinds]
-        rows = np.repeat(np.arange(len(counts)), counts)
-        entries = np.concatenate(self._variant_entries)
-        return rows, self._candidates.text_of[entries], np.cumsum(counts)[:-1]
+        rows = np.repeat(np.arange(len(counts)), counts).tolist()
+        asked = TextList((self.queries[row] for row in rows), [self._queries[row] for row in rows])
+        return asked, self._candidates.of(np.concatenate(self._variant_entries))
 
-    def _combined(self, lists: Lists, variant_scores: np.ndarray, bounds: np.ndarray) -> list[Found]:
+    def _combined(self, lists: Sequence[Ranking], variant_scores: np.ndarray) -> list[Found]:
+        bounds = np.cumsum([len(kinds) for kinds in self._kinds])[:-1]
         text_of = self._candidates.text_of
         found = []
         for query, ((scores, passages), own) in enumerate(zip(lists, np.split(variant_scores, bounds), strict=True)):
@@ -266,7 +232,7 @@ class Sure(SearchTask):
         are the queries that are not in the testbed."""
         asked = [(part, query) for part in parts for query in range(len(found)) if self._is_in(part, query)]
         referred = {part: [_Scores(_NOTHING, _NOTHING)] * len(found) for part in parts}
-        if isinstance(self.reference, ListReference):
+        if self.reference.listwise:
             # without its original a list has no use
             asked = [(part, query) for part, query in asked if self._originals[query] in found[query].passages]
             chosen = [self._chosen(part, query) for part, query in asked]
@@ -277,7 +243,7 @@ class Sure(SearchTask):
             for (part, query), scores, order in zip(asked, ordered, orders, strict=True):
                 referred[part][query] = _Scores.of(scores[np.argsort(order)], found[query])
             return referred
-        wanted = [self._entries(found, query, np.arange(len(kinds))) for query, kinds in enumerate(self._kinds)]
+        wanted = [(query, self._entries(found, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
         known = self.reference.scores(self._candidates, wanted)
         for part, query in asked:
             own = _Scores.of(known[query], found[query])
@@ -434,11 +400,11 @@ class _Run(Mapping[str, dict[str, float]]):
     """The lists and the variants of all queries as ``{query: {id: score}}``, which is made for one query at a time: two
     thousand passages for each of thousands of queries would fill the memory."""
 
-    def __init__(self, candidates: Candidates, found: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
+    def __init__(self, candidates: SureCandidates, found: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
         self._candidates = candidates
         self._found = found
         self._variants = variants
-        self._position = {query: position for position, query in enumerate(candidates.query_ids)}
+        self._position = {query: position for position, query in enumerate(candidates.queries.ids)}
 
     def __getitem__(self, query: str) -> dict[str, float]:
         position = self._position[query]
@@ -448,10 +414,10 @@ class _Run(Mapping[str, dict[str, float]]):
         return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._candidates.query_ids)
+        return iter(self._candidates.queries.ids)
 
     def __len__(self) -> int:
-        return len(self._candidates.query_ids)
+        return len(self._candidates.queries)
 
 
 def sure(

@@ -12,8 +12,8 @@ places of another one.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,234 +21,181 @@ from typing import Protocol
 import numpy as np
 
 from retrokit import encoders, reranking, retrieval
-from retrokit.data.trec import read_run
-from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
-from retrokit.evaluation.scoring import DistinctTexts, pair_scores
 from retrokit.notices import notice
-from retrokit.reranking.base import PairwiseReranker, Reranker
-from retrokit.retrieval.base import Retriever
-from retrokit.similarities.base import Similarity
-
-PAIRS_AT_ONCE = 65_536
-SCORES_AT_ONCE = 50_000_000
-RUN = "run"
+from retrokit.reranking.base import Reranker
+from retrokit.retrieval.base import Index, Searcher, TextList
+from retrokit.retrieval.embeddings import DistinctTexts
 
 
 @dataclass(frozen=True)
-class Candidates:
+class SureCandidates:
     """All queries, and all that can be ranked for them: passages and variants ("entries").
 
     Attributes:
-        query_ids: of the queries.
-        queries: their texts.
+        queries: their texts and ids.
         ids: of the entries.
         texts: the distinct texts of the entries.
         text_of: where each entry's text stands in ``texts``, int64 ``[entries]``.
         passages: how many entries are passages; they come first.
     """
 
-    query_ids: list[str]
-    queries: list[str]
+    queries: TextList
     ids: list[str]
     texts: list[str]
     text_of: np.ndarray
     passages: int
 
-    def text(self, entry: int) -> str:
-        """The text of an entry."""
-        return self.texts[self.text_of[entry]]
+    def of(self, entries: np.ndarray) -> TextList:
+        """The texts and ids of entries, int64 ``[n]``."""
+        texts = map(self.texts.__getitem__, self.text_of[entries].tolist())
+        return TextList(texts, [self.ids[entry] for entry in entries.tolist()])
+
+    def asked(self, rows: Sequence[int]) -> TextList:
+        """The queries at ``rows``."""
+        return TextList((self.queries[row] for row in rows), [self.queries.ids[row] for row in rows])
 
 
 class Reference(Protocol):
-    """Scores queries with entries."""
+    """Orders entries for queries.
+
+    Attributes:
+        spec: of what does it.
+        listwise: whether it orders lists: what :meth:`scores` is asked for are lists then, best first.
+    """
 
     spec: str
+    listwise: bool = False
 
-    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each query, its scores ``[n]`` with the entries ``wanted`` of it; NaN where there is none."""
+    @abstractmethod
+    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """For each query (its position) and its entries, scores ``[n]``; NaN where there is none. Those of a listwise
+        one order these entries, and are to be compared with no others."""
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """A digest of all that decides a score."""
 
 
-class ScorerReference:
-    """Scores by a reranker. A pair of texts is scored once, however many entries, encoders and similarities ask."""
+class PairReference(Reference, Protocol):
+    """Scores pairs. A pair of texts is scored once, however many entries, encoders and similarities ask."""
 
-    def __init__(self, scorer: Reranker) -> None:
-        self.spec = scorer.spec
-        self._scorer = scorer
-        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # query → sorted texts, their scores
+    _known: dict[int, tuple[np.ndarray, np.ndarray]]  # query → sorted texts, their scores
 
-    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each query, float32 ``[n]``; of one :class:`Candidates` for the life of this object."""
-        new = [
-            np.setdiff1d(candidates.text_of[entries], self._texts_known(query)) for query, entries in enumerate(wanted)
-        ]
-        queries = [candidates.queries[query] for query, texts in enumerate(new) for _ in texts]
-        found = self._scorer.score_pairs(queries, [candidates.texts[text] for texts in new for text in texts])
-        parts = np.split(found, np.cumsum([len(texts) for texts in new])[:-1])
-        for query, (texts, scores) in enumerate(zip(new, parts, strict=True)):
-            before = self._known.get(query, (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)))
+    @abstractmethod
+    def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
+        """Scores ``[n]`` of query i with text i."""
+
+    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """For each query, ``[n]``; of one :class:`SureCandidates` for the life of this object."""
+        new = [np.setdiff1d(candidates.text_of[entries], self._of(query)[0]) for query, entries in wanted]
+        asked = candidates.asked([query for (query, _), texts in zip(wanted, new, strict=True) for _ in texts])
+        found = self._score(candidates, asked, TextList(candidates.texts[text] for texts in new for text in texts))
+        for (query, _), texts, scores in zip(wanted, new, _split(found, new), strict=True):
+            before = self._of(query)
             texts, scores = np.concatenate([before[0], texts]), np.concatenate([before[1], scores])
             order = np.argsort(texts)
             self._known[query] = texts[order], scores[order]
-        return [self._lookup(query, candidates.text_of[entries]) for query, entries in enumerate(wanted)]
+        places = [np.searchsorted(self._of(query)[0], candidates.text_of[entries]) for query, entries in wanted]
+        return [self._of(query)[1][place] for (query, _), place in zip(wanted, places, strict=True)]
+
+    def _of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """The texts of the query whose scores are known, and these scores."""
+        return self._known.get(query, (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)))
+
+
+class RerankerReference(PairReference):
+    """Scores by a reranker."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.spec = reranker.spec
+        self._reranker = reranker
+        self._known = {}
+
+    def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
+        return self._reranker.score_pairs(queries, texts)
 
     def fingerprint(self) -> str:
         """The reranker's."""
-        return self._scorer.fingerprint()
-
-    def _texts_known(self, query: int) -> np.ndarray:
-        return self._known[query][0] if query in self._known else np.empty(0, dtype=np.int64)
-
-    def _lookup(self, query: int, texts: np.ndarray) -> np.ndarray:
-        known, scores = self._known[query]
-        return scores[np.searchsorted(known, texts)]
+        return self._reranker.fingerprint()
 
 
-class ListReference:
+class SearcherReference(PairReference):
+    """Scores by a searcher, with the statistics of the passages. One that goes by ids scores entries, not texts."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self.spec = searcher.spec
+        self._searcher = searcher
+        self._known = {}
+        self._index: Index | None = None
+
+    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """For each query, ``[n]``; NaN where there is none."""
+        if not self._searcher.by_ids:
+            return super().scores(candidates, wanted)
+        entries = [part for _, part in wanted]
+        asked = candidates.asked([query for query, part in wanted for _ in part])
+        return _split(self._score(candidates, asked, candidates.of(np.concatenate(entries))), entries)
+
+    def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
+        if self._index is None:
+            self._index = self._searcher.index(candidates.of(np.arange(candidates.passages)))
+        return self._index.score_pairs(queries, texts)
+
+    def fingerprint(self) -> str:
+        """The searcher's."""
+        return self._searcher.fingerprint()
+
+
+class ListReference(Reference):
     """Places by a reranker that orders lists. A list is ordered once, however many similarities rank alike."""
 
-    def __init__(self, scorer: Reranker) -> None:
-        self.spec = scorer.spec
-        self._scorer = scorer
+    listwise = True
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.spec = reranker.spec
+        self._reranker = reranker
         self._known: dict[tuple[str, ...], np.ndarray] = {}
 
-    def scores(self, candidates: Candidates, lists: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
-        """For each list, a query and its entries, best first, scores float32 ``[n]`` that order these entries and are
-        to be compared with no others. A text that comes twice is ordered once, at its first place."""
-        distinct = [DistinctTexts() for _ in lists]
-        rows = [one.add(map(candidates.text, entries)) for one, (_, entries) in zip(distinct, lists, strict=True)]
-        keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, lists, strict=True)]
+    def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
+        """For each list, scores float32 ``[n]``. A text that comes twice is ordered once, at its first place."""
+        distinct = [DistinctTexts() for _ in wanted]
+        rows = [one.add(candidates.of(entries)) for one, (_, entries) in zip(distinct, wanted, strict=True)]
+        keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, wanted, strict=True)]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         if new:
-            found = self._scorer.rank_lists([key[0] for key in new], [key[1:] for key in new])
+            found = self._reranker.rank_lists([key[0] for key in new], [key[1:] for key in new])
             self._known.update(zip(new, found, strict=True))
-            if line := self._scorer.describe():
+            if line := self._reranker.describe():
                 notice(line)
         return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
 
     def fingerprint(self) -> str:
         """The reranker's."""
-        return self._scorer.fingerprint()
+        return self._reranker.fingerprint()
 
 
-class RunReference:
-    """Scores from a TREC run."""
-
-    def __init__(self, path: str) -> None:
-        self.spec = f"{RUN}:{path}"
-        seen = hashlib.sha256()
-        self._run = read_run(path, seen.update)
-        self._digest = f"sha256:{seen.hexdigest()}"
-
-    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each query, float64 ``[n]``; NaN where the run lacks the query or the entry."""
-        found = []
-        for query, entries in zip(candidates.query_ids, wanted, strict=True):
-            scores = self._run.get(query, {})
-            found.append(np.array([scores.get(candidates.ids[entry], np.nan) for entry in entries], dtype=np.float64))
-        return found
-
-    def fingerprint(self) -> str:
-        """The digest of what was read."""
-        return self._digest
+def _split(flat: np.ndarray, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return np.split(flat, np.cumsum([len(part) for part in parts])[:-1])
 
 
-class RetrieverReference:
-    """Scores by a retriever without embeddings, such as BM25, with the statistics of the passages."""
-
-    def __init__(self, retriever: Retriever) -> None:
-        self.spec = retriever.spec
-        self._retriever = retriever
-
-    def scores(self, candidates: Candidates, wanted: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each query, float32 ``[n]``; 0 where a passage has nothing in common with the query."""
-        count = candidates.passages
-        index = self._retriever.index([candidates.text(entry) for entry in range(count)])
-        passage_of = {text: entry for entry, text in enumerate(candidates.text_of[:count].tolist())}
-        # where a text is a passage too, the entry of that one: so both score alike, however sums were rounded
-        same = [np.array([passage_of.get(text, -1) for text in candidates.text_of[part].tolist()]) for part in wanted]
-        others = [part[place < 0] for part, place in zip(wanted, same, strict=True)]
-        queries = [query for query, part in zip(candidates.queries, others, strict=True) for _ in part]
-        flat = index.score_pairs(queries, [candidates.text(entry) for part in others for entry in part])
-        of_others = np.split(flat, np.cumsum([len(part) for part in others])[:-1])
-        found = []
-        at_once = max(1, SCORES_AT_ONCE // count)
-        for start in range(0, len(wanted), at_once):
-            for query, lists in enumerate(index.search(candidates.queries[start : start + at_once], count), start):
-                of_passages = np.zeros(count, dtype=np.float32)
-                of_passages[lists[1]] = lists[0]
-                scores = of_passages[same[query]]
-                scores[same[query] < 0] = of_others[query]
-                found.append(scores)
-        return found
-
-    def fingerprint(self) -> str:
-        """The retriever's."""
-        return self._retriever.fingerprint()
+def reference_of(reranker: Reranker) -> Reference:
+    """A reranker as a reference, by lists or by pairs."""
+    return ListReference(reranker) if reranker.listwise else RerankerReference(reranker)
 
 
-class EncoderScorer(PairwiseReranker):
-    """Scores by an encoder under a similarity, as a reranker does."""
-
-    def __init__(self, encoder: Encoder, similarity: Similarity, precision: str = "auto") -> None:
-        self.spec = encoder.spec
-        self.encoder = encoder
-        self.similarity = similarity
-        self.precision = precision
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i; every distinct text is encoded once.
-
-        Raises:
-            DataError: an embedding is not finite.
-        """
-        asked, found = DistinctTexts(), DistinctTexts()
-        rows, columns = asked.add(queries), found.add(documents)
-        left = self.encoder.embed(asked.texts, "query", self.precision)
-        right = self.encoder.embed(found.texts, "document", self.precision)
-        return scores_of_pairs(self.similarity, left, right, rows, columns)
-
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
-        return f"{self.encoder.fingerprint()} {self.similarity.spec} {self.encoder.computes_in(self.precision)}"
-
-
-def scores_of_pairs(
-    similarity: Similarity, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-    """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, so many at a time."""
-    parts = [np.empty(0, dtype=np.float32)]
-    for start in range(0, len(rows), PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
-        parts.append(pair_scores(similarity, queries[rows[part]], documents[columns[part]]))
-    return np.concatenate(parts)
-
-
-def make_reference(spec: str, device: str | None = None) -> Reference | ListReference:
-    """The reference that ``spec`` names: ``run:FILE``, a retriever, a reranker, or an encoder with its own similarity.
+def make_reference(spec: str, device: str | None = None) -> Reference:
+    """The reference that ``spec`` names: a reranker, a searcher, or an encoder with its own similarity.
 
     Raises:
         UsageError: an unknown name, or wrong parameters.
         DataError: a run that cannot be read, or a folder that holds no model.
         ServiceError: a hub id that cannot be had.
     """
-    name, _, path = spec.partition(":")
-    if name == RUN:
-        if not path:
-            raise UsageError(f"reference={spec}: expected {RUN}:FILE, a TREC run")
-        return RunReference(path)
-    if name in retrieval.registry.names():
-        return RetrieverReference(retrieval.registry.create(spec))
-    rerankers = reranking.registry.names()
+    name, rerankers = spec.partition(":")[0], reranking.registry.names()
     if name in rerankers:
-        scorer = reranking.registry.create(spec, device=device)
-        return ListReference(scorer) if scorer.listwise else ScorerReference(scorer)
-    is_encoder = name in encoders.registry.names() or os.path.exists(spec)
-    if not is_encoder and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
+        return reference_of(reranking.registry.create_on(spec, device))
+    is_known = name in (*retrieval.registry.names(), *encoders.registry.names()) or os.path.exists(spec)
+    if not is_known and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
-    encoder = encoders.registry.create(spec, device=device)
-    encoder.use_with(encoder.similarity)
-    return ScorerReference(EncoderScorer(encoder, encoder.similarity))
+    return SearcherReference(retrieval.create(spec, device=device))

@@ -1,0 +1,116 @@
+"""From the pool of an anchor to the negatives of its rows: margins, sampling, and what is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from retrokit.augmentation.draws import distinct
+from retrokit.augmentation.mining.settings import MiningSettings
+from retrokit.augmentation.mining.work import MiningWork
+from retrokit.notices import Advance
+
+
+@dataclass
+class Pool:
+    """For one anchor: the pool (positions of documents) and its scores, and the scores of the documents that its own
+    rows hold."""
+
+    pool: np.ndarray
+    scores: np.ndarray
+    own: dict[int, np.float32]
+
+
+@dataclass
+class _Mean:
+    """The mean of what was added; ``None`` of nothing."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, values: Sequence[float]) -> None:
+        self.total += sum(values)
+        self.count += len(values)
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+class MinedRows:
+    """Makes the rows of the output, and counts."""
+
+    def __init__(self, work: MiningWork, settings: MiningSettings) -> None:
+        self.work, self.settings = work, settings
+        self.positives, self.negatives = _Mean(), _Mean()
+
+    def made(self, found: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
+        """The rows in order; what an anchor found is held until its last row."""
+        held: dict[int, Pool] = {}
+        left = Counter(self.work.anchor_of)
+        for row, anchor in enumerate(self.work.anchor_of):
+            if anchor not in held:  # anchors are numbered in the order in which rows first name them
+                held[anchor] = next(found)
+            made = self._row(row, held[anchor])
+            left[anchor] -= 1
+            if not left[anchor]:
+                del held[anchor]
+            advance(1)
+            if made is not None:
+                yield made
+
+    def _row(self, row: int, found: Pool) -> dict[str, Any] | None:
+        pair = self.work.pairs[row]
+        positive = found.own[self.work.positive_of[row]]
+        chosen = self._sampled(row, found.scores, self._allowed(found.scores, positive))
+        scores = [_rounded(score) for score in found.scores[chosen]]
+        self._count(len(chosen))
+        self.positives.add([float(positive)])
+        self.negatives.add(scores)
+        kept = pair.negatives if self.settings.keep_negatives else ()
+        negatives = [*kept, *(self.work.documents.texts[document] for document in found.pool[chosen])]
+        if not negatives and self.settings.drop_rows_without:
+            self.work.counts["rows_dropped"] += 1
+            return None
+        made: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
+        if self.settings.scores:
+            of_kept = [_rounded(found.own[self.work.documents.add(text)]) for text in kept]
+            made |= {"positive_score": _rounded(positive), "negative_scores": [*of_kept, *scores]}
+        return made
+
+    def _allowed(self, scores: np.ndarray, positive: np.float32) -> np.ndarray:
+        """Which scores are within all bounds, as positions."""
+        wanted = self.settings
+        too_high_or_low = {
+            "within_absolute_margin": wanted.absolute_margin is not None and scores + wanted.absolute_margin > positive,
+            "within_relative_margin": wanted.relative_margin is not None
+            and scores > positive - abs(positive) * np.float32(wanted.relative_margin),
+            "above_max_score": wanted.max_score is not None and scores > wanted.max_score,
+            "below_min_score": wanted.min_score is not None and scores < wanted.min_score,
+        }
+        allowed = np.ones(len(scores), dtype=bool)
+        for name, is_out in too_high_or_low.items():
+            self.work.counts[name] += int(np.count_nonzero(allowed & is_out))
+            allowed &= ~np.asarray(is_out)
+        return np.flatnonzero(allowed)
+
+    def _sampled(self, row: int, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+        """The wanted number of allowed positions, best score first; of equal scores the better rank first."""
+        wanted = self.settings.negatives
+        if self.settings.sampling == "random" and len(allowed) > wanted:
+            allowed = allowed[sorted(distinct(len(allowed), wanted, self.settings.seed, row))]
+        return allowed[np.argsort(-scores[allowed], kind="stable")][:wanted]
+
+    def _count(self, chosen: int) -> None:
+        wanted = self.settings.negatives
+        outcome = "rows_complete" if chosen == wanted else "rows_short" if chosen else "rows_without"
+        self.work.counts.update({"negatives": chosen, outcome: 1})
+
+
+def _rounded(score: np.float32) -> float:
+    """Six decimals: a float32 between 1 and 16 has no more."""
+    return round(float(score), 6)

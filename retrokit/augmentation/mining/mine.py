@@ -1,0 +1,202 @@
+"""Search, judge and choose: the whole of mining, from specs or from what they name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from retrokit import reranking, retrieval, similarities
+from retrokit.augmentation.mining.choice import MinedRows, Pool
+from retrokit.augmentation.mining.settings import COUNTS, Mined, MiningSettings
+from retrokit.augmentation.mining.work import MiningWork
+from retrokit.data import pairs as training_data
+from retrokit.data.beir import corpus_file
+from retrokit.data.corpus import read_corpus
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.outputs import check_file, locked, paths_in
+from retrokit.data.pairs import Pair, read_source
+from retrokit.data.shards import Shards
+from retrokit.errors import Interrupted, UsageError
+from retrokit.notices import notice, progress
+from retrokit.registry import Registry, parse_all
+from retrokit.reranking.base import Reranker
+from retrokit.reranking.kept import KeptReranker
+from retrokit.retrieval.base import Index, Searcher, TextList
+
+SEARCHED = 1024  # anchors searched at once
+JUDGED = 16  # anchors judged, and their scores kept on disk, at once
+
+
+def mine(
+    searcher: str,
+    data: Sequence[str],
+    output: str,
+    *,
+    sim: str | None = None,
+    index: str | None = None,
+    corpus: str | None = None,
+    judge: str | None = None,
+    settings: MiningSettings | None = None,
+    precision: str = "auto",
+    device: str | None = None,
+) -> Mined:
+    """Mine negatives for the pairs of ``data`` and write ``{"anchor", "positive", "negatives"}`` rows to ``output``.
+
+    Args:
+        searcher: spec of an encoder, or of another searcher.
+        data: specs of training data (pairs, with or without negatives); repeated pairs are left out.
+        output: a JSONL file, ``.gz`` too, or ``-``.
+        sim: spec of the similarity; default: the encoder's own.
+        index: an index of faiss to search with; default: exact search.
+        corpus: the candidates: a JSONL corpus or a BEIR folder; default: all positives and negatives of ``data``.
+        judge: spec of a reranker, whose scores then decide within the range of ranks.
+        settings: default: SFS's recipe.
+        precision: of the encoding.
+        device: default: the best there is.
+
+    Raises:
+        UsageError: wrong names (all of them in one message), or a similarity or an index that does not fit.
+        DataError: data, a corpus or an output that cannot be used.
+        Interrupted: see :func:`mine_pairs`.
+    """
+    requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
+    requests += [(training_data.registry, spec) for spec in data]
+    requests += [
+        (registry, spec) for registry, spec in ((similarities.registry, sim), (reranking.registry, judge)) if spec
+    ]
+    check_file(output, paths_in(parse_all(requests)) + ([] if corpus is None else [corpus]))
+    if [*data, corpus].count("-") > 1:
+        raise UsageError("standard input can be read once only")
+    pairs = _read_pairs(data)
+    candidates = None if corpus is None else read_candidates(corpus)
+    loaded = retrieval.create(searcher, device, sim=sim, index=index, precision=precision)
+    reranker: Reranker | None = None if judge is None else reranking.registry.create_on(judge, device)
+    return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
+
+
+def _read_pairs(data: Sequence[str]) -> list[Pair]:
+    pairs: dict[Pair, None] = {}
+    for spec in data:
+        source = read_source(spec, "pairs")
+        if source.weight != 1 or source.query_prompt is not None or source.document_prompt is not None:
+            raise UsageError(
+                f"{spec}: mining takes every row once, as it is; weights are for mixing and training, "
+                "and prompts are given to the encoder (ENCODER,query_prompt=…,document_prompt=…)"
+            )
+        pairs.update(dict.fromkeys(pair for pair in source.records if isinstance(pair, Pair)))
+    return list(pairs)
+
+
+def read_candidates(corpus: str) -> list[str]:
+    """The texts of a JSONL corpus or of a BEIR folder's, each with its title before it, as retrieval reads them.
+
+    Raises:
+        DataError: no such corpus, or a wrong line.
+    """
+    return [document.full_text for document in read_corpus(training_data.texts_file(corpus, corpus_file))]
+
+
+def mine_pairs(
+    pairs: Sequence[Pair],
+    searcher: Searcher,
+    output: str,
+    settings: MiningSettings | None = None,
+    candidates: Sequence[str] | None = None,
+    judge: Reranker | None = None,
+) -> Mined:
+    """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
+
+    TextList that differ in white space only are one. A judge's scores are kept in the folder ``OUTPUT.work`` until the
+    output is written, and embeddings in the embedding cache: the same call after a break goes on from there, to the
+    same bytes. With ``output`` standard output, a pipe or a device no scores are kept.
+
+    Raises:
+        UsageError: a searcher that needs more than texts.
+        DataError: no candidates, an output that cannot be written, or embeddings or scores that are not finite.
+        Interrupted: Ctrl-C; what is done is kept.
+    """
+    settings = settings or MiningSettings()
+    check_file(output)
+    work = MiningWork(pairs, candidates, settings)
+    is_stream = output == "-" or (os.path.exists(output) and not os.path.isfile(output))
+    folder = None if judge is None or is_stream else Path(f"{output}.work")
+    with locked(folder) if folder is not None else nullcontext():
+        store = Shards(folder)
+        if store.goes_on:
+            notice(f"going on with what is kept in {folder}")
+        try:
+            mined = _mine(work, searcher, output, settings, judge, store)
+        except KeyboardInterrupt:
+            kept = "" if folder is None else f"; the judge's scores are kept in {folder}"
+            raise Interrupted(f"mining stopped{kept}") from None
+        store.remove()
+    return mined
+
+
+def _mine(
+    work: MiningWork, searcher: Searcher, output: str, settings: MiningSettings, judge: Reranker | None, store: Shards
+) -> Mined:
+    index = searcher.index(TextList(work.documents.texts[: work.candidates]))
+    found = _search(work, index, settings)
+    if judge is not None:
+        found = _judged(found, work, KeptReranker(judge, store, within=True))
+    rows = MinedRows(work, settings)
+    with progress("mining", len(work.pairs), "rows") as advance:
+        write_jsonl(output, rows.made(found, advance))
+    return Mined(
+        encoder=searcher.spec,
+        similarity=searcher.similarity,
+        judge=None if judge is None else judge.spec,
+        settings=settings,
+        counts={name: work.counts[name] for name in COUNTS},
+        mean_positive_score=rows.positives.mean,
+        mean_negative_score=rows.negatives.mean,
+    )
+
+
+def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterator[Pool]:
+    """What each anchor finds, in the order of the anchors."""
+    for start in range(0, len(work.anchors), SEARCHED):
+        numbers = range(start, min(start + SEARCHED, len(work.anchors)))
+        depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in numbers)
+        found = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
+        own = _own_scores(work, index, numbers)
+        for anchor, (scores, positions) in zip(numbers, found, strict=True):
+            is_left = ~np.isin(positions, list(work.excluded[anchor]))
+            ranked = np.flatnonzero(is_left)
+            end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_left)
+            work.counts["excluded"] += int(np.count_nonzero(~is_left[:end]))
+            pool = ranked[settings.first_rank - 1 : settings.last_rank]
+            yield Pool(positions[pool], scores[pool], own[anchor - start])
+
+
+def _own_scores(work: MiningWork, index: Index, numbers: range) -> list[dict[int, np.float32]]:
+    """Of each numbered anchor, the scores with the documents that its own rows hold."""
+    wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
+    asked = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
+    scores = index.score_pairs(asked, TextList(work.documents.texts[document] for _, document in wanted))
+    made: list[dict[int, np.float32]] = [{} for _ in numbers]
+    for (anchor, document), score in zip(wanted, scores, strict=True):
+        made[anchor - numbers.start][document] = score
+    return made
+
+
+def _judged(found: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:
+    """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
+    anchor = 0
+    while batch := list(islice(found, JUDGED)):
+        queries = work.anchors.texts[anchor : anchor + len(batch)]
+        orders = [np.argsort(-np.array([*item.scores, *item.own.values()]), kind="stable") for item in batch]
+        lists = [
+            [work.documents.texts[place] for place in np.array([*item.pool, *item.own])[order]]
+            for item, order in zip(batch, orders, strict=True)
+        ]
+        for item, order, judged in zip(batch, orders, judge.rank_lists(queries, lists), strict=True):
+            pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])
+            yield Pool(item.pool, pool, dict(zip(item.own, own, strict=True)))
+        anchor += len(batch)

@@ -1,0 +1,80 @@
+"""What has to be mined: distinct anchors and documents, and which belong together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from retrokit.augmentation.mining.settings import MiningSettings
+from retrokit.data.pairs import Pair
+from retrokit.errors import DataError
+
+
+def _key(text: str) -> bytes:
+    """Equal for texts that differ in white space only."""
+    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=16).digest()
+
+
+class TextSet:
+    """Distinct texts, each known by its position."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._position: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def add(self, text: str) -> int:
+        position = self._position.setdefault(_key(text), len(self.texts))
+        if position == len(self.texts):
+            self.texts.append(text)
+        return position
+
+    def find(self, text: str) -> int | None:
+        return self._position.get(_key(text))
+
+
+class MiningWork:
+    """Anchors, documents and which belong together, as positions; the first ``candidates`` documents are searched."""
+
+    def __init__(self, pairs: Sequence[Pair], candidates: Sequence[str] | None, settings: MiningSettings) -> None:
+        self.pairs = pairs
+        self.anchors, self.documents = TextSet(), TextSet()
+        self.counts: Counter[str] = Counter(rows=len(pairs))
+        self._add_candidates(candidates if candidates is not None else _texts_of(pairs))
+        self.candidates = len(self.documents)
+        if not self.candidates:
+            raise DataError("mining", "there are no candidates: the corpus holds no text")
+        self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
+        self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
+        self.excluded: list[set[int]] = [set() for _ in range(len(self.anchors))]
+        self.own: list[dict[int, None]] = [{} for _ in range(len(self.anchors))]
+        for row, pair in enumerate(pairs):
+            self._add_row(pair, self.anchor_of[row], self.positive_of[row], settings)
+        outside = {position for position in self.positive_of if position >= self.candidates}
+        self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
+
+    def _add_candidates(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            before = len(self.documents)
+            if not text.strip():
+                self.counts["candidates_without_text"] += 1
+            elif self.documents.add(text) < before:
+                self.counts["candidates_repeated"] += 1
+
+    def _add_row(self, pair: Pair, anchor: int, positive: int, settings: MiningSettings) -> None:
+        excluded = [positive, self.documents.find(pair.anchor)]
+        self.own[anchor][positive] = None
+        if settings.keep_negatives:
+            if settings.scores:
+                self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
+            excluded += [self.documents.find(text) for text in pair.negatives]
+        self.excluded[anchor].update(found for found in excluded if found is not None and found < self.candidates)
+
+
+def _texts_of(pairs: Iterable[Pair]) -> Iterator[str]:
+    for pair in pairs:
+        yield pair.positive
+        yield from pair.negatives

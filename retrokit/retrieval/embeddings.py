@@ -1,0 +1,185 @@
+"""Raw embeddings of the texts of a task, each list of them encoded once for all similarities, and what made them."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import retrokit
+from retrokit.encoders.base import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.similarities.base import Role, Similarity
+
+PAIRS_AT_ONCE = 65_536
+_BLOCK = 1 << 18  # numbers that are widened at a time: 2 MiB
+
+
+class SharedEmbeddings:
+    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions. Of each role it keeps those of the
+    last list, so that a list which is asked for again is encoded once.
+
+    Raises:
+        UsageError: dims or one of ``similarities`` does not fit the encoder; found before anything is encoded.
+    """
+
+    def __init__(
+        self, encoder: Encoder, similarities: Iterable[Similarity], precision: str = "auto", dims: int | None = None
+    ) -> None:
+        if dims is not None and not 1 <= dims <= encoder.dimension:
+            raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        for similarity in similarities:
+            encoder.use_with(similarity, dims)
+        self.encoder = encoder
+        self.precision = precision
+        self.dims = dims or encoder.dimension
+        self._seconds = 0.0
+        self._lists: dict[Role, _Embedded] = {}
+        self._distinct: dict[Role, _Distinct] = {}
+
+    def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
+        """Raw embeddings float32 ``[n, dims]`` of ``texts``, in their order."""
+        known = self._lists.get(role)
+        if known is None or known.texts is not texts:
+            known = self._lists[role] = _Embedded(texts, self.embed(texts, role))
+        return known.embeddings
+
+    def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
+        """Raw embeddings float32 ``[m, dims]`` of the distinct ones among ``texts``, and where each of ``texts`` stands
+        among them, int64 ``[n]``. Those that the role's last list lacks are encoded."""
+        known = self._distinct.get(role)
+        if known is None or known.texts is not texts:
+            distinct = DistinctTexts()
+            rows = distinct.add(texts)
+            listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32))
+            place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
+            found = np.empty((len(place), self.dims), dtype=np.float32)
+            found[place >= 0] = listed.embeddings[place[place >= 0]]
+            if (place < 0).any():
+                new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
+                found[place < 0] = self.embed(new, role)
+            known = self._distinct[role] = _Distinct(texts, found, rows, row_norms(found[place < 0]))
+        return known.embeddings, known.rows
+
+    def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
+        """Statistics of the norms of ``texts``, and of what pairs with ``others`` had to be embedded for beside."""
+        self.of(texts, role)
+        distinct = self._distinct.get(role)
+        more = [distinct.norms] if distinct is not None and distinct.texts is others else []
+        return norm_statistics(np.concatenate([self._lists[role].norms, *more]), role)
+
+    def configuration(self) -> dict[str, Any]:
+        """What made them, as results tell it."""
+        return {
+            "precision": self.encoder.computes_in(self.precision),
+            "device": self.encoder.device.type,
+            "dims": self.dims,
+            "fingerprint": self.encoder.fingerprint(),
+            "encoding_seconds": round(self._seconds, 3),
+            "retrokit": retrokit.__version__,
+        }
+
+    def embed(self, texts: Sequence[str], role: Role) -> np.ndarray:
+        """Raw embeddings float32 ``[n, dims]``, which are not kept here."""
+        start = time.perf_counter()
+        made = self.encoder.embed(texts, role, self.precision)[:, : self.dims]
+        self._seconds += time.perf_counter() - start
+        return made
+
+
+@dataclass
+class _Embedded:
+    """A list of texts with its embeddings."""
+
+    texts: Sequence[str]
+    embeddings: np.ndarray
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each text stands."""
+        return {text: row for row, text in enumerate(self.texts)}
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """Of the embeddings, float64 ``[n]``."""
+        return row_norms(self.embeddings)
+
+
+class _Distinct(NamedTuple):
+    """The distinct ones among ``texts``, and the norms of those that were embedded for them alone."""
+
+    texts: Sequence[str]
+    embeddings: np.ndarray
+    rows: np.ndarray
+    norms: np.ndarray
+
+
+class DistinctTexts:
+    """Texts, each kept once, so that each is encoded once however many pairs hold it."""
+
+    def __init__(self) -> None:
+        self._position: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The distinct texts, in the order in which they came."""
+        return list(self._position)
+
+    def add(self, texts: Iterable[str]) -> np.ndarray:
+        """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
+        return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
+
+
+@torch.inference_mode()
+def pair_scores(
+    similarity: Similarity,
+    queries: np.ndarray,
+    documents: np.ndarray,
+    rows: np.ndarray | None = None,
+    columns: np.ndarray | None = None,
+) -> np.ndarray:
+    """Scores float32 ``[n]`` of raw embeddings, of query i with document i, or of those at ``rows`` with those at
+    ``columns``, so many at a time; higher is more similar.
+
+    Raises:
+        DataError: a score is not finite.
+    """
+    on_cpu = copy.deepcopy(similarity).cpu()  # the caller's stays where it is
+    rows, columns = (np.arange(len(queries)) if some is None else some for some in (rows, columns))
+    parts = [np.empty(0, dtype=np.float32)]
+    for start in range(0, len(rows), PAIRS_AT_ONCE):
+        part = slice(start, start + PAIRS_AT_ONCE)
+        parts.append(on_cpu.score_pairs(queries[rows[part]], documents[columns[part]]).numpy())
+    scores = np.concatenate(parts)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        problem = f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
+        raise DataError(similarity.spec, problem)
+    return scores
+
+
+def row_norms(embeddings: np.ndarray) -> np.ndarray:
+    """Lengths of the rows of ``[n, d]``, float64 ``[n]``. Squares of float32 would overflow from 1e19 on, and a copy of
+    all of them in float64 is twice their size: so rows are widened a block at a time."""
+    norms = np.empty(len(embeddings))
+    rows = max(1, _BLOCK // max(1, embeddings.shape[1]))
+    for start in range(0, len(embeddings), rows):
+        block = embeddings[start : start + rows].astype(np.float64)
+        norms[start : start + rows] = np.sqrt(np.einsum("nd,nd->n", block, block))
+    return norms
+
+
+def norm_statistics(norms: np.ndarray, role: str) -> dict[str, float]:
+    """Mean, standard deviation and coefficient of variation of norms ``[n]`` (MAG, Figure 5 and N.2)."""
+    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
+    return {
+        f"{role}_norm_mean": average,
+        f"{role}_norm_std": deviation,
+        f"{role}_norm_cv": deviation / average if average else 0.0,
+    }

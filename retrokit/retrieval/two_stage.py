@@ -1,0 +1,207 @@
+"""The searcher ``two-stage``: a searcher proposes documents, and a reranker puts the best of them in order.
+
+COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them anew. What lies below the depth that is
+reranked keeps its place behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrokit import reranking, retrieval
+from retrokit.data.shards import Shards
+from retrokit.errors import UsageError
+from retrokit.metrics.ranking import DEEPEST
+from retrokit.registry import parse_all
+from retrokit.reranking.kept import KeptReranker
+from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, account_of
+from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
+
+FUSIONS = ("rrf",)
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How the scores of two stages become one, over the ``depth`` best documents of each query.
+
+    Attributes:
+        blend: the reranker's share in a weighted sum with the first stage's scores, both min-max normalised over the
+            documents that are reranked; ``None``: the reranker alone decides.
+        fusion: ``rrf`` fuses the ranks of both stages in place of scores.
+
+    Raises:
+        UsageError: a value out of its range, or both a blend and a fusion.
+    """
+
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.depth <= DEEPEST:
+            raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {self.depth}")
+        if self.blend is not None and not 0 <= self.blend <= 1:
+            raise UsageError(f"blend must be from 0 (the first stage alone) to 1, not {self.blend:g}")
+        if self.fusion is not None and self.fusion not in FUSIONS:
+            raise UsageError(f"fusion {self.fusion!r} is none of {', '.join(FUSIONS)}")
+        if self.fusion is not None and self.blend is not None:
+            raise UsageError("blend sums scores and fusion goes by ranks: give one of them")
+
+    @property
+    def name(self) -> str:
+        """Its part of a similarity's name; empty where the reranker alone decides."""
+        return f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
+
+    def scores(self, first: np.ndarray, second: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given
+        their scores in both stages, and their positions, which decide between equal ones."""
+        if self.blend is not None:
+            return blend(first, second, self.blend)
+        if self.fusion is None:
+            return second
+        places = np.empty(len(second), dtype=np.int64)
+        places[np.lexsort([positions, -second])] = np.arange(1, len(second) + 1)
+        return reciprocal_rank_fusion(np.arange(1, len(second) + 1), places)
+
+
+class TwoStage(Searcher):
+    """What ``first`` finds, in the order of ``reranker``."""
+
+    def __init__(self, first: Searcher, reranker: KeptReranker, fusion: Fusion) -> None:
+        self.spec = first.spec
+        self.similarity = f"{first.similarity} + {reranker.spec}{fusion.name}"
+        self.first, self.reranker, self.fusion = first, reranker, fusion
+
+    def index(self, documents: TextList) -> TwoStageIndex:
+        """Make documents searchable."""
+        return TwoStageIndex(self, documents)
+
+    def fingerprint(self) -> str:
+        """Of both stages."""
+        return f"{self.first.fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
+
+
+class TwoStageIndex(Index):
+    """The documents of the first stage."""
+
+    def __init__(self, searcher: TwoStage, documents: TextList) -> None:
+        self._searcher = searcher
+        self._documents = documents
+        self._first = searcher.first.index(documents)
+        self._queries = self._empty = self._below = 0
+
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
+        """At most ``k`` documents of each query."""
+        return self.search_without(queries, k, [frozenset()] * len(queries))
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        """As :meth:`search`; what is left out is not reranked either."""
+        fusion, depth = self._searcher.fusion, self._searcher.fusion.depth
+        at_most = max(1, len(self._documents))
+        firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
+        asked = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
+        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in asked]
+        found = list(firsts)
+        seconds = self._searcher.reranker.rank_lists([queries[row] for row in asked], lists)
+        for row, second in zip(asked, seconds, strict=True):
+            before, positions = firsts[row]
+            top = len(second)
+            scores = _above(fusion.scores(before[:top], second, positions[:top]), len(before) - top)
+            order = np.concatenate([np.lexsort([positions[:top], -scores[:top]]), np.arange(top, len(before))])
+            found[row] = scores[order], positions[order]
+        self._queries += len(asked)
+        self._empty += len(firsts) - len(asked)
+        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
+        return [(scores[:k], positions[:k]) for scores, positions in found]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """The reranker's scores float32 ``[n]``, where it alone decides.
+
+        Raises:
+            UsageError: a score says nothing without the rest of its list.
+        """
+        if self._searcher.fusion.name:
+            raise UsageError(f"{self._searcher.similarity} scores whole lists, and no pair by itself")
+        return self._searcher.reranker.score_pairs(queries, texts)
+
+    def account(self) -> Account:
+        """The first stage's, with what reranking did and cost."""
+        first = account_of(self._searcher.first, self._first)
+        reranker, fusion = self._searcher.reranker, self._searcher.fusion
+        counts = {
+            "reranked_pairs": reranker.pairs,
+            "queries_without_candidates": self._empty,
+            "documents_below_depth": self._below,
+        }
+        stages = {"first_stage": first.configuration, "depth": fusion.depth, "blend": fusion.blend}
+        configuration = {**stages, "fusion": fusion.fusion, **reranker.configuration(self._queries)}
+        return Account(configuration, first.norms, {**first.counts, **counts})
+
+
+def _above(top: np.ndarray, below: int) -> np.ndarray:
+    """The scores ``top``, and behind them those of ``below`` more documents: each lower than all before it, by 1 or,
+    where scores are so large that 1 would be lost in single precision, by a millionth of their size."""
+    lowest = float(top.min())
+    step = max(1.0, abs(lowest) * 1e-6)
+    return np.concatenate([top.astype(np.float64), [lowest - step * place for place in range(1, below + 1)]])
+
+
+class Shared(Searcher):
+    """A searcher over one task's documents whose last search is kept, for what several compared ones begin with."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self.spec, self.similarity = searcher.spec, searcher.similarity
+        self._searcher = searcher
+        self._index: _SharedIndex | None = None
+
+    def index(self, documents: TextList) -> Index:
+        """The index; of the documents that were given first."""
+        if self._index is None:
+            self._index = _SharedIndex(self._searcher, self._searcher.index(documents))
+        return self._index
+
+    def fingerprint(self) -> str:
+        """The searcher's."""
+        return self._searcher.fingerprint()
+
+
+class _SharedIndex(Index):
+    """Keeps what was found, and the account of it, which would embed anew what another task has displaced."""
+
+    def __init__(self, searcher: Searcher, index: Index) -> None:
+        self._searcher, self._index = searcher, index
+        self._last: tuple[TextList, int, Sequence[Set[int]], Sequence[Ranking]] | None = None
+        self._account = Account()
+
+    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
+        return self.search_without(queries, k, [frozenset()] * len(queries))
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
+        last = self._last
+        if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
+            last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
+            self._account = account_of(self._searcher, self._index)
+        return [(scores[:k], positions[:k]) for scores, positions in last[3]]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        return self._index.score_pairs(queries, texts)
+
+    def account(self) -> Account:
+        return self._account
+
+
+def two_stage(
+    first: str, reranker: str, depth: int, blend: float | None, fusion: str | None, device: str | None = None
+) -> TwoStage:
+    """The searcher or the encoder ``first``, and the reranker of that spec behind it.
+
+    Raises:
+        UsageError: a wrong name, a value out of its range, or a blend and a fusion.
+    """
+    together = Fusion(depth, blend, fusion)
+    parse_all([(retrieval.registry_of(first), first), (reranking.registry, reranker)])
+    loaded = KeptReranker(reranking.registry.create_on(reranker, device), Shards(None))
+    return TwoStage(retrieval.create(first, device=device), loaded, together)
