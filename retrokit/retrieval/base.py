@@ -23,7 +23,7 @@ Ranking = tuple[np.ndarray, np.ndarray]
 
 
 class TextList(list[str]):
-    """TextList, queries or documents, and their ids in the same order; no ids: they have none."""
+    """Texts, queries or documents, and their ids in the same order; no ids: they have none."""
 
     def __init__(self, texts: Iterable[str] = (), ids: Sequence[str] = ()) -> None:
         super().__init__(texts)
