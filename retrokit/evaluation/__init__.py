@@ -6,7 +6,6 @@ import os
 
 from retrokit.registry import Entry, Param, SpecRegistry
 
-_LABELLED = Param("path", str, required=True, summary="JSONL of text and label")
 _TEST = Param("test", str, summary="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, summary="so many of the texts, at random, seed 42")
 
@@ -48,32 +47,34 @@ def _instead(text: str) -> str | None:
     return named or f"knn:{text}, sts:{text} or pairs:{text}, by its fields"
 
 
+def _task(name: str, summary: str, target: str, *params: Param, path: str = "the folder") -> Entry:
+    """A task that reads what lies at a path; ``target`` is in :mod:`retrokit.evaluation.tasks`."""
+    place = Param("path", str, required=True, summary=path)
+    return Entry(name, summary, f"retrokit.evaluation.tasks.{target}", (place, *params), positional="path")
+
+
+_LABELLED = "JSONL of text and label"
+
 registry = _Tasks(
     "task",
     "retrokit.tasks",
     [
-        Entry(
+        _task(
             "beir",
             "retrieval on a BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv",
-            "retrokit.evaluation.tasks.retrieval:beir",
-            (
-                Param("path", str, required=True, summary="the folder, or the name of one of BEIR's sets"),
-                Param("split", str, "test", summary="which judgements"),
-                Param("ignore_identical_ids", bool, False, summary="leave a document with the query's own id out"),
-            ),
-            positional="path",
+            "retrieval:beir",
+            Param("split", str, "test", summary="which judgements"),
+            Param("ignore_identical_ids", bool, False, summary="leave a document with the query's own id out"),
+            path="the folder, or the name of one of BEIR's sets",
         ),
-        Entry(
+        _task(
             "bright",
             "retrieval on a domain of BRIGHT: documents and examples with excluded ids, nDCG@10 after exclusion",
-            "retrokit.evaluation.tasks.bright:bright",
-            (
-                Param("path", str, required=True, summary="a folder, or a domain of the hub's copy"),
-                Param("domain", str, summary="which, where the folder holds several"),
-                Param("long", bool, False, summary="whole pages in place of passages"),
-                Param("instructions", bool, False, summary="put BRIGHT's instruction of the domain before each query"),
-            ),
-            positional="path",
+            "bright:bright",
+            Param("domain", str, summary="which, where the folder holds several"),
+            Param("long", bool, False, summary="whole pages in place of passages"),
+            Param("instructions", bool, False, summary="put BRIGHT's instruction of the domain before each query"),
+            path="a folder, or a domain of the hub's copy",
         ),
         Entry(
             "mteb",
@@ -95,94 +96,72 @@ registry = _Tasks(
             positional="name",
             extra="mteb",
         ),
-        Entry(
+        _task(
             "sure",
             "ranks of a passage's variants beside a reference's: a folder of the SURE release, or of build-sure",
-            "retrokit.evaluation.tasks.sure:sure",
-            (
-                Param("path", str, required=True, summary="the folder"),
-                Param("reference", str, required=True, summary="a reranker, an encoder, bm25, or run:FILE"),
-                Param("testbed", str, choices=("precision", "abstraction", "equivalence"), summary="default: all"),
-                Param("corpus", str, summary="a BEIR folder or JSONL to search; default: the folder's passages"),
-                Param("depth", int, 2000, minimum=1, summary="passages of the retriever's list"),
-                Param(
-                    "counting",
-                    str,
-                    "once",
-                    choices=("once", "published-script"),
-                    summary="of variants by the reference: once, or twice as the published script",
-                ),
+            "sure:sure",
+            Param("reference", str, required=True, summary="a reranker, an encoder, bm25, or run:FILE"),
+            Param("testbed", str, choices=("precision", "abstraction", "equivalence"), summary="default: all"),
+            Param("corpus", str, summary="a BEIR folder or JSONL to search; default: the folder's passages"),
+            Param("depth", int, 2000, minimum=1, summary="passages of the retriever's list"),
+            Param(
+                "counting",
+                str,
+                "once",
+                choices=("once", "published-script"),
+                summary="of variants by the reference: once, or twice as the published script",
             ),
-            positional="path",
         ),
-        Entry(
+        _task(
             "rag",
             "question answering over the best passages: corpus.jsonl, and queries.jsonl with answers",
-            "retrokit.evaluation.tasks.rag:rag",
-            (
-                Param("path", str, required=True, summary="the folder"),
-                Param(
-                    "reader", str, required=True, summary="what answers: a language model, or a folder or hub id of one"
-                ),
-                Param("k", int, 5, minimum=1, summary="passages that it reads"),
-                Param("new_tokens", int, 32, minimum=1, summary="tokens of an answer at most"),
-                Param("store", str, summary="file that keeps the answers"),
-            ),
-            positional="path",
+            "rag:rag",
+            Param("reader", str, required=True, summary="what answers: a language model, or a folder or hub id of one"),
+            Param("k", int, 5, minimum=1, summary="passages that it reads"),
+            Param("new_tokens", int, 32, minimum=1, summary="tokens of an answer at most"),
+            Param("store", str, summary="file that keeps the answers"),
         ),
-        Entry(
+        _task(
             "knn",
             "labels from the k nearest texts: JSONL of text and label",
-            "retrokit.evaluation.tasks.knn:knn",
-            (
-                _LABELLED,
-                _TEST,
-                Param("k", int, 10, minimum=1, summary="neighbours that vote"),
-                Param(
-                    "metric", str, "euclidean", choices=("euclidean", "cosine", "similarity"), summary="what is near"
-                ),
-                Param(
-                    "transform", str, "raw", choices=("raw", "centered", "whitened"), summary="of the embeddings first"
-                ),
-                _SAMPLE,
-            ),
-            positional="path",
+            "knn:knn",
+            _TEST,
+            Param("k", int, 10, minimum=1, summary="neighbours that vote"),
+            Param("metric", str, "euclidean", choices=("euclidean", "cosine", "similarity"), summary="what is near"),
+            Param("transform", str, "raw", choices=("raw", "centered", "whitened"), summary="of the embeddings first"),
+            _SAMPLE,
+            path=_LABELLED,
         ),
-        Entry(
+        _task(
             "sts",
             "correlation with people's scores: JSONL of sentence1, sentence2, score",
-            "retrokit.evaluation.tasks.sts:sts",
-            (Param("path", str, required=True, summary="JSONL of sentence1, sentence2, score"),),
-            positional="path",
+            "sts:sts",
+            path="JSONL of sentence1, sentence2, score",
         ),
-        Entry(
+        _task(
             "pairs",
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
-            "retrokit.evaluation.tasks.pairs:pairs",
-            (
-                Param("path", str, required=True, summary="what augment negatives writes, or labelled pairs"),
-                Param("family", str, "family", summary="field that names the family of a near-miss"),
-            ),
-            positional="path",
+            "pairs:pairs",
+            Param("family", str, "family", summary="field that names the family of a near-miss"),
+            path="what augment negatives writes, or labelled pairs",
         ),
-        Entry(
+        _task(
             "classify",
             "labels by logistic regression and by neighbours: JSONL of text and label",
-            "retrokit.evaluation.tasks.classification:classify",
-            (_LABELLED, _TEST, Param("k", int, 3, minimum=1, summary="neighbours that vote"), _SAMPLE),
-            positional="path",
+            "classification:classify",
+            _TEST,
+            Param("k", int, 3, minimum=1, summary="neighbours that vote"),
+            _SAMPLE,
+            path=_LABELLED,
         ),
-        Entry(
+        _task(
             "cluster",
             "clusters against labels: JSONL of text and label",
-            "retrokit.evaluation.tasks.clustering:cluster",
-            (
-                _LABELLED,
-                Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"),
-                Param("batch", int, 32, minimum=1, summary="texts of a step of k-means; 500 in MTEB's own tasks"),
-                _SAMPLE,
-            ),
-            positional="path",
+            "clustering:cluster",
+            Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"),
+            Param("batch", int, 32, minimum=1, summary="texts of a step of k-means; 500 in MTEB's own tasks"),
+            _SAMPLE,
+            path=_LABELLED,
         ),
     ],
 )
