@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from retrokit.errors import ServiceError, UsageError
 
@@ -113,13 +113,11 @@ class LLM(Protocol):
 
     Attributes:
         spec: the canonical spec it was made from; it holds no secret.
+        identity: what of the model decides an answer: its name at a service, or a digest of its weights.
     """
 
     spec: str
-
-    @property
-    def identity(self) -> str:
-        """What of the model decides an answer: its name at a service, or a digest of its weights."""
+    identity: str
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """One answer to one prompt.
@@ -133,17 +131,14 @@ class LLM(Protocol):
     async def close(self) -> None:
         """Let go of connections and threads. A later call opens new ones, in another event loop if need be."""
 
-
-@runtime_checkable
-class FitsPrompts(Protocol):
-    """A model that knows how much it can read."""
-
     def fitted(self, prompt: Prompt, max_tokens: int) -> str:
-        """The prompt's text, the end of its middle cut so that there is room for ``max_tokens`` of answer.
+        """The prompt as the model can hold it beside an answer of ``max_tokens``: whole, unless it knows how much that
+        is; then the end of the middle goes.
 
         Raises:
-            UsageError: the rest alone is too long.
+            UsageError: what stands before and after the middle is too long by itself.
         """
+        return prompt.text
 
 
 class TryAgain(ServiceError):

@@ -9,12 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
 from retrokit.errors import ServiceError
-from retrokit.llm.base import Completion, Prompt, PromptRefused, Sampling, encodable, without_thinking
+from retrokit.llm.base import LLM, Completion, Prompt, PromptRefused, Sampling, encodable, without_thinking
 from retrokit.llm.generator import Generator, Written, load_generator
 
 
@@ -27,7 +26,7 @@ class _Waiting:
     future: asyncio.Future[Written]
 
 
-class LocalLLM:
+class LocalLLM(LLM):
     """A :class:`retrokit.llm.generator.Generator` that answers prompts.
 
     Args:
@@ -39,18 +38,14 @@ class LocalLLM:
 
     def __init__(self, generator: Generator, batch: int = 8) -> None:
         self.generator = generator
+        self.identity = f"local {generator.fingerprint()}"
         self.batch = batch
         self._waiting: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
         self._stopped = False
 
-    @cached_property
-    def identity(self) -> str:
-        """A digest of the weights and of what else decides what the model writes."""
-        return f"local {self.generator.fingerprint()}"
-
     def fitted(self, prompt: Prompt, max_tokens: int) -> str:
-        """As :class:`retrokit.llm.base.FitsPrompts` says."""
+        """As :class:`retrokit.llm.base.LLM` says."""
         return self.generator.fitted(prompt, max_tokens)
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:

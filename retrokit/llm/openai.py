@@ -23,6 +23,7 @@ import httpx2
 
 from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import (
+    LLM,
     Completion,
     PromptRefused,
     Sampling,
@@ -57,7 +58,7 @@ class _Reply(NamedTuple):
     json: Any
 
 
-class OpenAILLM:
+class OpenAILLM(LLM):
     """One model of one service.
 
     Args:

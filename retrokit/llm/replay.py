@@ -7,12 +7,12 @@ from pathlib import Path
 
 from retrokit.data.jsonl import read_jsonl, text_of
 from retrokit.errors import DataError
-from retrokit.llm.base import Completion, Sampling, encodable, estimated_tokens, without_thinking
+from retrokit.llm.base import LLM, Completion, Sampling, encodable, estimated_tokens, without_thinking
 
 _EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'
 
 
-class ReplayLLM:
+class ReplayLLM(LLM):
     """Answers that a file holds, whatever the sampling settings.
 
     Raises:

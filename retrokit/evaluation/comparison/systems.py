@@ -128,6 +128,7 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
     become one system if their encoders differ in nothing but their seeds; the same seed a second time stays by itself.
     """
     groups: dict[tuple[Any, ...], list[Result]] = {}
+    seen: set[tuple[tuple[Any, ...], str]] = set()
     for position, result in enumerate(results):
         training = trainings.get(result.encoder)
         told = tuple(result.configuration.get(key) for key in _TELLING)
@@ -135,8 +136,9 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
             groups[position,] = [result]
             continue
         key: tuple[Any, ...] = (result.task, result.similarity, told, training.group)
-        if any(trainings[other.encoder].seed == training.seed for other in groups.get(key, [])):  # type: ignore[union-attr] # has one
+        if (key, training.seed) in seen:
             key = (position,)
+        seen.add((key, training.seed))
         groups.setdefault(key, []).append(result)
     systems = [_system(members, trainings) for members in groups.values()]
     return [_distinguished(system, systems) for system in systems]

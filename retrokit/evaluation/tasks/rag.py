@@ -21,7 +21,7 @@ from retrokit.data.files import digest
 from retrokit.errors import DataError, ServiceError
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.llm import registry as llms
-from retrokit.llm.base import LLM, FitsPrompts, Prompt, Sampling
+from retrokit.llm.base import LLM, Prompt, Sampling
 from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
@@ -144,7 +144,7 @@ class Rag(SearchTask):
         """Exact match and F1 of the reader's answers. Raises :class:`UsageError` if a question does not fit it."""
         lists = index.search(self.queries, depth)
         prompts = self._prompts(lists)
-        fitted = [self._fitted(prompt) for prompt in prompts]
+        fitted = [self.reader.fitted(prompt, self.sampling.max_tokens) for prompt in prompts]
         per_query = self._measured(self._read(fitted))
         return Measured(
             {name: float(np.mean(list(per_query[name].values()))) for name in names},
@@ -159,10 +159,6 @@ class Rag(SearchTask):
             prompt_of(question, [self.documents[i] for i in positions])
             for question, (_, positions) in zip(self.queries, lists, strict=True)
         ]
-
-    def _fitted(self, prompt: Prompt) -> str:
-        fits = isinstance(self.reader, FitsPrompts)
-        return self.reader.fitted(prompt, self.sampling.max_tokens) if fits else prompt.text  # type: ignore[attr-defined] # checked
 
     def _read(self, prompts: Sequence[str]) -> list[str]:
         """The answer to each prompt: the first line of what the reader writes."""
