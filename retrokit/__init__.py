@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.two_stage import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
+    from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
+    from retrokit.reranking.training.plan import train_verifier as train_verifier
     from retrokit.similarities.base import Similarity
     from retrokit.sure.config import SureConfig as SureConfig
     from retrokit.sure.config import build_sure as build_sure
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.finetune import finetune as finetune
-    from retrokit.training.verifier_config import VerifierConfig as VerifierConfig
-    from retrokit.training.verifier_training import train_verifier as train_verifier
 
 __version__ = "0.1.0"
 
@@ -50,8 +50,8 @@ _LAZY = {
     "build_sure": "retrokit.sure.config",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
-    "VerifierConfig": "retrokit.training.verifier_config",
-    "train_verifier": "retrokit.training.verifier_training",
+    "VerifierConfig": "retrokit.reranking.training.config",
+    "train_verifier": "retrokit.reranking.training.plan",
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""
 

@@ -138,7 +138,7 @@ def _prepared(encoder: Encoder, sim: str | None, role: Role, precision: str, dim
     similarity = encoder.similarity_of(sim)
     _check_factorable(similarity)
     if dims is not None and not 1 <= dims <= encoder.dimension:
-        raise UsageError(f"--dims {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        raise UsageError(f"`dims` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
     encoder.use_with(similarity, dims)
     return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims)
 

@@ -22,7 +22,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 LOW = {"errors", "notices", "registry", "settings"}
 MIDDLE = {"similarities", "encoders", "data", "metrics", "llm"}
 RANKING = {"retrieval", "reranking"}
-HIGH = {"augmentation", "training", "evaluation", "export", "probing", "sure"}
+HIGH = {"augmentation", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
 TOP = {"augment", "probe", "cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -38,7 +38,8 @@ MAY_IMPORT = {
     "probing": LOW | MIDDLE | RANKING | {"evaluation", "probing"},
     "augmentation": LOW | MIDDLE | RANKING | {"augmentation", ""},
     "sure": LOW | MIDDLE | {"augmentation", "sure"},
-    "training": LOW | MIDDLE | RANKING | (HIGH - {"export", "sure"}) | {""},
+    "training": LOW | MIDDLE | RANKING | (HIGH - {"export", "sure", "reranking.training"}) | {""},
+    "reranking.training": LOW | MIDDLE | {"training", "reranking", "reranking.training"},
     "report": LOW | MIDDLE | RANKING | HIGH | {"report"},
     "cli": LOW | MIDDLE | RANKING | HIGH | {"augment", "report", "cli", ""},
     "__main__": {"cli"},
@@ -69,7 +70,7 @@ def imported(tree: ast.AST, package: str = "retrokit") -> set[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             path = re.fullmatch(rf"({package}\.(\w+)(\.\w+)*)(:\w+)?", node.value)
             names = [path[1]] if path and path[2] in MAY_IMPORT else []
-        found |= {name.partition(".")[2].partition(".")[0] for name in names if name.split(".")[0] == package}
+        found |= {part_of(name.partition(".")[2]) for name in names if name.split(".")[0] == package}
     return found
 
 
@@ -108,7 +109,10 @@ def parse(path: Path) -> ast.AST:
 
 
 def part_of(module: str) -> str:
-    return module.split(".")[0]
+    """The part of the house that a module is in: a package, or a room in one with a rule of its own."""
+    first, *rest = module.split(".")
+    room = f"{first}.{rest[0]}" if rest else ""
+    return room if room in MAY_IMPORT else first
 
 
 def test_the_checks_below_find_what_they_look_for():

@@ -43,9 +43,10 @@ def finetune(
     retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """
     if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
+        raise UsageError("give an output folder: `output`")
     with importing():
-        from retrokit.training.finetune import plan, run
+        from retrokit.training.finetune import plan
+        from retrokit.training.run import carry_out
     from retrokit.report import tables
     from retrokit.report.terminal import console
 
@@ -56,7 +57,7 @@ def finetune(
     if is_first_process():
         for table in tables.preflight_tables(made.preflight):
             console(error=True).print(table)
-    outcome = run(made)
+    outcome = carry_out(made)
     if is_first_process():
         from retrokit.report.plots import training_plots
 

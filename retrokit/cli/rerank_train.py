@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, VERIFIERS, DeviceOption, JsonOption, show, with_names
+from retrokit.cli.common import DATA, ENCODERS, VERIFIERS, DeviceOption, JsonOption, is_first_process, show, with_names
 from retrokit.cli.rerank_group import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
-from retrokit.training.verifier_config import RUN, VerifierConfig
+from retrokit.reranking.training.config import VerifierConfig
+from retrokit.training.config import RUN
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
 PrecisionOption = Annotated[
@@ -34,19 +35,22 @@ def train(
     from retrokit.report import tables
     from retrokit.report.terminal import console
     from retrokit.report.verifier_tables import verifier_preflight_tables
-    from retrokit.training.verifier_training import plan_verifier, train_verifier
+    from retrokit.reranking.training.plan import plan_verifier
+    from retrokit.training.run import carry_out
 
     if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
+        raise UsageError("give an output folder: `output`")
     plan = plan_verifier(config)
     shown = verifier_preflight_tables(plan.preflight)
     if dry_run:
         show(*([tables.to_json(plan.preflight.to_json())] if as_json else shown))
         return
-    for table in shown:
-        console(error=True).print(table)
-    outcome = train_verifier(plan)
-    show(tables.to_json(outcome.to_json()) if as_json else tables.outcome_table(outcome))
+    if is_first_process():
+        for table in shown:
+            console(error=True).print(table)
+    outcome = carry_out(plan)
+    if is_first_process():
+        show(tables.to_json(outcome.to_json()) if as_json else tables.outcome_table(outcome))
 
 
 @group.command()

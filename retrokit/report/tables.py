@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrokit.notices import UNSAFE
 from retrokit.report.sheets import Table, facts, table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
-    from retrokit.training.finetune import Outcome
+    from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
 
 
@@ -17,6 +18,12 @@ def to_json(value: Any) -> str:
     """Strict JSON: no NaN. What a terminal must not get is written as the escapes of JSON, which mean the same."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def steps_of(steps: Mapping[str, float]) -> str:
+    """Planned steps, in words."""
+    planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
+    return f"{planned} ({steps['per_epoch']:,} an epoch)"
 
 
 def preflight_tables(preflight: Preflight) -> list[Table]:
@@ -44,11 +51,10 @@ def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
 
 def _plan_table(preflight: Preflight) -> Table:
     parameters, scale, steps = preflight.parameters, preflight.scale, preflight.steps
-    planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
     rows = {
-        "steps": f"{planned} ({steps['per_epoch']:,} an epoch)",
+        "steps": steps_of(steps),
         "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }

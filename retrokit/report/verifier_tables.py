@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retrokit.report.sheets import Table, facts, table
-from retrokit.report.tables import length_table, source_table
+from retrokit.report.tables import length_table, source_table, steps_of
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.reranking.calibrate import Calibration, Share
-    from retrokit.training.verifier_training import VerifierPreflight
+    from retrokit.reranking.training.plan import VerifierPreflight
 
 
 def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
     """What a run will do, how large the verifier is and how fast."""
     parameters, steps = preflight.parameters, preflight.steps
     rows = {
-        "steps": f"{steps['total']:,} ({steps['per_epoch']:,} an epoch)",
+        "steps": steps_of(steps),
         "examples held out": f"{preflight.held_out:,}",
         "parameters of the verifier": f"{parameters['verifier']:,}",
     }

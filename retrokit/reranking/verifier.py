@@ -114,7 +114,7 @@ def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) ->
     """
     spec, made_for = _made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
-        raise UsageError(f"--start {path} is {spec}, and cannot go on as {verifier}")
+        raise UsageError(f"`start` {path} is {spec}, and cannot go on as {verifier}")
     _check_encoder(path, made_for, encoder)
     load_weights(scorer, path)
 

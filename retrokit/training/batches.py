@@ -78,7 +78,7 @@ class Batches(Sampler[list[int]]):
                 joint = f"{size} × {world} processes" if world > 1 else str(size)
                 share = f" at weight {source.weight:g}" if source.weight != 1 else ""
                 small = f"a batch of {joint} is larger than its {len(source.records)} records{share}"
-                raise UsageError(f"{source.name}: {small}; give a smaller --batch-size")
+                raise UsageError(f"{source.name}: {small}; give a smaller `batch_size`")
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration yields; the texts' pairs follow it."""
@@ -159,15 +159,18 @@ class Collator:
 class Loader(DataLoader):
     """A data loader whose epoch can be set; each process brings its own part of every batch."""
 
-    def __init__(self, data: TrainingSet, batches: Batches, collator: Collator) -> None:
+    def __init__(
+        self, data: TrainingSet, batches: Batches, collator: Callable[[list[Example]], dict[str, Any]]
+    ) -> None:
         super().__init__(data, batch_sampler=batches, collate_fn=collator)
+        self.data = data
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration yields."""
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
 
 
-class Ahead:
+class Prefetcher:
     """The items of an iterator, each made in the background while the one before it is in use."""
 
     def __init__(self, batches: Iterator[Any]) -> None:

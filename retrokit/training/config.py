@@ -1,14 +1,15 @@
-"""Every option of a fine-tuning run, checked as far as that needs no model and no data."""
+"""Every option of a run: those of any training, and those of a fine-tuning. They are checked as far as that needs no
+model and no data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.registry import parse_all
+from retrokit.registry import Registry, parse_all
 from retrokit.settings import Settings, duration, number_or, numbers, setting
 
 DIRECTIONS = ("query-to-document", "document-to-query", "both")
@@ -23,14 +24,100 @@ TRAINED, EVALUATION, RUN = "What is trained", "Evaluation", "Run folder"
 
 
 @dataclass(frozen=True)
-class FinetuneConfig(Settings):
-    """What to fine-tune, and how."""
+class TrainingConfig(Settings):
+    """What any run is asked for.
+
+    Raises:
+        UsageError: whatever is wrong with it, all at once.
+    """
 
     encoder: str = setting(help="Encoder to start from.", argument=True)
     data: Sequence[str] = setting(
         help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."
     )
     output: str | None = setting(None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False)
+    _: KW_ONLY
+    epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
+    steps: int | None = setting(None, "Optimizer steps, instead of `epochs`.", BATCHES, above=0)
+    time_budget: float | None = setting(
+        None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
+    )
+    weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, least=0, most=100)
+    warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, least=0)
+    schedule: str = setting("linear", "After the warm-up: linear, cosine, constant.", OPTIMIZER)
+    max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", OPTIMIZER, above=0)
+    adam_betas: tuple[float, float] = setting(
+        "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
+    )
+    precision: str = setting("auto", "fp32, bf16, fp16; auto is bf16 where the machine is faster with it.", OPTIMIZER)
+    seed: int = setting(0, "Of batches, dropout and fresh weights.", OPTIMIZER, least=0)
+    eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
+    best_metric: str | None = setting(None, "Metric that decides. Default: the task's main one.", EVALUATION)
+    patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
+    log_every: int = setting(10, "Steps of a line in metrics.jsonl.", RUN, above=0, result=False)
+    save_every: int | None = setting(
+        None, "Steps between checkpoints. Default: `eval_every`, else a tenth of the run, at least 50.", RUN, above=0
+    )
+    keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
+    device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
+    overwrite: bool = setting(False, "Replace the run in the output folder.", RUN, result=False)
+    resume: bool = setting(False, "Go on from the last checkpoint.", RUN, result=False)
+
+    def __post_init__(self) -> None:
+        parse_all(self.specs())
+        super().__post_init__()
+
+    @property
+    def rate(self) -> float:
+        """The highest learning rate."""
+        raise NotImplementedError
+
+    @property
+    def examples(self) -> int:
+        """Examples of a batch, for each process."""
+        raise NotImplementedError
+
+    def read_specs(self) -> list[tuple[Registry, str]]:
+        """The specs of what is read, each with the registry that it is of."""
+        from retrokit.data.pairs import registry as sources  # here, for a help page needs no reader of data
+
+        return [(encoders.registry, self.encoder), *((sources, spec) for spec in self.data)]
+
+    def specs(self) -> list[tuple[Registry, str]]:
+        """All specs."""
+        return self.read_specs()
+
+    def combination_problems(self) -> list[str | None]:
+        """What is wrong with the options of this kind of run beside each other."""
+        raise NotImplementedError
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line."""
+        lengths = [f"`{name}`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
+        found = [
+            None if self.data else "no training data: give `data` at least once",
+            f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
+            one_of("schedule", self.schedule, SCHEDULES),
+            one_of("precision", self.precision, ("auto", "fp32", "bf16", "fp16")),
+            "`overwrite` and `resume` exclude each other" if self.overwrite and self.resume else None,
+            *self.combination_problems(),
+            *self.number_problems(),
+            *(f"`adam_betas` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
+        ]
+        return (problem for problem in found if problem)
+
+    def inputs(self) -> list[str]:
+        """The paths that are read."""
+        from retrokit.data.outputs import paths_in
+
+        return paths_in(registry.parse(spec) for registry, spec in self.read_specs())
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(TrainingConfig):
+    """What to fine-tune, and how."""
+
+    _: KW_ONLY
     sim: str = setting(
         "cosine", "Similarity to train with; auto: qnorm or dnorm as a probe predicts (MAG 4.5), else learn.", LOSS
     )
@@ -54,26 +141,12 @@ class FinetuneConfig(Settings):
     mini_batch: int | None = setting(
         None, "Texts whose activations are held at once (gradient caching).", BATCHES, above=0
     )
-    epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
-    steps: int | None = setting(None, "Optimizer steps, instead of `epochs`.", BATCHES, above=0)
-    time_budget: float | None = setting(
-        None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
-    )
     lr: float | None = setting(
         None, "Highest learning rate. Default: 2e-5, of a static encoder 0.05.", OPTIMIZER, above=0, most=100
     )
     sim_lr: float | None = setting(
         None, "Learning rate of what the similarity learns (γ).", OPTIMIZER, above=0, most=100
     )
-    weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, least=0, most=100)
-    warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, least=0)
-    schedule: str = setting("linear", "After the warm-up: linear, cosine, constant.", OPTIMIZER)
-    max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", OPTIMIZER, above=0)
-    adam_betas: tuple[float, float] = setting(
-        "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
-    )
-    precision: str = setting("auto", "fp32, bf16, fp16; auto is bf16 where the machine is faster with it.", OPTIMIZER)
-    seed: int = setting(0, "Of batches, dropout and fresh weights.", OPTIMIZER, least=0)
     max_length: int | None = setting(
         None, "Tokens of a text while training; the saved encoder keeps its own limit.", BATCHES, above=0
     )
@@ -88,71 +161,58 @@ class FinetuneConfig(Settings):
     eval: str | None = setting(
         None, "Task to evaluate on, before and after; the best trained weights are kept.", EVALUATION
     )
-    eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
-    best_metric: str | None = setting(None, "Metric that decides. Default: the task's main one.", EVALUATION)
-    patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
-    log_every: int = setting(10, "Steps of a line in metrics.jsonl.", RUN, above=0, result=False)
-    save_every: int | None = setting(
-        None, "Steps between checkpoints. Default: `eval_every`, else a tenth of the run, at least 50.", RUN, above=0
-    )
-    keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
-    device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
-    overwrite: bool = setting(False, "Replace the run in the output folder.", RUN, result=False)
-    resume: bool = setting(False, "Go on from the last checkpoint.", RUN, result=False)
 
-    def __post_init__(self) -> None:
-        from retrokit.data.pairs import registry as sources  # here, for a help page needs no reader of data
+    @property
+    def rate(self) -> float:
+        """The highest learning rate, once it is known."""
+        assert self.lr is not None  # a plan has one
+        return self.lr
 
-        parse_all(
-            [
-                (encoders.registry, self.encoder),
-                *((sources, spec) for spec in self.data),
-                *([(similarities.registry, self.sim)] if self.sim != AUTO else []),
-                *((augmentation.registry, spec) for spec in self.augment),
-                *([(evaluation.registry, self.eval)] if self.eval else []),
-            ]
-        )
-        super().__post_init__()
+    @property
+    def examples(self) -> int:
+        """Examples of a batch, for each process."""
+        return self.batch_size
 
-    def problems(self) -> Iterator[str]:
-        """What is wrong with the settings, each as a line."""
-        lengths = [f"`{name}`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
-        found = [
-            None if self.data else "no training data: give `data` at least once",
-            _one_of("`loss`", self.loss, LOSSES),
-            _one_of("`directions`", self.directions, DIRECTIONS),
-            _one_of("`schedule`", self.schedule, SCHEDULES),
-            _one_of("`precision`", self.precision, ("auto", "fp32", "bf16", "fp16")),
-            f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
+    def read_specs(self) -> list[tuple[Registry, str]]:
+        """The specs of what is read, the task's too."""
+        return [*super().read_specs(), *([(evaluation.registry, self.eval)] if self.eval else [])]
+
+    def specs(self) -> list[tuple[Registry, str]]:
+        """All specs."""
+        sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
+        return [*self.read_specs(), *sims, *((augmentation.registry, spec) for spec in self.augment)]
+
+    def combination_problems(self) -> list[str | None]:
+        """What is wrong with the options of a fine-tuning beside each other."""
+        scored = self.loss == "mse"
+        return [
+            one_of("loss", self.loss, LOSSES),
+            one_of("directions", self.directions, DIRECTIONS),
             "`scale` and `temperature` say the same thing: give one"
             if self.scale is not None and self.temperature is not None
             else None,
             f"`scale` {self.scale}: expected a number or auto"
-            if isinstance(self.scale, str) and self.scale != "auto"
+            if isinstance(self.scale, str) and self.scale != AUTO
             else None,
-            "`scale` auto is for `loss` infonce" if self.scale == "auto" and self.loss == "mse" else None,
+            "`scale` auto is for `loss` infonce" if self.scale == AUTO and scored else None,
             "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart"
-            if self.sim == AUTO and self.loss == "mse"
+            if self.sim == AUTO and scored
             else None,
             "`augment` is for `loss` infonce" if self.augment and self.loss != "infonce" else None,
-            "`temperature` is for `loss` infonce" if self.temperature is not None and self.loss == "mse" else None,
-            "`max_score` is for `loss` mse" if self.max_score is not None and self.loss != "mse" else None,
-            "`directions` is for `loss` infonce"
-            if self.loss == "mse" and self.directions != "query-to-document"
-            else None,
-            _freeze_problem(self.freeze),
+            "`temperature` is for `loss` infonce" if self.temperature is not None and scored else None,
+            "`max_score` is for `loss` mse" if self.max_score is not None and not scored else None,
+            "`directions` is for `loss` infonce" if scored and self.directions != "query-to-document" else None,
+            None
+            if self.freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+            else f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K",
             "`eval_every` needs `eval`" if self.eval_every and not self.eval else None,
             "`patience` needs `eval` and `eval_every`"
             if self.patience and not (self.eval and self.eval_every)
             else None,
             "`best_metric` needs `eval`" if self.best_metric and not self.eval else None,
             "`freeze` and `lora` exclude each other: LoRA freezes all else" if self.freeze and self.lora else None,
-            "`overwrite` and `resume` exclude each other" if self.overwrite and self.resume else None,
-            *self.number_problems(),
             *(f"`dropout` {share} must be from 0 to below 1" for share in [self.dropout] if share == 1),
-            *(f"`adam_betas` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]
-        return (problem for problem in found if problem)
 
     @property
     def fixed_scale(self) -> float:
@@ -161,24 +221,10 @@ class FinetuneConfig(Settings):
             return self.scale
         return 1 / self.temperature if self.temperature is not None else DEFAULT_SCALE[self.loss]
 
-    def inputs(self) -> list[str]:
-        """The paths that are read."""
-        from retrokit.data.outputs import paths_in
-        from retrokit.data.pairs import registry as sources
 
-        read = [(encoders.registry, self.encoder), *((sources, spec) for spec in self.data)]
-        read += [(evaluation.registry, self.eval)] if self.eval else []
-        return paths_in(registry.parse(spec) for registry, spec in read)
-
-
-def _one_of(option: str, value: str, allowed: Sequence[str]) -> str | None:
-    return None if value in allowed else f"{option} {value} is none of {', '.join(allowed)}"
-
-
-def _freeze_problem(freeze: str | None) -> str | None:
-    if freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", freeze):
-        return None
-    return f"`freeze` {freeze}: expected embeddings, first:N or all-but:K"
+def one_of(name: str, value: str, allowed: Sequence[str]) -> str | None:
+    """What is wrong with the value of a parameter, if it is none of those that are allowed."""
+    return None if value in allowed else f"`{name}` {value} is none of {', '.join(allowed)}"
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], here: str = "was", there: str = "now") -> list[str]:

@@ -47,7 +47,7 @@ def build(
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
-            raise UsageError(f"--matryoshka {size}: {encoder.spec} has {encoder.dimension} dimensions")
+            raise UsageError(f"`matryoshka` {size}: {encoder.spec} has {encoder.dimension} dimensions")
         prepare.similarity.check_dimension(size)
     if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
@@ -67,7 +67,7 @@ def build(
             modules.append(Dropout(dropout))
     others = [*modules[1:], prepare]
     if freeze is not None and not _layers_left(encoder) and not any(list(module.parameters()) for module in others):
-        raise UsageError(f"--freeze {freeze}: nothing of {encoder.spec} is left to train")
+        raise UsageError(f"`freeze` {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
     return model, prepare.similarity
 
@@ -163,7 +163,7 @@ def _layers(module: nn.Module, name: str) -> nn.ModuleList:
     count = getattr(getattr(module, "config", None), "num_hidden_layers", None)
     fitting = [part for part in lists if len(part) == count]
     if not fitting:
-        raise UsageError(f"--freeze: {name} has no stack of layers")
+        raise UsageError(f"`freeze`: {name} has no stack of layers")
     return fitting[0]
 
 
@@ -171,12 +171,12 @@ def _freeze(encoder: Encoder, freeze: str) -> None:
     first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
         raise UsageError(
-            f"--freeze {freeze}: {encoder.spec} is one table of embeddings, nothing would be left to train"
+            f"`freeze` {freeze}: {encoder.spec} is one table of embeddings, nothing would be left to train"
         )
     layers = _layers(first, encoder.spec)
     kind, _, number = freeze.partition(":")
     if number and int(number) > len(layers):
-        raise UsageError(f"--freeze {freeze}: {encoder.spec} has {len(layers)} layers")
+        raise UsageError(f"`freeze` {freeze}: {encoder.spec} has {len(layers)} layers")
     frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(layers) - int(number)
     in_layers = {id(parameter) for parameter in layers.parameters()}
     for name, parameter in first.named_parameters():
@@ -195,10 +195,10 @@ def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as error:
-        raise MissingExtra("--lora", "lora") from error
+        raise MissingExtra("`lora`", "lora") from error
     first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
-        raise UsageError(f"--lora: {encoder.spec} is one table of embeddings and has no linear layers")
+        raise UsageError(f"`lora`: {encoder.spec} is one table of embeddings and has no linear layers")
     configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

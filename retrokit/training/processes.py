@@ -56,7 +56,7 @@ def own_device(device: str | None) -> str | None:
     if kind.type != "cuda":
         return str(kind)
     if kind.index is not None:
-        raise UsageError(f"--device {device} is one GPU for {world} processes; --device cuda gives each one its own")
+        raise UsageError(f"`device` {device} is one GPU for {world} processes; `device` cuda gives each one its own")
     number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= count:
         raise UsageError(f"process {number} of this machine has no GPU: there are {count}; start {count} processes")

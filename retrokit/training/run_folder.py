@@ -114,10 +114,14 @@ class RunFolder:
         elif self.resume and not self._is_free():
             raise UsageError(f"{self.target} is no run that could be resumed: it has no {RUN_FILE}")
         elif not self._is_free():
-            raise UsageError(f"{self.target} exists; give --overwrite to replace it, --resume to go on, or another -o")
+            raise UsageError(
+                f"{self.target} exists; give `overwrite` to replace it, `resume` to go on, or another `output`"
+            )
         elif is_run(self._new):
             is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
-            raise UsageError(f"{is_there}; give --resume to go on with it, --overwrite to start anew, or another -o")
+            raise UsageError(
+                f"{is_there}; give `resume` to go on with it, `overwrite` to start anew, or another `output`"
+            )
 
     def _check_replaceable(self, inputs: Iterable[str]) -> None:
         check_apart(self._new, inputs)
@@ -125,7 +129,7 @@ class RunFolder:
             return
         before = RunFolder(self._there())
         if not is_run(before.path):
-            raise UsageError(f"{self.target} exists and is no run: --overwrite replaces runs only")
+            raise UsageError(f"{self.target} exists and is no run: `overwrite` replaces runs only")
         check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
 
     def _check_unfinished(self, run: Run) -> None:
@@ -168,7 +172,7 @@ class RunFolder:
         self._check_unfinished(run)
         different = differences(run.identity, identity)
         if different:
-            raise UsageError(f"--resume: {self.target} is another run: {'; '.join(different)}")
+            raise UsageError(f"`resume`: {self.target} is another run: {'; '.join(different)}")
         return run
 
     def last_checkpoint(self) -> Path | None:
@@ -181,7 +185,19 @@ class RunFolder:
                 shutil.rmtree(path)
         return max(complete, key=step_of, default=None)
 
-    def complete_checkpoint(self, path: Path, best_step: int | None, keep: int) -> None:
+    def checkpoint(self, step: int) -> Path:
+        """The folder of the checkpoint of that step."""
+        return self.checkpoints / f"checkpoint-{step}"
+
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """A hidden folder for the finished model, empty."""
+        folder = self.path / ".staged"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder
+
+    def complete(self, path: Path, best_step: int | None, keep: int) -> None:
         """Mark a checkpoint as complete, then drop all but the last ``keep`` and the best."""
         with open(path / COMPLETE, "w") as marker:
             os.fsync(marker.fileno())

@@ -19,5 +19,5 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
     """
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     found = measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"--sim auto: {found.prediction.choice}. {found.verdict}. {found.method}")
+    notice(f"`sim` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
     return found.prediction.choice, {"kappa": found.method, **vars(found.prediction)}

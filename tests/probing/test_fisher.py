@@ -21,6 +21,7 @@ from retrokit.probing.derivatives import gradients, partial_derivatives
 from retrokit.probing.fisher import FAMILY, condition_number, measure, predict, probe_fisher
 from retrokit.training import finetune as training
 from retrokit.training.config import FinetuneConfig
+from retrokit.training.run_folder import RunFolder
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_folder
 from tests.models import sentences
 
@@ -235,8 +236,8 @@ def test_auto_trains_with_what_the_probe_says(tiny_bert, pairs, tmp_path):
     notices = Notices()
     with listening(notices):
         training.finetune(configure(tiny_bert, pairs, tmp_path / "run"))
-    told = next(message for message in notices.messages if message.startswith("--sim auto: "))
-    chosen = told.removeprefix("--sim auto: ").partition(".")[0]
+    told = next(message for message in notices.messages if message.startswith("`sim` auto: "))
+    chosen = told.removeprefix("`sim` auto: ").partition(".")[0]
     probed = probe_fisher([str(tiny_bert)], (), [str(pairs)], device="cpu").results[0].prediction
     assert chosen == probed.choice
     assert "log₁₀ κ(qnorm) = " in told
@@ -253,8 +254,8 @@ def test_a_resumed_run_keeps_the_choice(tiny_bert, pairs, tmp_path, monkeypatch,
     monkeypatch.setattr(training, "choose_similarity", lambda *given: (choice, {"choice": choice}))
     run = training.plan(configure(tiny_bert, pairs, tmp_path / "run"))
     assert run.similarity.spec == choice
-    folder = training.RunFolder(tmp_path / "run")
-    folder.begin(training._description(run))
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(run.describe())
     monkeypatch.setattr(training, "choose_similarity", lambda *given: pytest.fail("it must not choose again"))
     outcome = training.finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
     assert outcome.steps == 6

@@ -17,7 +17,7 @@ from retrokit.notices import listening
 from retrokit.training.batches import Collator
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.trainer import FinetuneTrainer
+from retrokit.training.finetune_trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
 

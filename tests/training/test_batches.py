@@ -10,7 +10,7 @@ import torch
 
 from retrokit.data.pairs import Pair, Source
 from retrokit.errors import UsageError
-from retrokit.training.batches import Ahead, Batches, Collator, TrainingSet
+from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
 from tests.codes import codes
 
 
@@ -140,7 +140,7 @@ def test_batches_are_made_ahead_in_order():
             made.append(number)
             yield number
 
-    ahead = Ahead(batches())
+    ahead = Prefetcher(batches())
     ahead.wait()
     assert made == [0]
     assert next(ahead) == 0
@@ -155,7 +155,7 @@ def test_an_error_in_a_batch_is_raised_where_the_batch_is_asked_for():
         yield 1
         raise UsageError("a wrong record")
 
-    ahead = Ahead(batches())
+    ahead = Prefetcher(batches())
     assert next(ahead) == 1
     with pytest.raises(UsageError, match="a wrong record"):
         next(ahead)

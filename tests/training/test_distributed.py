@@ -21,9 +21,9 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import UsageError
 from retrokit.training.batches import Collator, Loader
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import _loss, finetune, plan
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.processes import is_first, leave, own_device
-from retrokit.training.trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import Ended, in_processes, retrokit_in, torchrun
@@ -46,7 +46,7 @@ def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: 
     """The loss and all gradients of a first batch, the mean over the processes."""
     options = {"sim": sim, "directions": directions, "mini_batch": mini_batch, "batch_size": batch, "steps": 1}
     made = plan(FinetuneConfig(str(encoder), [str(data)], **options, precision="fp32", dropout=0.0, device="cpu"))
-    loss = _loss(made)
+    loss = made.loss()
     made.model.train()
     joint = torch.distributed.is_initialized()
     if joint:
@@ -192,30 +192,30 @@ def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_
 
 def writers(rank: int) -> None:
     """Note who writes a checkpoint's model."""
-    from retrokit.training import trainer
+    from retrokit.training import finetune_trainer
 
-    real = trainer.export
+    real = finetune_trainer.export
 
     def export(model, folder):
         print(f"process {rank} writes", file=sys.stderr)
         real(model, folder)
 
-    trainer.export = export
+    finetune_trainer.export = export
 
 
 def slow_evaluation(rank: int) -> None:
     """Note who writes, and let an evaluation take longer than the library lets processes wait for each other: half an
     hour, counted 3,600 times as fast."""
-    join, evaluate = torch.distributed.init_process_group, FinetuneTrainer._evaluate_here
+    join, evaluate = torch.distributed.init_process_group, FinetuneTrainer.measure
 
-    def evaluated(self, task):
+    def evaluated(self):
         time.sleep(1)
-        return evaluate(self, task)
+        return evaluate(self)
 
     def joined(*arguments, timeout, **options):
         return join(*arguments, timeout=timeout / 3600, **options)
 
-    FinetuneTrainer._evaluate_here = evaluated
+    FinetuneTrainer.measure = evaluated
     torch.distributed.init_process_group = joined
     writers(rank)
 

@@ -27,8 +27,11 @@ from retrokit.report.tables import outcome_table
 from retrokit.settings import duration
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
+from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.history import History
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import FinetuneTrainer, History, Options, threads
+from retrokit.training.table_trainer import threads
+from retrokit.training.trainer import Options
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import retrokit_in
@@ -311,7 +314,7 @@ def test_scale_auto_says_what_trains_the_same(tiny_bert, pairs, spec, other):
     with listening(said):
         made, same = (plan(configure(tiny_bert, pairs, None, sim=name, scale="auto")) for name in (spec, other))
     assert [line for line in said.notices if "trains exactly as" in line] == [
-        f"{made.similarity.spec} is {other} divided by a number: with --scale auto it trains exactly as {other} does"
+        f"{made.similarity.spec} is {other} divided by a number: with `scale` auto it trains exactly as {other} does"
     ]
     texts = torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
     scores = [one.preflight.scale["scale"] * one.similarity.score(texts, texts.flip(1)) for one in (made, same)]
@@ -374,7 +377,7 @@ def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
 def test_an_existing_folder_is_refused_and_kept(tiny_bert, pairs, tmp_path):
     finetune(configure(tiny_bert, pairs, tmp_path / "run"))
     before = weights(tmp_path / "run")
-    with pytest.raises(UsageError, match="--overwrite"):
+    with pytest.raises(UsageError, match="`overwrite`"):
         finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1))
     assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "run").items())
     finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1, overwrite=True))
@@ -490,8 +493,7 @@ def test_a_table_leaves_a_core_to_the_batches(pairs, benchmark, tmp_path, monkey
 def test_a_static_table_trained_by_rows_is_trained_as_a_whole(pairs, benchmark, tmp_path, monkeypatch):
     options = STATIC | {"eval": f"beir:{benchmark}", "sim": "learn"}
     rows = finetune(configure(Path("static:32"), pairs, tmp_path / "rows", **options))
-    never = property(lambda self: False, lambda self, value: None)
-    monkeypatch.setattr(FinetuneTrainer, "by_rows", never, raising=False)
+    monkeypatch.setattr("retrokit.training.finetune.TableTrainer", FinetuneTrainer)
     whole = finetune(configure(Path("static:32"), pairs, tmp_path / "whole", **options))
     monkeypatch.undo()
     ours, theirs = (SentenceTransformer(str(tmp_path / name), trust_remote_code=True) for name in ("rows", "whole"))
@@ -540,12 +542,12 @@ def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmar
     values = iter([0.1, 0.2, 0.9, 0.3, 0.4, 0.5])
     seen: dict[float, dict[str, torch.Tensor]] = {}
 
-    def evaluate(self, task):
+    def evaluate(self):
         value = next(values)
         seen[value] = {n: v.detach().clone() for n, v in self.model.state_dict().items()}
         return {"ndcg@10": value}
 
-    monkeypatch.setattr(FinetuneTrainer, "_evaluate_here", evaluate)
+    monkeypatch.setattr(FinetuneTrainer, "measure", evaluate)
     options = {"eval": f"beir:{benchmark}", "eval_every": 2, "patience": 2, "steps": 20}
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
     assert (outcome.steps, outcome.best_step) == (8, 4)
@@ -566,10 +568,10 @@ def test_convergence_is_mags_criterion():
 
 
 def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", lambda trainer: 0.25)
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 0.25)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=2.0))
     assert outcome.steps == 8
-    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", lambda trainer: 1e-5)
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 1e-5)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "short", steps=None, time_budget=0.2))
     assert outcome.stopped_because == "time budget spent"
     assert 0 < outcome.steps < 2000
@@ -577,11 +579,9 @@ def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path
 
 def test_measuring_speed_leaves_no_trace(tiny_bert, pairs, tmp_path, monkeypatch):
     finetune(configure(tiny_bert, pairs, tmp_path / "plain", steps=8))
-    from retrokit.training.trainer import seconds_per_step
+    from retrokit.training.callback import seconds_per_step
 
-    monkeypatch.setattr(
-        "retrokit.training.finetune.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 0.25)[1]
-    )
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 0.25)[1])
     finetune(configure(tiny_bert, pairs, tmp_path / "timed", steps=None, time_budget=2.0))
     assert_same_weights(tmp_path / "plain", tmp_path / "timed")
 
@@ -642,7 +642,7 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
         ({"freeze": "all-but:0"}, "is left to train"),
         ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
         ({"patience": 2}, "`patience` needs"),
-        ({"precision": "fp16"}, "--precision fp16 needs a GPU"),
+        ({"precision": "fp16"}, "`precision` fp16 needs a GPU"),
         ({"matryoshka": (32,)}, "has 16 dimensions"),
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
         ({"lr": -1.0}, "`lr` -1.0 must be above 0"),
@@ -664,7 +664,7 @@ def test_durations():
 @pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])
 def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatch, mini_batch):
     from retrokit.encoders.modules import Prepare
-    from retrokit.training.trainer import seconds_per_step
+    from retrokit.training.callback import seconds_per_step
 
     forward, step = Prepare.forward, torch.optim.AdamW.step
     seen: dict[str, list[bool | str]] = {"measuring": [], "training": []}
@@ -686,7 +686,7 @@ def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatc
 
     monkeypatch.setattr(Prepare, "forward", watching)
     monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
-    monkeypatch.setattr("retrokit.training.finetune.seconds_per_step", measuring)
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", measuring)
     options = {"steps": None, "time_budget": 1.0, "precision": "bf16", "mini_batch": mini_batch}
     said = Recorder()
     with listening(said):

@@ -11,7 +11,7 @@ import torch
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.batches import Collator, Loader
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import _loss, plan
+from retrokit.training.finetune import plan
 from tests.models import sentences
 
 
@@ -51,7 +51,7 @@ def most_held(encoder: Path, data: Path, batch: int, mini_batch: int | None) -> 
     """Bytes that a step holds for its backward pass, the most at a time."""
     options = {"steps": 1, "batch_size": batch, "mini_batch": mini_batch, "precision": "fp32", "device": "cpu"}
     made = plan(FinetuneConfig(str(encoder), [str(data)], **options))
-    loss = _loss(made)
+    loss = made.loss()
     made.model.train()
     collator = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
     features = next(iter(Loader(made.data, made.batches, collator)))

@@ -19,9 +19,10 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.outputs import locked
 from retrokit.data.runs import Run
 from retrokit.errors import DataError, UsageError
-from retrokit.training import run_folder, trainer
-from retrokit.training import verifier_training as verifiers
+from retrokit.training import run_folder
+from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.run_folder import RunFolder
+from retrokit.training.trainer import RunTrainer
 from tests.models import sentences
 from tests.processes import retrokit_in
 
@@ -101,8 +102,7 @@ def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
         return dying
 
-    for owner, name in ((trainer.FinetuneTrainer, "training_step"), (verifiers._Training, "_step")):
-        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+    monkeypatch.setattr(RunTrainer, "training_step", counted(RunTrainer.training_step))
 
 
 def killed(typed: Typed, *more: object) -> None:
@@ -357,7 +357,7 @@ def test_a_folder_that_appears_while_the_run_is_planned_is_kept(
 
 
 def kills_itself(rank: int) -> None:
-    trainer.FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+    FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: Path) -> None:
@@ -370,6 +370,6 @@ def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: P
     folder.check()
     with folder.locked():
         pass
-    with pytest.raises(UsageError, match="give --overwrite to replace it, --resume to go on"):
+    with pytest.raises(UsageError, match="give `overwrite` to replace it, `resume` to go on"):
         RunFolder(tmp_path / "run").check()
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("std")] == ["run"]

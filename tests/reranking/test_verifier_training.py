@@ -18,12 +18,13 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.reranking import registry
-from retrokit.training import verifier_training as module
+from retrokit.reranking.training import trainer
+from retrokit.reranking.training.config import VerifierConfig
+from retrokit.reranking.training.data import RankedLists, draw_candidates, hold_out
+from retrokit.reranking.training.loss import verifier_loss
+from retrokit.reranking.training.plan import VerifierPlan, plan_verifier, train_verifier
+from retrokit.reranking.training.trainer import VerifierTrainer
 from retrokit.training.batches import TrainingSet
-from retrokit.training.verifier_config import VerifierConfig
-from retrokit.training.verifier_data import RankedLists, draw_candidates, hold_out
-from retrokit.training.verifier_loss import verifier_loss
-from retrokit.training.verifier_training import plan_verifier, train_verifier
 from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
@@ -41,9 +42,8 @@ def triplets(tmp_path_factory) -> Path:
 
 def configure(verifier: str, encoder: Path, data: Path, output: Path | None, **options) -> VerifierConfig:
     defaults = {"steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-2, "device": "cpu", "eval_every": 2}
-    return VerifierConfig(
-        verifier, str(encoder), (str(data),), None if output is None else str(output), **(defaults | options)
-    )
+    folder = None if output is None else str(output)
+    return VerifierConfig(verifier, str(encoder), (str(data),), folder, **(defaults | options))
 
 
 def train(*given, **options):
@@ -89,19 +89,19 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, v
     if "cache" in options:
         options = {"cache": str(tmp_path / "kept")}
     train(verifier, tiny_bert, triplets, tmp_path / "whole", **options)
-    step = module._Training._step
+    step = VerifierTrainer.training_step
 
-    def killed(self, number, rows):
-        if number == 4:
+    def killed(self, *arguments):
+        if self.state.global_step == 3:
             raise RuntimeError("killed")
-        return step(self, number, rows)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(module._Training, "_step", killed)
+    monkeypatch.setattr(VerifierTrainer, "training_step", killed)
     with pytest.raises(RuntimeError, match="killed"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
     monkeypatch.undo()
     (tmp_path / "run" / "checkpoints" / "checkpoint-5").mkdir()  # a checkpoint that a kill left incomplete
-    with pytest.raises(UsageError, match="exists; give --overwrite"):
+    with pytest.raises(UsageError, match="exists; give `overwrite`"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
     with pytest.raises(UsageError, match=r"lr was 0.01, now 0.02"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, lr=0.02, resume=True)
@@ -116,14 +116,14 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, v
 
 def test_ctrl_c_keeps_the_state(tiny_bert, triplets, tmp_path, monkeypatch):
     train("cnn:channels=4", tiny_bert, triplets, tmp_path / "whole")
-    step = module._Training._step
+    step = VerifierTrainer.training_step
 
-    def interrupted(self, number, rows):
-        if number == 3:
+    def interrupted(self, *arguments):
+        if self.state.global_step == 2:
             os.kill(os.getpid(), signal.SIGINT)
-        return step(self, number, rows)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(module._Training, "_step", interrupted)
+    monkeypatch.setattr(VerifierTrainer, "training_step", interrupted)
     with pytest.raises(Interrupted, match="stopped at step 3 of 6"):
         train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run")
     monkeypatch.undo()
@@ -169,11 +169,11 @@ def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path)
 
 
 def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give --end-to-end"):
+    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give `end_to_end`"):
         plan_verifier(configure("maxsim", tiny_bert, triplets, None))
     with pytest.raises(UsageError) as caught:
         configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
-    for part in ("--lr -1 must be above 0", "--epochs or --steps", "--best-metric mrr", "--cache is for a frozen"):
+    for part in ("`lr` -1 must be above 0", "`epochs`, `steps`", "`best_metric` mrr", "`cache` is for a frozen"):
         assert part in str(caught.value)
     with pytest.raises(UsageError, match="unknown verifier 'cn'"):
         configure("cn", tiny_bert, triplets, None)
@@ -181,13 +181,13 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         train("cnn", tiny_bert, triplets, None)
     few = tmp_path / "few.jsonl"
     write_jsonl(few, [{"anchor": text, "positive": text} for text in sentences(9)])
-    with pytest.raises(DataError, match="too few to hold some out; give --dev"):
+    with pytest.raises(DataError, match="too few to hold some out; give `dev`"):
         plan_verifier(configure("cnn", tiny_bert, few, None))
     with pytest.raises(UsageError, match="have no negatives"):
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
-    real = module.verifier_loss
-    monkeypatch.setattr(module, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
-    with pytest.raises(DataError, match="the loss is inf at step 1"):
+    real = trainer.verifier_loss
+    monkeypatch.setattr(trainer, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
+    with pytest.raises(DataError, match="the loss is inf at step 2"):
         train("cnn", tiny_bert, triplets, tmp_path / "run")
 
 
@@ -246,10 +246,12 @@ def test_the_loss_by_hand():
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
-@pytest.mark.parametrize("name", ["verifier.safetensors", "optimizer.pt", "trainable.pt"])
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "trainable.pt"])
 def test_a_damaged_checkpoint_is_one_line(tiny_bert, triplets, tmp_path, name, damage, monkeypatch):
-    monkeypatch.setattr(module._Training, "_finish", lambda self, step: None)
-    train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(VerifierPlan, "finish", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True)
     path = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
     whole = path.read_bytes()
     path.unlink()

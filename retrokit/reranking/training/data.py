@@ -76,7 +76,7 @@ def hold_out(source: Source) -> tuple[Source, list[Pair]]:
     anchors = np.unique(numbers)
     count = min(MOST_HELD_OUT, int(len(anchors) * HELD_OUT))
     if count == 0:
-        raise DataError(source.spec, f"has {len(anchors)} anchors: too few to hold some out; give --dev")
+        raise DataError(source.spec, f"has {len(anchors)} anchors: too few to hold some out; give `dev`")
     chosen = np.isin(numbers, anchors[:count])
     records = [source.records[i] for i in np.flatnonzero(chosen).tolist()]
     return replace(source, records=source.records.chosen(np.flatnonzero(~chosen).tolist())), records

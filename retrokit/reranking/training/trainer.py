@@ -1,0 +1,162 @@
+"""The trainer of a verifier on token maps, with its encoder frozen or in training too (COMP, D.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from retrokit.data.pairs import Pair, Source
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.engine import train_tokens
+from retrokit.encoders.precision import choose_precision
+from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
+from retrokit.reranking.tokens import TokenCache
+from retrokit.reranking.training.config import VerifierConfig
+from retrokit.reranking.training.data import Candidates, RankedLists, draw_candidates
+from retrokit.reranking.training.loss import verifier_loss
+from retrokit.reranking.verifier import save_weights
+from retrokit.similarities.base import Role, length
+from retrokit.training.batches import Example, Loader
+from retrokit.training.processes import first_says, place
+from retrokit.training.trainer import Destination, Options, RunTrainer
+
+TOKENS_FOLDER = "tokens"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A batch as it is read: what each anchor is compared with is drawn anew at every step."""
+
+    examples: list[Example]
+
+    @classmethod
+    def batch(cls, examples: list[Example]) -> dict[str, Examples]:
+        """What the library's trainer takes for a batch."""
+        return {"batch": cls(examples)}
+
+
+class Judge(nn.Module):
+    """What is trained: a scorer of token maps, and the encoder below it where that is trained too.
+
+    Attributes:
+        trained: the encoder's model; ``None`` where it is frozen.
+        cache: where the token embeddings of a frozen one are kept.
+    """
+
+    def __init__(
+        self, scorer: MapScorer, trained: SentenceTransformer | None, encoder: Encoder, precision: str
+    ) -> None:
+        super().__init__()
+        self.scorer, self.trained = scorer, trained
+        self.cache: TokenCache | None = None
+        self._encoder = encoder
+        self._precision = choose_precision(precision, encoder.device)
+
+    def forward(self, candidates: Candidates) -> Tensor:
+        """Scores of each anchor's candidates, float32 ``[n, k]``, −∞ in padding."""
+        queries = self._tokens(candidates.anchors, "query")
+        documents = self._tokens(candidates.documents, "document")
+        columns = candidates.columns.to(queries.mask.device)
+        rows, places = torch.nonzero(columns >= 0, as_tuple=True)
+        taken = columns[rows, places]
+        query = TokenBlock(queries.tokens[rows], queries.mask[rows])
+        document = TokenBlock(documents.tokens[taken], documents.mask[taken])
+        found = self.scorer(pair_maps(query, document), query.mask, document.mask)
+        scores = found.new_full(columns.shape, -torch.inf)
+        return scores.index_put((rows, places), found)
+
+    def _tokens(self, texts: list[str], role: Role) -> TokenBlock:
+        """Unit token embeddings: kept ones, or such that carry gradients."""
+        encoder = self._encoder
+        if self.cache is not None:
+            return pad_tokens(self.cache.tokens(texts, role), encoder.device)
+        mixed = self._precision != torch.float32
+        with torch.autocast(encoder.device.type, self._precision) if mixed else nullcontext():
+            tokens, mask = train_tokens(encoder.to_train().model, texts, role, encoder.prompts[role])
+        return TokenBlock(tokens / length(tokens), mask)
+
+
+class VerifierTrainer(RunTrainer):
+    """Trains a verifier.
+
+    Args:
+        judge: what is trained.
+        encoder: makes the token embeddings.
+        lists: what is measured on.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        args: Options,
+        loader: Loader,
+        destination: Destination,
+        config: VerifierConfig,
+        encoder: Encoder,
+        lists: RankedLists,
+    ) -> None:
+        super().__init__(judge, args, loader, destination, {"": config.lr, "trained.": config.encoder_lr})
+        self.judge, self.config, self.encoder, self.lists = judge, config, encoder, lists
+
+    def begin(self) -> None:
+        """Make the token embeddings of all texts, those that are not kept already: the first process for all."""
+        if self.judge.trained is None:
+            first_says(self._encode_all)
+            self.judge.cache = self._cache()
+
+    def _cache(self) -> TokenCache:
+        folder = self.config.cache or self.folder.path / TOKENS_FOLDER
+        return TokenCache(folder, self.encoder.with_tokens(), self.config.precision)
+
+    def _encode_all(self) -> None:
+        anchors: dict[str, None] = dict.fromkeys(self.lists.queries)
+        documents: dict[str, None] = dict.fromkeys(self.lists.documents)
+        for source in self.loader.data.sources:
+            for record in pairs_of(source):
+                anchors[record.anchor] = None
+                documents.update(dict.fromkeys([record.positive, *record.negatives]))
+        cache = self._cache()
+        cache.tokens(list(anchors), "query")
+        cache.tokens(list(documents), "document")
+
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        """Matrices; no biases and norms."""
+        return [name for name, value in model.named_parameters() if value.ndim >= 2]
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """The loss of a batch, whose candidates are drawn by the seed, the step and the process."""
+        step, (rank, _) = self.state.global_step + 1, place()
+        random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
+        positives = self.loader.data.positives
+        candidates = draw_candidates(inputs["batch"].examples, positives, self.config.in_batch, random)
+        scores = model(candidates)
+        return verifier_loss(scores, candidates.own.to(scores.device), self.judge.scorer.learns_logits)
+
+    def measure(self) -> dict[str, float]:
+        """Metrics of the lists held out."""
+        self.judge.eval()
+        reranker = MapReranker("", self.encoder, self.judge.scorer, self.config.precision)
+        reranker.cache = self.judge.cache
+        return self.lists.metrics(reranker.score_pairs(self.lists.queries, self.lists.documents))
+
+    def write_model(self, folder: Path) -> bool:
+        """Write the verifier's weights; without its encoder it does not load by itself."""
+        save_weights(self.judge.scorer, folder)
+        return False
+
+
+def pairs_of(source: Source) -> Iterator[Pair]:
+    """The records of a source of pairs."""
+    for record in source.records:
+        assert isinstance(record, Pair)
+        yield record

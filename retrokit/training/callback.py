@@ -1,0 +1,135 @@
+"""What happens after each step of a run, and how long a step takes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from retrokit.notices import Advance
+from retrokit.training.processes import all_say
+from retrokit.training.trainer import RunTrainer
+
+TIMED_STEPS = 4
+
+
+class TrainingCallback(TrainerCallback):
+    """Decides after each step whether to log, evaluate, save or stop, and writes the history down."""
+
+    def __init__(
+        self,
+        trainer: RunTrainer,
+        *,
+        log_every: int,
+        eval_every: int | None,
+        save_every: int,
+        patience: int | None,
+        time_budget: float | None,
+        advance: Advance,
+        stop: threading.Event,
+    ) -> None:
+        self.trainer = trainer
+        self.log_every, self.eval_every, self.save_every = log_every, eval_every, save_every
+        self.patience, self.time_budget = patience, time_budget
+        self.advance = advance
+        self.stop = stop
+        self.stopped_because: str | None = None
+        self._started = time.perf_counter()
+        self._spent = 0.0
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Set what is to happen after this step."""
+        self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts training alone
+        step, last = state.global_step, state.global_step >= state.max_steps
+        self.advance(1)
+        over = self.time_budget is not None and self._spent >= self.time_budget and not last
+        stop = self._agreed(self.stop.is_set()), self._agreed(over)
+        control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or last)
+        control.should_save = (step % self.save_every == 0 and not last) or stop[0]
+        # A checkpoint ends a logging window, so that a resumed run logs the same windows.
+        control.should_log = step % self.log_every == 0 or last or any(stop) or control.should_save
+        if stop[0]:
+            self.stopped_because = "interrupted"
+        elif stop[1]:
+            self.stopped_because = "time budget spent"
+        control.should_training_stop = control.should_training_stop or any(stop) or last
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
+    ) -> None:
+        """Write a line for the steps since the last one."""
+        if logs is None or "loss" not in logs:
+            return
+        self.advance(0, f"loss {logs['loss']:.4g}")
+        self._write(
+            state,
+            epoch=round(state.epoch or 0.0, 6),
+            loss=logs["loss"],
+            grad_norm=logs.get("grad_norm"),
+            lr=logs["learning_rate"],
+        )
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
+    ) -> None:
+        """Write the evaluation; save if it is the best; stop if patience is over."""
+        history = self.trainer.history
+        self._write(state, evaluation=dict(metrics), **self.trainer.evaluation_notes)
+        if history.best and history.best[0] == state.global_step and state.global_step > 0:
+            control.should_save = True
+        if self.patience is not None and history.evaluations_since_best() >= self.patience:
+            self.stopped_because = f"no better for {self.patience} evaluations"
+            control.should_training_stop = True
+
+    def _write(self, state: TrainerState, **row: Any) -> None:
+        seconds = round(time.perf_counter() - self._started, 3)
+        self.trainer.history.add({"step": state.global_step, **row, **self.trainer.learned(), "seconds": seconds})
+
+    def _agreed(self, flag: bool) -> bool:
+        """Whether any process says so: all must take the same turn."""
+        if self.trainer.args.world_size == 1:
+            return flag
+        flags = torch.tensor([int(flag)], device=self.trainer.args.device)
+        torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
+        return bool(flags.item())
+
+
+class _Stopwatch(TrainerCallback):
+    """Times each step."""
+
+    def __init__(self, trainer: RunTrainer) -> None:
+        self.trainer = trainer
+        self.times: list[float] = []
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Note the time from the wait for the batch to the optimizer's step."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.times.append(time.perf_counter() - self.trainer.step_began)
+        control.should_training_stop = state.global_step >= state.max_steps
+
+
+def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
+    """Measured seconds of one step, the median of a few, over all processes the longest.
+
+    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight as it is; optimizer and
+    random state are as before.
+    """
+    before = trainer.rates, trainer.args.max_steps
+    trainer.rates, trainer.args.max_steps = dict.fromkeys(trainer.rates, 0.0), steps
+    scaler = trainer.accelerator.scaler
+    scaled = scaler.state_dict() if scaler is not None else {}
+    watch = _Stopwatch(trainer)
+    trainer.add_callback(watch)
+    with torch.random.fork_rng():
+        trainer.train()
+    trainer.remove_callback(watch)
+    trainer.rates, trainer.args.max_steps = before
+    if scaler is not None:
+        scaler.load_state_dict(scaled)
+    trainer.optimizer = trainer.lr_scheduler = None
+    return max(all_say(float(np.median(watch.times[1:] or watch.times))))  # the first one warms up

@@ -1,0 +1,69 @@
+"""The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers import SentenceTransformer
+
+from retrokit.encoders.base import Encoder
+from retrokit.evaluation.task import Request, Task
+from retrokit.training.batches import Loader
+from retrokit.training.loss import PreparedLoss
+from retrokit.training.model import as_encoder, export
+from retrokit.training.trainer import Destination, Options, RunTrainer
+
+
+class FinetuneTrainer(RunTrainer):
+    """Trains an encoder.
+
+    Args:
+        model: ends in ``Prepare``.
+        loss: embeds with ``model`` and compares.
+        task: what the encoder is evaluated on, if on anything.
+        start: the encoder as it came.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        args: Options,
+        loader: Loader,
+        destination: Destination,
+        rates: dict[str, float],
+        loss: PreparedLoss,
+        task: Task | None,
+        start: Encoder,
+    ) -> None:
+        super().__init__(model, args, loader, destination, rates)
+        self.loss = loss.to(args.device)
+        self.task, self.start = task, start
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The loss of a batch, by the model as the library has wrapped it."""
+        self.loss.model = model
+        return self.loss([inputs["query"], inputs["document"]], inputs.get("label"))
+
+    def measure(self) -> dict[str, float]:
+        """The task's metrics; before the first step, those of the encoder's own similarity are noted too."""
+        assert self.task is not None
+        encoder = as_encoder(self.model, self.start.spec)
+        metrics = list(dict.fromkeys([self.history.metric, *self.task.shown_metrics]))
+        own = self.start.similarity
+        also = [own] if self.state.global_step == 0 and own.spec != encoder.similarity.spec else []
+        result, *start = self.task.evaluate(Request(encoder, [encoder.similarity, *also], metrics))
+        baseline = [{"similarity": one.similarity, "evaluation": one.metrics} for one in start]
+        self.evaluation_notes = {**({"baseline": baseline[0]} if baseline else {}), "norms": result.norms}
+        return result.metrics
+
+    def learned(self) -> dict[str, float]:
+        """The similarity's constants."""
+        return {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
+
+    def write_model(self, folder: Path) -> bool:
+        """Write the model as it is saved; it loads by itself."""
+        export(self.model, folder)
+        return True

@@ -1,0 +1,120 @@
+"""What happens in a run: a line of ``metrics.jsonl`` for every logged step and evaluation, and what came of it all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retrokit.errors import disk_errors
+
+CONVERGED_OVER = 5  # evaluations
+CONVERGED_DEVIATION = 0.002
+CONVERGED_DISTANCE = 0.02
+
+
+class History:
+    """The lines so far, in the file and in memory."""
+
+    def __init__(self, path: Path, rows: Sequence[dict[str, Any]], metric: str, writes: bool) -> None:
+        self.path = path
+        self.rows = list(rows)
+        self.metric = metric
+        self._writes = writes
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a line."""
+        self.rows.append(row)
+        if self._writes:
+            with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row, allow_nan=False) + "\n")
+
+    @property
+    def evaluations(self) -> list[tuple[int, float]]:
+        """(step, value of the metric that decides) of each evaluation, step 0 being the encoder as it came."""
+        return [(row["step"], row["evaluation"][self.metric]) for row in self.rows if "evaluation" in row]
+
+    @property
+    def baseline(self) -> dict[str, Any] | None:
+        """Similarity and metrics of the encoder as it came, under its own similarity, if that is another one."""
+        return next((row["baseline"] for row in self.rows if "baseline" in row), None)
+
+    @property
+    def gain(self) -> float | None:
+        """By how much the best evaluation after step 0 is better than the encoder as it came, under its own similarity;
+        ``None`` where nothing was evaluated."""
+        if self.best is None or self.evaluations[0][0] > 0:
+            return None
+        start = self.evaluations[0][1] if self.baseline is None else self.baseline["evaluation"][self.metric]
+        return self.best[1] - start
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The best evaluation after step 0; the earliest of equals."""
+        return max((found for found in self.evaluations if found[0] > 0), key=lambda found: found[1], default=None)
+
+    def evaluations_since_best(self) -> int:
+        """How many evaluations passed without a better one."""
+        best = self.best
+        return sum(step > best[0] for step, _ in self.evaluations) if best else 0
+
+    def converged_at(self) -> int | None:
+        """The first step at which the last five evaluations deviate by less than 0.002 and the latest lies within 0.02
+        of the best so far (MAG, C.1); ``None``: not yet."""
+        values = [value for _, value in self.evaluations]
+        for i in range(CONVERGED_OVER, len(values) + 1):
+            steady = float(np.std(values[i - CONVERGED_OVER : i])) < CONVERGED_DEVIATION
+            if steady and max(values[:i]) - values[i - 1] < CONVERGED_DISTANCE:
+                return self.evaluations[i - 1][0]
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished run yields.
+
+    Attributes:
+        folder: the run folder.
+        steps: optimizer steps made.
+        stopped_because: why before the planned end, if so.
+        best_step: the step whose weights were kept, where the run was evaluated.
+        converged_at: first step that meets MAG's criterion (C.1), if any.
+        evaluations: the history's evaluations.
+        losses: step and mean loss of the first and of the last steps that were logged.
+        baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
+        gain: of the metric that decides, over the start: the encoder as it came, under its own similarity.
+    """
+
+    folder: str
+    steps: int
+    stopped_because: str | None
+    best_step: int | None
+    converged_at: int | None
+    evaluations: list[dict[str, Any]]
+    losses: list[dict[str, float]]
+    baseline: dict[str, Any] | None = None
+    gain: float | None = None
+
+    @classmethod
+    def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
+        """What ``history`` says of a run."""
+        logged = [{"step": row["step"], "loss": row["loss"]} for row in history.rows if "loss" in row]
+        return cls(
+            str(folder),
+            steps,
+            stopped_because,
+            history.best[0] if history.best else None,
+            history.converged_at(),
+            [row for row in history.rows if "evaluation" in row],
+            logged[:1] + logged[1:][-1:],
+            history.baseline,
+            history.gain,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return dict(vars(self))

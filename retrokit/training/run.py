@@ -1,0 +1,238 @@
+"""A run from its plan to its folder: begun or gone on with, stopped or finished, in one process or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from retrokit.data.pairs import registry as training_data
+from retrokit.data.runs import Run
+from retrokit.errors import Interrupted, UsageError
+from retrokit.notices import notice, progress
+from retrokit.training.callback import TrainingCallback, seconds_per_step
+from retrokit.training.checkpoints import check_state, state_files
+from retrokit.training.config import TrainingConfig, differences
+from retrokit.training.history import History, Outcome
+from retrokit.training.interruption import interruptible
+from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shared_stdin
+from retrokit.training.run_folder import RunFolder, saving, step_of
+from retrokit.training.trainer import Destination, Options, RunTrainer
+
+FEW_STEPS = 30
+"""Steps of a time budget below which a run is unlikely to gain anything, warm-up and decay included."""
+
+
+class Job(Protocol):
+    """All that a run needs, made before anything is written."""
+
+    @property
+    def config(self) -> TrainingConfig:
+        """What was asked for."""
+
+    @property
+    def metric(self) -> str:
+        """The metric by which the best weights are chosen; empty where nothing is evaluated."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+
+    @property
+    def precision(self) -> torch.dtype:
+        """What the module under training computes in."""
+
+    def describe(self) -> Run:
+        """The run as it begins."""
+
+    def trainer(self, options: Options, destination: Destination) -> RunTrainer:
+        """What trains."""
+
+    def steps(self, trainer: RunTrainer) -> int:
+        """Planned optimizer steps."""
+
+    def intervals(self, steps: int) -> tuple[int | None, int]:
+        """Steps between evaluations (``None``: there are none), and between checkpoints."""
+
+    def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
+        """Put the model into ``staged``; further entries of the description."""
+
+
+def folder_of(config: TrainingConfig) -> RunFolder:
+    """Where the run writes; raises :class:`UsageError` without an output folder."""
+    if config.output is None:
+        raise UsageError("give an output folder: `output`")
+    return RunFolder(config.output, config.overwrite, config.resume)
+
+
+def check_output(config: TrainingConfig) -> None:
+    """See before the work that the run can be written; in the first process, whose beginnings the others would see."""
+    if config.output is not None and is_first():
+        folder_of(config).check(config.inputs())
+
+
+def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
+    """Within it, every process reads what the first one was given on standard input, where that is among the data."""
+    piped = any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs)
+    return shared_stdin() if piped and place()[1] > 1 else nullcontext()
+
+
+def check_alike(identity: dict[str, Any]) -> None:
+    """Raise :class:`UsageError` unless all processes are about to do the same."""
+    first, *others = all_say(identity)
+    for rank, other in enumerate(others, start=1):
+        if different := differences(first, other, "in the first process", f"in process {rank}"):
+            raise UsageError(f"the processes differ: {'; '.join(different)}")
+
+
+def planned(config: TrainingConfig, per_epoch: int) -> dict[str, float]:
+    """Steps of an epoch, and either the steps of the run or the seconds of its budget."""
+    if config.time_budget is not None:
+        return {"per_epoch": per_epoch, "time_budget": config.time_budget}
+    return {"per_epoch": per_epoch, "total": config.steps or math.ceil((config.epochs or 1) * per_epoch)}
+
+
+def planned_steps(steps: Mapping[str, float], trainer: RunTrainer) -> int:
+    """The steps of a run; under a budget as many as fit by measured speed (COMP, D.3)."""
+    if "total" in steps:
+        return int(steps["total"])
+    budget, seconds = steps["time_budget"], seconds_per_step(trainer)
+    count = max(1, int(budget / seconds))
+    notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s")
+    if count < FEW_STEPS:
+        notice(
+            f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget` gives "
+            "more, as do a smaller `batch_size` and shorter texts"
+        )
+    return count
+
+
+@ends_all
+def carry_out(job: Job) -> Outcome:
+    """Train as planned and leave a finished run folder.
+
+    Raises:
+        Interrupted: stopped by the user; the state is kept, to be resumed.
+        UsageError: no output folder, or one that another run stands in or another command writes.
+        DataError: a loss that is not finite, or a file that cannot be written.
+    """
+    folder = first_says(lambda: folder_of(job.config))
+    with folder.locked(job.config.inputs()) if is_first() else nullcontext():  # by the first process for all
+        return _carry_out(job, folder)
+
+
+def _carry_out(job: Job, folder: RunFolder) -> Outcome:
+    run = job.describe()
+    history = History(folder.metrics, [], job.metric, writes=is_first())
+    destination = Destination(folder, history, run, job.config.keep_checkpoints)
+    trainer = job.trainer(_options(job, folder), destination)
+    # The first process alone looks into the folder and changes it; the others go by what it found.
+    start = first_says(lambda: _open(job, folder, run))
+    history.rows = list(start.rows)
+    trainer.begin()
+    steps = start.steps or job.steps(trainer)
+    run = replace(run, steps=steps)
+    trainer.destination = replace(destination, run=run)
+    if is_first():
+        folder.describe(run)
+    stopped_because = _train(job, trainer, steps, start)
+    made = trainer.state.global_step
+    if stopped_because == "interrupted":
+        kept = f"the state is kept in {folder.checkpoints}"
+        raise Interrupted(f"stopped at step {made} of {steps}; {kept}", "resume")
+    trainer.settle()
+    outcome = Outcome.of(folder.target, made, stopped_because, history)
+    if is_first():
+        if outcome.best_step not in (None, made):
+            trainer.load_weights(folder.checkpoint(outcome.best_step))
+        with saving(folder.target), folder.staged() as staged:
+            more = job.finish(trainer, staged, outcome)
+            folder.finish(staged, replace(run, outcome=outcome.to_json(), **more))
+    leave()
+    return outcome
+
+
+def _options(job: Job, folder: RunFolder) -> Options:
+    """What the library is told of a run; what it would decide by itself is left to the callback."""
+    config = job.config
+    return Options(
+        computes_on=str(job.device),
+        output_dir=str(folder.checkpoints),
+        per_device_train_batch_size=config.examples,
+        max_steps=1,
+        learning_rate=config.rate,
+        weight_decay=config.weight_decay,
+        warmup_steps=config.warmup,
+        lr_scheduler_type="constant_with_warmup" if config.schedule == "constant" else config.schedule,
+        max_grad_norm=config.max_grad_norm,
+        adam_beta1=config.adam_betas[0],
+        adam_beta2=config.adam_betas[1],
+        bf16=job.precision == torch.bfloat16,
+        fp16=job.precision == torch.float16,
+        seed=config.seed,
+        use_cpu=job.device.type == "cpu",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,  # a loss that is no number is to be seen
+        save_strategy="no",
+        eval_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_drop_last=True,
+        ddp_find_unused_parameters=False,
+    )
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written then."""
+
+    resumed: bool
+    checkpoint: Path | None = None
+    steps: int | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+
+
+def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
+    """Make the folder new, or find where to go on in it."""
+    if not folder.goes_on:
+        folder.begin(run)
+        return _Start(resumed=False)
+    before = folder.check_same(run.identity)
+    checkpoint = folder.last_checkpoint()
+    if checkpoint is not None:
+        check_state(checkpoint, state_files(place()[1], job.precision == torch.float16), step_of(checkpoint))
+    rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
+    return _Start(True, checkpoint, before.steps, tuple(rows))
+
+
+def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | None:
+    """Train to the end or until something stops it; why before the end."""
+    config, checkpoint = job.config, start.checkpoint
+    trainer.args.max_steps = steps
+    eval_every, save_every = job.intervals(steps)
+    with progress("training", steps, "steps") as advance, interruptible() as stop:
+        callback = TrainingCallback(
+            trainer,
+            log_every=config.log_every,
+            eval_every=eval_every,
+            save_every=save_every,
+            patience=config.patience,
+            # A resumed run goes to the planned end: its result is that of an uninterrupted one.
+            time_budget=None if start.resumed else config.time_budget,
+            advance=advance,
+            stop=stop,
+        )
+        trainer.add_callback(callback)
+        if checkpoint is None and eval_every is not None:
+            trainer.evaluate()
+        if checkpoint is not None:
+            advance(step_of(checkpoint))
+            notice(f"resuming at step {step_of(checkpoint)} of {steps}")
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    return callback.stopped_because
