@@ -97,8 +97,7 @@ def _member(folder: Path, words: list[str]) -> None:
     from retrokit.cli import entry
 
     _settle(folder, f"{os.environ['RANK']}-of-agent")
-    sys.argv = ["retrokit", *words]
-    if code := entry.run():
+    if code := entry.run(words):
         sys.exit(code)
 
 

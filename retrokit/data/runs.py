@@ -23,7 +23,7 @@ _KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("identity", "outcome", "made_for", "calibration", "similarity_chosen_by"), (dict, "an object")),
     "files": (list, "a list"),
 }
-_WITHIN = {
+_WITHIN: dict[str, dict[str, type]] = {
     "outcome": {"steps": int},
     "made_for": {"encoder": str, "fingerprint": str, "in_folder": bool},
     "calibration": {"threshold": float},

@@ -71,6 +71,7 @@ class RunTrainer(Trainer):
     """
 
     control: TrainerControl
+    optimizer: torch.optim.Optimizer | None
 
     def __init__(
         self, model: nn.Module, args: Options, loader: Loader, destination: Destination, rates: Mapping[str, float]

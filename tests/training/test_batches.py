@@ -65,7 +65,7 @@ def test_processes_get_equal_parts_of_the_joint_batch():
 
 
 def test_a_batch_that_no_source_fills_is_an_error():
-    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records; give a smaller --batch-size"):
+    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records; give a smaller `batch_size`"):
         Batches(TrainingSet([source("a", 9), source("b", 7)]), 8, seed=0)
     with pytest.raises(UsageError, match="4 × 2 processes"):
         Batches(TrainingSet([source("b", 7)]), 4, seed=0, world=2)

@@ -24,6 +24,7 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.processes import is_first, leave, own_device
+from retrokit.training.trainer import RunTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import Ended, in_processes, retrokit_in, torchrun
@@ -158,14 +159,14 @@ def benchmark(tmp_path: Path, triplets: Path) -> Path:
 
 def stop_after_three(rank: int) -> None:
     """Every process gets Ctrl-C in its third step, as torchrun passes it on."""
-    real = FinetuneTrainer.training_step
+    real = RunTrainer.training_step
 
     def step(self, *arguments):
         if self.state.global_step == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return real(self, *arguments)
 
-    FinetuneTrainer.training_step = step
+    RunTrainer.training_step = step
 
 
 def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_path):
@@ -289,12 +290,39 @@ def test_standard_input_is_read_once_for_all(tiny_bert, triplets, by_torchrun, t
     assert models[0] == models[1]
 
 
-def test_a_verifier_trains_in_the_first_process(tiny_bert, triplets, tmp_path):
-    words = ["rerank", "train", "soft", tiny_bert, "--data", triplets, "-o", tmp_path / "run", "--steps", 2]
-    ended = retrokit_in(2, tmp_path, [*words, "--batch-size", 4, "--end-to-end", "--device", "cpu"])
-    assert [one.code for one in ended] == [0, 0], said(ended)
-    assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "finished"
-    assert ended[1].err == ended[1].out == ""
+@pytest.mark.parametrize("options", [["--end-to-end"], []], ids=["end-to-end", "frozen"])
+def test_processes_train_a_verifier(tiny_bert, triplets, tmp_path, options):
+    """Stopped and gone on with, they end where they end undisturbed; the steps are those of all of them."""
+    words = [
+        "rerank",
+        "train",
+        "soft",
+        tiny_bert,
+        "--data",
+        triplets,
+        "--steps",
+        4,
+        "--eval-every",
+        2,
+        "--batch-size",
+        4,
+    ]
+    words += ["--precision", "fp32", "--device", "cpu", "--lr", 0.1, *options]
+    for folder, prepare, more, code in (
+        ("whole", None, [], 0),
+        ("run", stop_after_three, [], 130),
+        ("run", None, ["--resume"], 0),
+    ):
+        ended = retrokit_in(2, tmp_path, [*words, "-o", folder, *more], prepare)
+        assert {one.code for one in ended} == {code}, said(ended)
+        assert "Traceback" not in said(ended)
+        assert code or ended[1].err == ended[1].out == ""
+    files = [name for name in ("verifier.safetensors", "model.safetensors") if (tmp_path / "run" / name).exists()]
+    assert len(files) == 1 + bool(options)
+    assert all((tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes() for name in files)
+    described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
+    assert (described["status"], described["identity"]["processes"]) == ("finished", 2)
+    assert not (tmp_path / "run" / "tokens").exists()
 
 
 @pytest.mark.parametrize(

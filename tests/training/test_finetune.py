@@ -568,8 +568,8 @@ def test_convergence_is_mags_criterion():
 
 
 def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 0.25)
-    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=2.0))
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 25.0)
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=200.0))
     assert outcome.steps == 8
     monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 1e-5)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "short", steps=None, time_budget=0.2))
@@ -581,8 +581,8 @@ def test_measuring_speed_leaves_no_trace(tiny_bert, pairs, tmp_path, monkeypatch
     finetune(configure(tiny_bert, pairs, tmp_path / "plain", steps=8))
     from retrokit.training.callback import seconds_per_step
 
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 0.25)[1])
-    finetune(configure(tiny_bert, pairs, tmp_path / "timed", steps=None, time_budget=2.0))
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 25.0)[1])
+    finetune(configure(tiny_bert, pairs, tmp_path / "timed", steps=None, time_budget=200.0))
     assert_same_weights(tmp_path / "plain", tmp_path / "timed")
 
 
@@ -682,12 +682,12 @@ def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatc
         phase[0] = "measuring"
         assert seconds_per_step(trainer, steps=2) > 0
         phase[0] = "training"
-        return 0.5
+        return 50.0
 
     monkeypatch.setattr(Prepare, "forward", watching)
     monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
     monkeypatch.setattr("retrokit.training.run.seconds_per_step", measuring)
-    options = {"steps": None, "time_budget": 1.0, "precision": "bf16", "mini_batch": mini_batch}
+    options = {"steps": None, "time_budget": 100.0, "precision": "bf16", "mini_batch": mini_batch}
     said = Recorder()
     with listening(said):
         finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
