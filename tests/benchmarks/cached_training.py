@@ -49,7 +49,8 @@ def ours(pairs: Path, folder: Path, encoder: str, batch: int, mini_batch: int) -
     """``retrokit finetune``."""
     from retrokit.training import trainer
     from retrokit.training.config import FinetuneConfig
-    from retrokit.training.finetune import plan, run
+    from retrokit.training.finetune import plan
+    from retrokit.training.run import carry_out
 
     options: dict[str, Any] = {"batch_size": batch, "mini_batch": mini_batch, "max_length": LENGTH, "scale": SCALE}
     planned = plan(
@@ -63,7 +64,7 @@ def ours(pairs: Path, folder: Path, encoder: str, batch: int, mini_batch: int) -
         on_step_end(self, *args, **kwargs)
 
     trainer.Conduct.on_step_end = timed  # type: ignore[method-assign]
-    run(planned)
+    carry_out(planned)
     clock.report()
 
 

@@ -190,7 +190,7 @@ def test_metrics(file: Path) -> None:
 
 def test_a_training_run_follows_it(tiny_bert: Path, tmp_path: Path) -> None:
     from retrokit.training.config import FinetuneConfig
-    from retrokit.training.finetune import plan, run
+    from retrokit.training.finetune import finetune
     from tests.models import sentences
 
     texts = sentences(60, seed=1)
@@ -206,7 +206,7 @@ def test_a_training_run_follows_it(tiny_bert: Path, tmp_path: Path) -> None:
         device="cpu",
         precision="fp32",
     )
-    outcome = run(plan(config))
+    outcome = finetune(config)
     assert [row["step"] for row in outcome.evaluations] == [0, 2]
     for row in outcome.evaluations:
         assert list(row["evaluation"]) == ["accuracy"]

@@ -47,7 +47,7 @@ def configure(verifier: str, encoder: Path, data: Path, output: Path | None, **o
 
 
 def train(*given, **options):
-    return train_verifier(plan_verifier(configure(*given, **options)))
+    return train_verifier(configure(*given, **options))
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -187,7 +187,7 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
     real = trainer.verifier_loss
     monkeypatch.setattr(trainer, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
-    with pytest.raises(DataError, match="the loss is (inf|nan) at step 2; lower `lr`"):
+    with pytest.raises(DataError, match=r"the loss is (inf|nan) at step 2; lower `lr`"):
         train("cnn", tiny_bert, triplets, tmp_path / "run")
 
 
