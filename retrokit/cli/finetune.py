@@ -43,7 +43,7 @@ def finetune(
     retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """
     if config.output is None and not dry_run:
-        raise UsageError("give an output folder: `output`")
+        raise UsageError("give an output folder: -o runs/NAME")
     with importing():
         from retrokit.training.finetune import plan
         from retrokit.training.run import carry_out

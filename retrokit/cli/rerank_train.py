@@ -39,7 +39,7 @@ def train(
     from retrokit.training.run import carry_out
 
     if config.output is None and not dry_run:
-        raise UsageError("give an output folder: `output`")
+        raise UsageError("give an output folder: -o runs/NAME")
     plan = plan_verifier(config)
     shown = verifier_preflight_tables(plan.preflight)
     if dry_run:

@@ -175,12 +175,16 @@ class FinetuneConfig(TrainingConfig):
 
     def read_specs(self) -> list[tuple[Registry, str]]:
         """The specs of what is read, the task's too."""
-        return [*super().read_specs(), *([(evaluation.registry, self.eval)] if self.eval else [])]
+        return [*super().read_specs(), *self._task_specs()]
 
     def specs(self) -> list[tuple[Registry, str]]:
         """All specs."""
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
-        return [*self.read_specs(), *sims, *((augmentation.registry, spec) for spec in self.augment)]
+        augmentations = [(augmentation.registry, spec) for spec in self.augment]
+        return [*super().read_specs(), *sims, *augmentations, *self._task_specs()]
+
+    def _task_specs(self) -> list[tuple[Registry, str]]:
+        return [(evaluation.registry, self.eval)] if self.eval else []
 
     def combination_problems(self) -> list[str | None]:
         """What is wrong with the options of a fine-tuning beside each other."""

@@ -221,7 +221,7 @@ class RunTrainer(Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Of both, which the library goes on without where one is missing."""
         for name, part in (("optimizer.pt", self.optimizer), ("scheduler.pt", self.lr_scheduler)):
-            if checkpoint is not None:
+            if checkpoint is not None and part is not None:
                 with _part(checkpoint, name) as state:
                     part.load_state_dict(state)
 
