@@ -17,9 +17,9 @@ from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import hashed
 
 MODULE = """
-from retrokit.evaluation.scoring import pair_scores
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.registry import Entry, Param
+from retrokit.retrieval.embeddings import pair_scores
 
 ENTRY = Entry(
     "spread", "how far two texts are apart", f"{__name__}:spread", (Param("a"), Param("b")), positional="a"

@@ -41,7 +41,7 @@ class Retrieval(SearchTask):
         self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
         place = {identifier: position for position, identifier in enumerate(self.documents.ids)}
         self._identical = sum(query in place for query in data.query_ids)
-        out = excluded or {query: {query} if ignore_identical_ids else () for query in data.query_ids}
+        out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
         self._excluded = [frozenset(place[id] for id in out[query] if id in place) for query in data.query_ids]
 
     def check_metrics(self, names: Sequence[str]) -> None:

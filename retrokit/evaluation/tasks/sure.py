@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +27,16 @@ from retrokit.errors import DataError
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.result import Resampled
 from retrokit.evaluation.tasks.base import Measured, SearchTask
+from retrokit.evaluation.tasks.sure_ranks import (
+    Found,
+    MeanOfMeans,
+    RankedTestbed,
+    ReferenceScores,
+    SureRun,
+    in_order,
+    position_of,
+    retrieved_order,
+)
 from retrokit.evaluation.tasks.sure_reference import Reference, SureCandidates, make_reference
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.sure import (
@@ -48,49 +56,6 @@ COUNTINGS = (ONCE, TWICE)
 _ALONE = ""  # the list without variants
 _NOTHING = np.empty(0)
 _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
-
-
-class Found(NamedTuple):
-    """What a retriever says of one query: its list, best first, and its scores of the query's variants.
-
-    Attributes:
-        scores: of the list, ``[n]``.
-        passages: the list: positions in the task's passages, int64 ``[n]``.
-        variant_scores: ``[v]``, on the same scale.
-    """
-
-    scores: np.ndarray
-    passages: np.ndarray
-    variant_scores: np.ndarray
-
-
-class _Scores(NamedTuple):
-    """The reference's scores of a query: of its list, ``[n]``, and of variants, ``[v]``; NaN where unknown."""
-
-    listed: np.ndarray
-    variants: np.ndarray
-
-    @classmethod
-    def of(cls, scores: np.ndarray, one: Found) -> _Scores:
-        """Those of the list of ``one`` and, after them, of variants."""
-        return cls(scores[: len(one.passages)], scores[len(one.passages) :])
-
-
-@dataclass(frozen=True)
-class RankedTestbed:
-    """Ranks of the passages of one testbed, in the order of :data:`TESTBEDS`, by the retriever and by the reference.
-
-    Attributes:
-        queries: positions of the queries that have both, int64 ``[q]``.
-        ranks: from 1, int64 ``[q, n]``.
-        reference: from 1, int64 ``[q, n]``.
-        dropped: how many queries have not, by reason.
-    """
-
-    queries: np.ndarray
-    ranks: np.ndarray
-    reference: np.ndarray
-    dropped: dict[str, int]
 
 
 class Sure(SearchTask):
@@ -227,27 +192,27 @@ class Sure(SearchTask):
             found.append(Found(scores, passages, tied.astype(own.dtype)))
         return found
 
-    def _reference_scores(self, found: Sequence[Found], parts: Sequence[str]) -> dict[str, list[_Scores]]:
+    def _reference_scores(self, found: Sequence[Found], parts: Sequence[str]) -> dict[str, list[ReferenceScores]]:
         """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query; without scores
         are the queries that are not in the testbed."""
         asked = [(part, query) for part in parts for query in range(len(found)) if self._is_in(part, query)]
-        referred = {part: [_Scores(_NOTHING, _NOTHING)] * len(found) for part in parts}
+        referred = {part: [ReferenceScores(_NOTHING, _NOTHING)] * len(found) for part in parts}
         if self.reference.listwise:
             # without its original a list has no use
             asked = [(part, query) for part, query in asked if self._originals[query] in found[query].passages]
             chosen = [self._chosen(part, query) for part, query in asked]
-            orders = [_retrieved_order(found[query], own) for (_, query), own in zip(asked, chosen, strict=True)]
+            orders = [retrieved_order(found[query], own) for (_, query), own in zip(asked, chosen, strict=True)]
             entries = [self._entries(found, query, own) for (_, query), own in zip(asked, chosen, strict=True)]
             lists = [(query, own[order]) for (_, query), own, order in zip(asked, entries, orders, strict=True)]
             ordered = self.reference.scores(self._candidates, lists)
             for (part, query), scores, order in zip(asked, ordered, orders, strict=True):
-                referred[part][query] = _Scores.of(scores[np.argsort(order)], found[query])
+                referred[part][query] = ReferenceScores.of(scores[np.argsort(order)], found[query])
             return referred
         wanted = [(query, self._entries(found, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
         known = self.reference.scores(self._candidates, wanted)
         for part, query in asked:
-            own = _Scores.of(known[query], found[query])
-            referred[part][query] = _Scores(own.listed, own.variants[self._chosen(part, query)])
+            own = ReferenceScores.of(known[query], found[query])
+            referred[part][query] = ReferenceScores(own.listed, own.variants[self._chosen(part, query)])
         return referred
 
     def _is_in(self, part: str, query: int) -> bool:
@@ -261,14 +226,14 @@ class Sure(SearchTask):
     def _entries(self, found: Sequence[Found], query: int, chosen: np.ndarray) -> np.ndarray:
         return np.concatenate([found[query].passages, self._variant_entries[query][chosen]])
 
-    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[_Scores]) -> RankedTestbed:
+    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[ReferenceScores]) -> RankedTestbed:
         kinds = TESTBEDS[testbed]
         queries, ranks, referred = [], [], []
         dropped: Counter[str] = Counter({_NOT_LISTED: 0, _NOT_REFERENCED: 0})
         for query, one in enumerate(found):
             if not self._is_in(testbed, query):
                 continue
-            position = _position(one.passages, self._originals[query])
+            position = position_of(one.passages, self._originals[query])
             chosen = self._chosen(testbed, query)
             there, after = reference[query]
             if position is None:
@@ -277,8 +242,8 @@ class Sure(SearchTask):
                 dropped[_NOT_REFERENCED] += 1
             else:
                 queries.append(query)
-                ranks.append(_in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
-                referred.append(_in_order(kinds, *self._referred(one, position, chosen, there, after)))
+                ranks.append(in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
+                referred.append(in_order(kinds, *self._referred(one, position, chosen, there, after)))
         if not queries:
             lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
             raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
@@ -292,12 +257,12 @@ class Sure(SearchTask):
         if self.counting == ONCE:
             return ranks_after_insertion(there, position, after)
         listed = len(there)
-        order = _retrieved_order(one, chosen)
+        order = retrieved_order(one, chosen)
         same_id = np.flatnonzero((order == position) | (order >= listed))
         return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
 
     def _reciprocal_ranks(
-        self, found: Sequence[Found], reference: Sequence[_Scores] | None
+        self, found: Sequence[Found], reference: Sequence[ReferenceScores] | None
     ) -> dict[str, dict[str, float]]:
         """By metric and query, of the original in the list and, given its scores alone, in the list as the reference
         orders it; 0 if it is not listed."""
@@ -305,7 +270,7 @@ class Sure(SearchTask):
         after: dict[str, float] = {}
         for query, one in enumerate(found):
             name = self._queries[query]
-            position = _position(one.passages, self._originals[query])
+            position = position_of(one.passages, self._originals[query])
             before[name] = 0.0 if position is None else 1 / (position + 1)
             if reference is not None and not np.isnan(reference[query].listed).any():
                 scores = reference[query].listed
@@ -337,9 +302,9 @@ class Sure(SearchTask):
             counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
             self._say_dropped(name, testbed, ranked.dropped)
         per_query |= self._reciprocal_ranks(found, reference.get(_ALONE))
-        averaged = {measure: Resampled(len(self._queries), _MeanOfMeans(parts)) for measure, parts in columns.items()}
+        averaged = {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()}
         everything = np.arange(len(self._queries))
-        computed = {measure: _MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
+        computed = {measure: MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
         computed |= {metric: mean(scores) for metric, scores in per_query.items()}
         asked = [metric for metric in self.known_metrics if metric in names]
         return Measured(
@@ -348,30 +313,13 @@ class Sure(SearchTask):
             resampled={metric: averaged[metric] for metric in asked if metric in averaged},
             configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
             counts=counts,
-            run=_Run(self._candidates, found, self._variant_entries),
+            run=SureRun(self._candidates, found, self._variant_entries),
         )
 
     def _say_dropped(self, name: str, testbed: str, dropped: Mapping[str, int]) -> None:
         lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
         if lost:
             notice(f"{name}, {testbed}: of {len(self.data.testbeds[testbed]):,} queries dropped: {lost}")
-
-
-def _retrieved_order(one: Found, chosen: np.ndarray) -> np.ndarray:
-    """Positions in the list with the variants ``chosen`` after it, in the retriever's order, int64 ``[n + v]``."""
-    return np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
-
-
-def _position(passages: np.ndarray, passage: int) -> int | None:
-    """Where ``passage`` stands in a list of passages."""
-    found = np.flatnonzero(passages == passage)
-    return int(found[0]) if len(found) else None
-
-
-def _in_order(kinds: Sequence[str], original: int, variants: np.ndarray) -> np.ndarray:
-    """The ranks of the passages ``kinds``, given that of the original and those of the variants in their order."""
-    left = iter(variants.tolist())
-    return np.array([original if kind == ORIGINAL else next(left) for kind in kinds], dtype=np.int64)
 
 
 def _in_words(reason: str) -> str:
@@ -381,43 +329,6 @@ def _in_words(reason: str) -> str:
         _NOT_LISTED: "without their original in the list",
         _NOT_REFERENCED: "without scores of the reference for all that they rank",
     }[reason]
-
-
-class _MeanOfMeans:
-    """The mean over testbeds of the mean over those of the queries at ``rows`` that a testbed has (not NaN); NaN if
-    it has none of them."""
-
-    def __init__(self, columns: Sequence[np.ndarray]) -> None:
-        self._columns = columns
-
-    def __call__(self, rows: np.ndarray) -> float:
-        taken = [column[rows] for column in self._columns]
-        present = [part[~np.isnan(part)] for part in taken]
-        return float(np.mean([part.mean() if len(part) else np.nan for part in present]))
-
-
-class _Run(Mapping[str, dict[str, float]]):
-    """The lists and the variants of all queries as ``{query: {id: score}}``, which is made for one query at a time: two
-    thousand passages for each of thousands of queries would fill the memory."""
-
-    def __init__(self, candidates: SureCandidates, found: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
-        self._candidates = candidates
-        self._found = found
-        self._variants = variants
-        self._position = {query: position for position, query in enumerate(candidates.queries.ids)}
-
-    def __getitem__(self, query: str) -> dict[str, float]:
-        position = self._position[query]
-        one = self._found[position]
-        entries = np.concatenate([one.passages, self._variants[position]]).tolist()
-        scores = np.concatenate([one.scores, one.variant_scores]).tolist()
-        return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._candidates.queries.ids)
-
-    def __len__(self) -> int:
-        return len(self._candidates.queries)
 
 
 def sure(
