@@ -14,6 +14,7 @@ import pytest
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine
+from retrokit.encoders.store.database import OVERHEAD
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
@@ -128,7 +129,7 @@ def test_what_one_command_has_encoded_serves_another(retrokit, encoded, benchmar
 
 
 def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny_bert):
-    size = 40 * (8 * 4 + 24) + 20 * (8 * 4 + 24)
+    size = 60 * (8 * 4 + OVERHEAD)
     specs = ["static:dim=8,seed=1", "static:dim=8,seed=2", "static:dim=8,seed=3"]
     for spec in specs:
         assert retrokit("eval", f"{spec},tokenizer={tiny_bert}", "--on", benchmark, "--precision", "fp32")[0] == 0
@@ -138,14 +139,14 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
     assert (found["folder"], found["limit"], found["size"]) == (str(tmp_path / "cache"), 20 * 10**9, 3 * size)
     assert [one["spec"].split(",")[1] for one in found["encoders"]] == ["seed=3", "seed=2", "seed=1"]
     for one in found["encoders"]:
-        assert {key: one[key] for key in ("precision", "device", "dimension", "rows", "size")} == {
-            **{"precision": "float32", "device": "cpu", "dimension": 8, "rows": 60, "size": size}
+        assert {key: one[key] for key in ("kind", "precision", "device", "dimension", "rows", "size")} == {
+            **{"kind": "pooled", "precision": "float32", "device": "cpu", "dimension": 8, "rows": 60, "size": size}
         }
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", one["last_used"])
         assert len(one["fingerprint"]) == 64
-    code, out, _ = retrokit("cache", "--limit", "7KB")
+    code, out, _ = retrokit("cache", "--limit", f"{2 * size}")
     assert code == 0
-    assert "6.7 kB of at most 20.0 GB" in out
+    assert f"{2 * size / 1000:.1f} kB of at most 20.0 GB" in out
     assert "seed=1" not in out
     assert "seed=3" in out
     code, out, _ = retrokit("cache", "--clear")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrokit.encoders.base import Encoder, Item, LayeredEncoder, check_finite
-from retrokit.encoders.store import EmbeddingCache, open_cache
+from retrokit.encoders.store import open_cache
+from retrokit.encoders.store.database import EmbeddingCache
+from retrokit.encoders.store.embeddings import Store
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities.base import Role
 
@@ -34,7 +36,7 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         identity = self._encoder.identity(precision) if len(items) else None
         if identity is None:
             return self._encoder.embed(items, role, precision)
-        store = self._cache.store(identity, self.dimension, self.spec)
+        store = Store(self._cache, identity, self.spec)
         made = store.embed(items, role, lambda missing: self._encoder.batches(missing, role, precision))
         check_finite(made, self.spec)
         return made

@@ -78,7 +78,7 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
     made = load()
     found = _record(made)
     if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
-        cache.remember(key, found)
+        cache.remember(key, found, found["fingerprint"])
     return made
 
 

@@ -6,7 +6,6 @@ faster; any other kind is timed once, and the finding is kept beside the embeddi
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from dataclasses import dataclass
@@ -16,14 +15,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from retrokit.encoders.store import open_cache, replace_file
+from retrokit.encoders.store import open_cache
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 WORTH_IT = 1.2  # how many times as fast as fp32 bf16 must be for its rounding
-MEASURED = "precision.json"  # in the cache's folder: by processor and version of PyTorch
 
 _CPUINFO = Path("/proc/cpuinfo")
 _NAMED_BY = ("vendor_id", "model name", "cpu family", "model", "stepping", "CPU implementer", "CPU variant", "CPU part")
@@ -84,25 +82,10 @@ def _gains(processor: Processor) -> bool:
 
 def _known_gain(processor: Processor) -> float:
     """What :func:`measure_gain` has found on such a processor, now or before."""
-    key = f"{processor.name}; torch {torch.__version__}"
-    found: dict[str, float] = {}
     kept = open_cache()
-
-    def look() -> None:
-        """By who has the lock, so that processes which start together agree."""
-        assert kept is not None
-        known = _read(kept.folder / MEASURED)
-        if key not in known:
-            known[key] = found[key] = _measured(processor)
-            replace_file(kept.folder / MEASURED, json.dumps(known, indent=2))
-        found[key] = known[key]
-
-    if kept is not None:
-        known = _read(kept.folder / MEASURED)
-        if key in known:
-            return known[key]
-        kept.write(look)
-    return found[key] if key in found else _measured(processor)
+    if kept is None:
+        return _measured(processor)
+    return float(kept.agreed(f"bf16 gain: {processor.name}; torch {torch.__version__}", lambda: _measured(processor)))
 
 
 def _measured(processor: Processor) -> float:
@@ -110,14 +93,6 @@ def _measured(processor: Processor) -> float:
     taken = "bf16" if gain >= WORTH_IT else "fp32"
     notice(f"precision auto is {taken} here: bf16 computes at {gain:.2f} × the speed of fp32 ({processor.name})")
     return gain
-
-
-def _read(path: Path) -> dict[str, float]:
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {key: value for key, value in known.items() if isinstance(value, float)} if isinstance(known, dict) else {}
 
 
 def measure_gain(tokens: int = 1024) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from retrokit.encoders.store import EmbeddingCache
+from retrokit.encoders.store.database import EmbeddingCache
 from retrokit.report.sheets import Table
 from retrokit.report.tables import to_json
 
@@ -28,12 +28,22 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
     if not held:
         return [total]
     table = Table()
-    for name in ("encoder", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"):
+    for name in (
+        "encoder",
+        "kind",
+        "precision",
+        "device",
+        "dimensions",
+        "embeddings",
+        "size",
+        "last used",
+        "fingerprint",
+    ):
         table.add_column(name, justify="right" if name in ("dimensions", "embeddings", "size") else "left")
     for one in held:
-        numbers = (f"{one.dimension:,}", f"{one.rows:,}", decimal(one.size))
+        shown = (f"{one.dimension:,}", f"{one.rows:,}", decimal(one.size))
         used = _time(one.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
-        table.add_row(one.spec, one.precision, one.device, *numbers, used, one.fingerprint[:8])
+        table.add_row(one.spec, one.kind, one.precision, one.device, *shown, used, one.fingerprint[:8])
     return [table, total]
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.store import cache_in
 from retrokit.notices import progress
 from retrokit.reranking.base import PairwiseReranker, check_counts
 from retrokit.reranking.tokens import TokenCache, unit_tokens
@@ -113,7 +114,7 @@ class MapReranker(PairwiseReranker):
         self.scorer = scorer.to(encoder.device).eval()
         self.precision = precision
         self.computes_in = encoder.computes_in(precision)
-        self.cache = None if cache is None else TokenCache(cache, self.encoder, precision)
+        self.cache = None if cache is None else TokenCache(cache_in(cache), self.encoder, precision)
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.encoders import store as stores
+from retrokit.encoders.store import embeddings
+from retrokit.encoders.store.database import EmbeddingCache
+from retrokit.encoders.store.embeddings import Store
 
 DIMENSION = 24
 CHUNK = 8
@@ -53,14 +55,14 @@ class Counting:
             yield part, made[part]
 
 
-def store(folder: Path, limit: int = 10**9, name: str = "given") -> stores.Store:
+def store(folder: Path, limit: int = 10**9, name: str = "given") -> Store:
     """As a new process opens it."""
-    return stores.EmbeddingCache(folder, limit).store({"fingerprint": name, "dimension": DIMENSION}, DIMENSION, name)
+    return Store(EmbeddingCache(folder, limit), {"fingerprint": name, "dimension": DIMENSION}, name)
 
 
 def fill(folder: Path, first: int, last: int, pause: float) -> None:
     """Embed the texts, and check what comes."""
-    stores.SECONDS_AT_RISK = 0.0
+    embeddings.SECONDS_AT_RISK = 0.0
     asked = texts(first, last)
     made = store(folder).embed(asked, "document", Counting(lambda number: time.sleep(pause)))
     assert np.array_equal(made, vectors(asked))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.encoders import store as stores
-from retrokit.encoders.store import EmbeddingCache, cache_folder, open_cache, read_size
+from retrokit.encoders.store import cache_folder, database, embeddings, open_cache, read_size
+from retrokit.encoders.store.database import FILE, OVERHEAD, EmbeddingCache
+from retrokit.encoders.store.embeddings import TOKENS, Store
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import listening
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
 from tests.evaluation.fakes import Notices
 
-ROW_BYTES = 4 * DIMENSION
-RECORD_BYTES = 24
+ROW = 4 * DIMENSION + OVERHEAD
 
 
 def embed(folder: Path, asked: list[str], role: str = "document", name: str = "given") -> tuple[np.ndarray, list[str]]:
@@ -35,8 +37,10 @@ def embed(folder: Path, asked: list[str], role: str = "document", name: str = "g
     return store(folder, name=name).embed(asked, role, encode), encode.encoded
 
 
-def files(folder: Path, kind: str) -> list[Path]:
-    return sorted(folder.glob(f"*/*.{kind}"))
+def sql(folder: Path, statement: str, *values: object) -> list[tuple]:
+    """Look into the file, or change it behind the cache's back."""
+    with closing(sqlite3.connect(folder / FILE)) as opened, opened:
+        return opened.execute(statement, values).fetchall()
 
 
 # --- what is found, and what is not
@@ -82,13 +86,37 @@ def test_any_calls_give_what_encoding_gives(tmp_path_factory, calls):
     assert sum(held.rows for held in EmbeddingCache(folder, 10**9).held()) == len(known)
 
 
-def test_many_shards_are_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
-    limit = 8 * 20 * (ROW_BYTES + RECORD_BYTES)  # shards of 20 rows
-    made = store(tmp_path, limit).embed(texts(0, 100), "document", Counting())
+def test_many_blocks_are_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", 0.0)
+    monkeypatch.setattr(database, "BLOCK_ROWS", 16)
+    made = store(tmp_path).embed(texts(0, 100), "document", Counting())
     assert np.array_equal(made, vectors(texts(0, 100)))
-    assert [path.name for path in files(tmp_path, "rows")] == [f"{n:06d}.rows" for n in range(1, 6)]
+    counts = sql(tmp_path, "SELECT id, rows, size FROM blocks ORDER BY id")
+    assert counts == [(n, rows, rows * ROW) for n, rows in enumerate([16] * 6 + [4], start=1)]
     assert embed(tmp_path, texts(0, 100))[1] == []
+    assert sql(tmp_path, "SELECT count(*) FROM blocks WHERE used > ?", time.time() - 60) == [(7,)]
+
+
+def test_tokens_lie_beside_pooled_embeddings(tmp_path):
+    """Ragged ones, an item without any among them, in half precision."""
+    counts = {text: number % 4 for number, text in enumerate(texts(0, 30))}
+    whole = {text: np.random.default_rng(count).normal(size=(count, 3)).astype("f4") for text, count in counts.items()}
+    embed(tmp_path, texts(0, 5))
+    asked: list[str] = []
+
+    def encode(missing: list[str]) -> list[np.ndarray]:
+        asked.extend(missing)
+        return [whole[text] for text in missing]
+
+    for part in (texts(0, 20), [*texts(10, 30), texts(10, 11)[0]]):
+        opened = Store(EmbeddingCache(tmp_path, 10**9), {"fingerprint": "given", "dimension": 3}, "given", TOKENS)
+        for found, text in zip(opened.tokens(part, "document", encode), part, strict=True):
+            assert found.dtype == np.float16
+            assert np.array_equal(found, whole[text].astype("f2"))
+    assert asked == texts(0, 30)
+    held = {one.kind: one for one in EmbeddingCache(tmp_path, 10**9).held()}
+    assert {kind: one.rows for kind, one in held.items()} == {"pooled": 5, "tokens": 30}
+    assert held["tokens"].size == sum(6 * count + OVERHEAD for count in counts.values())
 
 
 def test_what_is_not_finite_is_not_kept(tmp_path):
@@ -104,59 +132,62 @@ def test_what_is_not_finite_is_not_kept(tmp_path):
 # --- damage
 
 
-def cut(path: Path, size: int) -> None:
-    path.write_bytes(path.read_bytes()[:size])
+def flip(folder: Path, column: str, number: int) -> None:
+    """Turn one bit of a value."""
+    ((place, value),) = sql(folder, f"SELECT id, {column} FROM embeddings LIMIT 1 OFFSET {number}")
+    changed = value ^ 1 if isinstance(value, int) else bytes([value[0] ^ 1, *value[1:]])
+    sql(folder, f"UPDATE embeddings SET {column} = ? WHERE id = ?", changed, place)
 
 
-def flip(path: Path, at: int) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 1
-    path.write_bytes(bytes(raw))
+def rewrite(folder: Path, change: Callable[[bytes], bytes]) -> None:
+    (folder / FILE).write_bytes(change((folder / FILE).read_bytes()))
 
 
-DAMAGES = {
-    "rows cut within a row": ("rows", lambda path: cut(path, 10 * ROW_BYTES + 5), 10),
-    "rows cut to nothing": ("rows", lambda path: cut(path, 0), 20),
-    "rows removed": ("rows", Path.unlink, 20),
-    "rows too long": ("rows", lambda path: path.write_bytes(path.read_bytes() + b"tail"), 0),
-    "rows shifted": ("rows", lambda path: path.write_bytes(path.read_bytes()[ROW_BYTES:]), 20),
-    "a bit of a row": ("rows", lambda path: flip(path, 7 * ROW_BYTES + 9), 1),
-    "index cut within a record": ("index", lambda path: cut(path, 15 * RECORD_BYTES + 5), 5),
-    "index cut to nothing": ("index", lambda path: cut(path, 0), 20),
-    "index removed": ("index", Path.unlink, 20),
-    "a bit of a text's digest": ("index", lambda path: flip(path, 3 * RECORD_BYTES), 1),
-    "the other half of it": ("index", lambda path: flip(path, 3 * RECORD_BYTES + 9), 1),
-    "a bit of a checksum": ("index", lambda path: flip(path, 3 * RECORD_BYTES + 16), 1),
-    "zeros": ("rows", lambda path: path.write_bytes(bytes(path.stat().st_size)), 20),
+def swap(folder: Path) -> None:
+    """Two embeddings change places."""
+    (one,), (other,) = sql(folder, "SELECT content FROM embeddings ORDER BY id LIMIT 2")
+    for number, content in ((0, other), (1, one)):
+        where = f"(SELECT id FROM embeddings ORDER BY id LIMIT 1 OFFSET {number})"
+        sql(folder, f"UPDATE embeddings SET content = ? WHERE id = {where}", content)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
+    "a bit of an embedding": (lambda folder: flip(folder, "content", 7), 1),
+    "a bit of a checksum": (lambda folder: flip(folder, "checksum", 7), 1),
+    "a bit of an item's digest": (lambda folder: flip(folder, "item", 7), 1),
+    "two exchanged": (swap, 2),
+    "one is gone": (
+        lambda folder: sql(folder, "DELETE FROM embeddings WHERE id IN (SELECT max(id) FROM embeddings)"),
+        1,
+    ),
+    "an embedding is shorter": (
+        lambda folder: sql(folder, "UPDATE embeddings SET content = substr(content, 1, 4)"),
+        20,
+    ),
+    "another encoder's": (lambda folder: sql(folder, "UPDATE encoders SET key = x'00'"), 20),
+    "cut": (lambda folder: rewrite(folder, lambda whole: whole[: len(whole) // 2]), 20),
+    "cut to nothing": (lambda folder: rewrite(folder, lambda whole: b""), 20),
+    "zeros": (lambda folder: rewrite(folder, lambda whole: bytes(len(whole))), 20),
+    "no database": (lambda folder: rewrite(folder, lambda whole: b"not a database " * 2000), 20),
+    "removed": (lambda folder: (folder / FILE).unlink(), 20),
 }
 
 
+@pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_damaged_is_made_again(tmp_path, damage):
-    kind, do, lost = DAMAGES[damage]
-    asked = texts(0, 20)
-    embed(tmp_path, asked)
-    (path,) = files(tmp_path, kind)
-    do(path)
-    rows, encoded = embed(tmp_path, asked)
-    assert np.array_equal(rows, vectors(asked))
-    assert len(encoded) == lost
-    rows, encoded = embed(tmp_path, asked)
-    assert np.array_equal(rows, vectors(asked))
-    assert encoded == []
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_noticed_by_who_has_the_cache_open(tmp_path, damage):
-    kind, do, _ = DAMAGES[damage]
+def test_what_is_damaged_is_made_again(tmp_path, damage, is_open):
+    do, lost = DAMAGES[damage]
     asked = texts(0, 20)
     opened = store(tmp_path)
     opened.embed(asked, "document", Counting())
-    (path,) = files(tmp_path, kind)
-    do(path)
-    for _ in range(2):
-        assert np.array_equal(opened.embed(asked, "document", Counting()), vectors(asked))
-    assert embed(tmp_path, asked)[1] == []
+    do(tmp_path)
+    encoded = Counting()
+    rows = (opened if is_open else store(tmp_path)).embed(asked, "document", encoded)
+    assert np.array_equal(rows, vectors(asked))
+    assert len(encoded.encoded) == lost
+    rows, encoded_again = embed(tmp_path, asked)
+    assert np.array_equal(rows, vectors(asked))
+    assert encoded_again == []
 
 
 # --- breaks
@@ -167,39 +198,29 @@ class Kill(BaseException):
 
 
 @pytest.mark.parametrize("at", [0, 1, 3, 6])
-@pytest.mark.parametrize("where", ["encoding", "before rows", "before index"])
-def test_after_a_break_the_rest_falls_into_the_same_chunks(tmp_path, monkeypatch, where, at):
-    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
+@pytest.mark.parametrize("where", ["encoding", "writing"])
+def test_after_a_break_the_rest_falls_into_the_same_batches(tmp_path, monkeypatch, where, at):
+    monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", 0.0)
     asked = texts(0, 60)
     whole = Counting()
     store(tmp_path / "whole").embed(asked, "document", whole)
-    if where == "encoding":
+    count = itertools.count()
 
-        def stop(number: int) -> None:
-            if number == at:
-                raise Kill
+    def stop(*arguments: object) -> int:
+        if next(count) == at:
+            raise Kill
+        return 0
 
-        broken, kept = Counting(stop), at
-    else:
-        count = itertools.count()
-        append = stores._append
-
-        def stopping(*arguments) -> None:
-            if next(count) == 2 * at + (where == "before index"):
-                raise Kill
-            append(*arguments)
-
-        monkeypatch.setattr(stores, "_append", stopping)
-        broken, kept = Counting(), at
+    broken = Counting(stop if where == "encoding" else lambda number: None)
+    if where == "writing":
+        evict = database._evict
+        monkeypatch.setattr(database, "_evict", lambda *arguments: stop() or evict(*arguments))
     with pytest.raises(Kill):
         store(tmp_path / "broken").embed(asked, "document", broken)
     monkeypatch.undo()
     rows, encoded = embed(tmp_path / "broken", asked)
-    assert encoded == whole.encoded[kept * CHUNK :]
+    assert encoded == whole.encoded[at * CHUNK :]
     assert np.array_equal(rows, vectors(asked))
-    for kind in ("rows", "index"):
-        made, expected = (files(tmp_path / name, kind)[0].read_bytes() for name in ("broken", "whole"))
-        assert made == expected
 
 
 def start(*words: object) -> subprocess.Popen[bytes]:
@@ -207,29 +228,31 @@ def start(*words: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=Path(__file__).parents[2])
 
 
+def kept(folder: Path) -> int:
+    return sum(held.rows for held in EmbeddingCache(folder, 10**9).held())
+
+
 def kill_while_filling(folder: Path, count: int, moment: float) -> None:
     process = start(folder, 0, count, 0.01)
-    before = sum(path.stat().st_size for path in files(folder, "index"))
-    while process.poll() is None and sum(path.stat().st_size for path in files(folder, "index")) == before:
+    before = kept(folder)
+    while process.poll() is None and kept(folder) == before:
         time.sleep(0.005)
     time.sleep(moment)
     process.send_signal(signal.SIGKILL)
     process.wait(60)
 
 
-def check_resumed(tmp_path: Path, count: int) -> None:
-    assert start(tmp_path / "whole", 0, count).wait(120) == 0
-    rows, _ = embed(tmp_path / "broken", texts(0, count))
+def check_resumed(folder: Path, count: int) -> None:
+    before = kept(folder)
+    rows, encoded = embed(folder, texts(0, count))
     assert np.array_equal(rows, vectors(texts(0, count)))
-    for kind in ("rows", "index"):
-        made, expected = (files(tmp_path / name, kind)[0].read_bytes() for name in ("broken", "whole"))
-        assert made == expected
+    assert len(encoded) == count - before
+    assert sql(folder, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_a_killed_process_leaves_what_it_has_done(tmp_path):
-    kill_while_filling(tmp_path / "broken", 2000, 0.05)
-    kept = sum(path.stat().st_size for path in files(tmp_path / "broken", "index")) // RECORD_BYTES
-    assert 0 < kept < 2000
+    kill_while_filling(tmp_path, 2000, 0.05)
+    assert 0 < kept(tmp_path) < 2000
     check_resumed(tmp_path, 2000)
 
 
@@ -237,7 +260,7 @@ def test_a_killed_process_leaves_what_it_has_done(tmp_path):
 def test_kills_at_any_moment(tmp_path):
     chance = random.Random(7)
     for _ in range(25):
-        kill_while_filling(tmp_path / "broken", 20_000, chance.uniform(0, 0.2))
+        kill_while_filling(tmp_path, 20_000, chance.uniform(0, 0.2))
     check_resumed(tmp_path, 20_000)
 
 
@@ -265,8 +288,8 @@ def test_the_cache_may_be_cleared_while_others_fill_it(tmp_path):
 
 def used(folder: Path, name: str, seconds: float) -> None:
     """Have it that the encoder was last used then."""
-    (index,) = (path for path in files(folder, "index") if name in (path.parent / "about.json").read_text())
-    os.utime(index, (seconds, seconds))
+    encoder = "SELECT id FROM encoders WHERE json_extract(about, '$.spec') = ?"
+    sql(folder, f"UPDATE blocks SET used = ? WHERE encoder IN ({encoder})", seconds, name)
 
 
 def specs(folder: Path) -> list[str]:
@@ -274,7 +297,7 @@ def specs(folder: Path) -> list[str]:
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path):
-    size = 10 * (ROW_BYTES + RECORD_BYTES)
+    size = 10 * ROW
     for seconds, name in enumerate(("one", "two", "three"), start=1):
         embed(tmp_path, texts(0, 10), name=name)
         used(tmp_path, name, seconds)
@@ -286,21 +309,19 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     assert found.shrink(2 * size + 1) == size
     assert specs(tmp_path) == ["one", "three"]
     assert found.shrink(0) == 2 * size
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert (tmp_path / FILE).stat().st_size < 200_000, "an empty database"
     assert EmbeddingCache(tmp_path / "none", 10).shrink(0) == 0
     assert not (tmp_path / "none").exists()
 
 
 def test_writing_keeps_to_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)
-    size = ROW_BYTES + RECORD_BYTES
-    limit = 80 * size  # shards of 16 rows at most
+    monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", 0.0)
+    size = ROW
+    limit = 80 * size
     for seconds, name in enumerate(("one", "two", "three"), start=1):
         made = store(tmp_path, limit, name).embed(texts(0, 40), "document", Counting())
         assert np.array_equal(made, vectors(texts(0, 40)))
-        for index in files(tmp_path, "index"):
-            if name in (index.parent / "about.json").read_text():
-                os.utime(index, (seconds, seconds))
+        used(tmp_path, name, seconds)
         assert sum(held.size for held in EmbeddingCache(tmp_path, limit).held()) <= limit
     assert specs(tmp_path) == ["three", "two"]
     made = store(tmp_path, limit, "large").embed(texts(0, 500), "document", Counting())  # more than the limit
@@ -316,10 +337,10 @@ def test_writing_keeps_to_the_limit(tmp_path, monkeypatch):
 @pytest.mark.parametrize("others", [0, 40])
 def test_what_a_command_has_made_is_there_the_second_time(tmp_path, monkeypatch, at_risk, others):
     """A corpus far above the limit, kept bit by bit or in one go, where another's embeddings fill the cache or not."""
-    monkeypatch.setattr(stores, "SECONDS_AT_RISK", at_risk)
+    monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", at_risk)
     notices: list[str] = []
-    monkeypatch.setattr(stores, "notice", notices.append)
-    limit = 80 * (ROW_BYTES + RECORD_BYTES)
+    monkeypatch.setattr(database, "notice", notices.append)
+    limit = 80 * ROW
     asked = texts(0, 500)
     if others:
         store(tmp_path, limit, "another").embed(texts(0, others), "document", Counting())
@@ -342,18 +363,17 @@ def test_what_a_command_has_made_is_there_the_second_time(tmp_path, monkeypatch,
     assert specs(tmp_path) == ["new"]
 
 
-@pytest.mark.parametrize("limit", [0, 1, ROW_BYTES + RECORD_BYTES - 1])
+@pytest.mark.parametrize("limit", [0, 1, ROW - 1])
 def test_a_limit_below_one_row_keeps_nothing(tmp_path, limit):
     made = store(tmp_path, limit).embed(texts(0, 5), "document", Counting())
     assert np.array_equal(made, vectors(texts(0, 5)))
     assert EmbeddingCache(tmp_path, limit).held() == []
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 @pytest.mark.parametrize("cached", [0, 30, 100])
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_repeated_texts_take_no_second_array(tmp_path, monkeypatch, cached, repeats):
-    monkeypatch.setattr(stores, "SPREAD", 7)
+    monkeypatch.setattr(embeddings, "SPREAD", 7)
     known = texts(0, 100)
     asked = [text for text in known for _ in range(repeats)] + known[:1]
     store(tmp_path).embed(known[:cached], "document", Counting())
@@ -361,10 +381,10 @@ def test_repeated_texts_take_no_second_array(tmp_path, monkeypatch, cached, repe
 
 
 def test_memory_of_repeated_texts(tmp_path, monkeypatch):
-    monkeypatch.setattr(stores, "SECONDS_AT_RISK", 0.0)  # nothing waits in memory
+    monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", 0.0)  # nothing waits in memory
     count, width = 4000, 1024
     asked = [str(number) for number in range(count)] + ["0"]
-    opened = EmbeddingCache(tmp_path, 10**9).store({"fingerprint": "wide"}, width, "wide")
+    opened = Store(EmbeddingCache(tmp_path, 10**9), {"fingerprint": "wide", "dimension": width}, "wide")
     size = 4 * width * len(asked)
 
     def encode(given: Any) -> Any:
@@ -384,20 +404,20 @@ def test_a_strangers_files_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "000001.index").write_text("mine")
-    (files(tmp_path, "json")[0].parent / "notes.txt").write_text("mine")
     EmbeddingCache(tmp_path, 10**9).shrink(0)
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"lock", "notes.txt", "000001.index"}
+    assert left == {FILE, "notes.txt", "000001.index"}
     assert EmbeddingCache(tmp_path, 10**9).held() == []
 
 
 def test_an_encoder_goes_by_the_spec_that_it_was_last_seen_under(tmp_path):
     found = EmbeddingCache(tmp_path, 10**9)
     for spec in ("runs/a", "runs/b"):
-        found.store({"fingerprint": "f", "dimension": DIMENSION}, DIMENSION, spec).embed(["a"], "document", Counting())
+        opened = Store(found, {"fingerprint": "f", "dimension": DIMENSION}, spec)
+        opened.embed(["a"], "document", Counting())
     (held,) = found.held()
     assert (held.spec, held.rows, held.dimension, held.fingerprint) == ("runs/b", 1, DIMENSION, "f")
-    files(tmp_path, "json")[0].write_text("{")
+    sql(tmp_path, "UPDATE encoders SET about = '{'")
     (held,) = found.held()
     assert (held.spec, held.rows) == ("unknown", 1)
 
@@ -419,12 +439,11 @@ def test_a_cache_that_cannot_be_written_does_not_end_the_work(tmp_path):
 def test_a_cache_that_cannot_be_shrunk_says_so(tmp_path, monkeypatch):
     embed(tmp_path, ["a"])
 
-    def refuse(*arguments: object, **named: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(DataError, match="could not be written: Permission denied"):
-        EmbeddingCache(tmp_path, 10**9).shrink(0)
+    monkeypatch.setattr(database, "PATIENCE", 0.0)
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DataError, match="could not be written: database is locked"):
+            EmbeddingCache(tmp_path, 10**9).shrink(0)
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):

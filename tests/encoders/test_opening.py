@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.opening import RememberedEncoder
 from retrokit.encoders.store import open_cache
+from retrokit.encoders.store.database import FILE, OVERHEAD
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError
 from tests.close import assert_rounded
@@ -308,23 +311,21 @@ def test_a_model_that_is_not_all_in_its_folder_is_loaded(model, loads, spread):
     assert loads[-2:] == [str(model)] * 2
 
 
-DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "truncated": lambda content: content[: len(content) // 2],
-    "empty": lambda content: b"",
-    "another dimension": lambda content: content.replace(b'"dimension": 16', b'"dimension": 17'),
-    "no object": lambda content: b"[]",
-    "no text": lambda content: b"\xff\xfe",
-}
+DAMAGE = ["substr(content, 1, 20)", "''", """replace(content, '"dimension": 16', '"dimension": 17')""", "'[]'", "x'ff'"]
+
+
+def facts(folder: Path, statement: str = "SELECT content FROM facts ORDER BY key") -> list[tuple]:
+    with closing(sqlite3.connect(folder / FILE)) as opened, opened:
+        return opened.execute(statement).fetchall()
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_record_is_made_again(tiny_bert, cache_folder, loads, damage):
     embedded(tiny_bert)
-    (record,) = (cache_folder / "encoders").iterdir()
-    whole = record.read_bytes()
-    record.write_bytes(DAMAGE[damage](whole))
+    whole = facts(cache_folder)
+    facts(cache_folder, f"UPDATE facts SET content = {damage}")
     assert not is_remembered(embedded(tiny_bert))
-    assert record.read_bytes() == whole
+    assert facts(cache_folder) == whole
     assert is_remembered(embedded(tiny_bert))
     assert len(loads) == 2
 
@@ -334,14 +335,9 @@ def test_records_go_with_the_embeddings(tiny_bert, tiny_llama, cache_folder):
     embedded(f"{tiny_llama},pooling=mean")
     found = open_cache()
     assert found is not None
-    assert len(list((cache_folder / "encoders").iterdir())) == 2
-    found.shrink(10**6)
-    assert len(list((cache_folder / "encoders").iterdir())) == 2
-    found.shrink(16 * (64 + 24))
-    assert len(found.held()) == len(list((cache_folder / "encoders").iterdir())) == 1
-    (cache_folder / "encoders" / "left_by_a_kill.tmp").write_text("{")
-    found.shrink(0)
-    assert [path.name for path in cache_folder.iterdir()] == ["lock"]
+    for limit, left in ((10**6, 2), (16 * (64 + OVERHEAD), 1), (0, 0)):
+        found.shrink(limit)
+        assert len(found.held()) == len(facts(cache_folder)) == left
 
 
 def test_without_a_cache_nothing_is_remembered(tiny_bert, monkeypatch, cache_folder, loads):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from retrokit import encoders
+from retrokit.encoders.store import cache_in
 from retrokit.reranking import registry
 from retrokit.reranking import tokens as module
 from retrokit.reranking.tokens import TokenCache, unit_tokens
@@ -31,69 +29,56 @@ def check(found, encoder, texts=TEXTS) -> None:
 
 
 def test_what_is_kept_is_what_the_encoder_gives(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 5)
-    check(TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document"), encoder)
+    check(TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document"), encoder)
     calls = []
     monkeypatch.setattr(encoder, "token_embeddings", lambda *given: calls.append(given))
-    again = TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS[::-1], "document")
+    again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS[::-1], "document")
     assert calls == [], "nothing is encoded twice"
-    assert all(isinstance(part.base, np.memmap) for part in again if len(part))
     monkeypatch.undo()
     check(again[::-1], encoder)
 
 
 def test_texts_are_added_bit_by_bit(encoder, tmp_path):
-    cache = TokenCache(tmp_path, encoder, "fp32")
+    cache = TokenCache(cache_in(tmp_path), encoder, "fp32")
     for i in range(1, len(TEXTS)):
         check(cache.tokens(TEXTS[:i], "document"), encoder, TEXTS[:i])
 
 
 def test_another_encoder_precision_or_prompt_shares_nothing(encoder, tiny_llama, tiny_bert, tmp_path):
     others = (str(tiny_llama), f"{tiny_bert},query_prompt=cat", f"{tiny_bert},max_length=4")
-    TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document")
-    before = set(os.listdir(tmp_path))
+    TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
+    before = len(cache_in(tmp_path).held())
     for spec in others:
         other = encoders.registry.create(spec, device="cpu")
         for role in ("query", "document"):
             expected = unit_tokens(other, TEXTS, role, "fp32")
-            for ours, theirs in zip(TokenCache(tmp_path, other, "fp32").tokens(TEXTS, role), expected, strict=True):
+            for ours, theirs in zip(
+                TokenCache(cache_in(tmp_path), other, "fp32").tokens(TEXTS, role), expected, strict=True
+            ):
                 assert_rounded(ours, theirs, 0.6, np.float16)  # half a unit, and the encoder's own rounding
-    TokenCache(tmp_path, encoder, "bf16").tokens(TEXTS, "document")
-    assert len(before) == 1
-    assert len(set(os.listdir(tmp_path)) - before) == 5, "llama, two roles with a prompt, a length, a precision"
+    TokenCache(cache_in(tmp_path), encoder, "bf16").tokens(TEXTS, "document")
+    held = cache_in(tmp_path).held()
+    assert (before, len(held)) == (1, 5), "llama, a prompt, a length, a precision"
+    rows = sorted(one.rows for one in held)
+    assert rows == [len(TEXTS)] * 4 + [2 * len(TEXTS)], "two roles where a prompt tells them apart"
 
 
-def files(folder: Path, suffix: str) -> list[Path]:
-    return sorted(folder.rglob(f"*{suffix}"))
-
-
-@pytest.mark.parametrize("harm", ["cut data", "cut index", "other data", "no data", "half a record"])
-def test_what_a_kill_left_is_made_anew(encoder, tmp_path, harm):
-    TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document")
-    data, index = files(tmp_path, ".f16")[0], files(tmp_path, ".index")[0]
-    raw, records = data.read_bytes(), index.read_bytes()
-    match harm:
-        case "cut data":
-            data.write_bytes(raw[: len(raw) // 2 + 1])
-        case "cut index":
-            index.write_bytes(records[: len(records) // 2 + 3])
-        case "other data":
-            data.write_bytes(bytes(len(raw)))
-        case "no data":
-            data.unlink()
-        case "half a record":
-            index.write_bytes(records + records[:7])
-    check(TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document"), encoder)
-    check(TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document"), encoder)
+def test_all_are_made_and_then_read(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 5)
+    TokenCache(cache_in(tmp_path), encoder, "fp32").fill(TEXTS, "query")
+    monkeypatch.setattr(encoder, "token_embeddings", lambda *given: pytest.fail("encoded twice"))
+    again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
+    monkeypatch.undo()
+    check(again, encoder)  # the roles are alike
 
 
 def test_two_that_write_at_once_do_not_meet(encoder, tmp_path):
-    one, other = TokenCache(tmp_path, encoder, "fp32"), TokenCache(tmp_path, encoder, "fp32")
+    one, other = TokenCache(cache_in(tmp_path), encoder, "fp32"), TokenCache(cache_in(tmp_path), encoder, "fp32")
     for i in range(0, len(TEXTS), 2):
         one.tokens(TEXTS[i : i + 1], "document")
         other.tokens(TEXTS[i : i + 2], "document")
     check(one.tokens(TEXTS, "document"), encoder)
-    check(TokenCache(tmp_path, encoder, "fp32").tokens(TEXTS, "document"), encoder)
+    check(TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document"), encoder)
 
 
 def test_a_reranker_with_a_cache_scores_the_same_cold_and_warm(tiny_bert, tmp_path):

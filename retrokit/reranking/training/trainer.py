@@ -17,6 +17,7 @@ from retrokit.data.pairs import Pair, Source
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.precision import choose_precision
+from retrokit.encoders.store import cache_in, open_cache
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.reranking.tokens import TokenCache
 from retrokit.reranking.training.config import VerifierConfig
@@ -113,8 +114,8 @@ class VerifierTrainer(RunTrainer):
             self.judge.cache = self._cache()
 
     def _cache(self) -> TokenCache:
-        folder = self.config.cache or self.folder.path / TOKENS_FOLDER
-        return TokenCache(folder, self.encoder.with_tokens(), self.config.precision)
+        kept_in = open_cache(self.config.cache) or cache_in(self.folder.path / TOKENS_FOLDER)
+        return TokenCache(kept_in, self.encoder.with_tokens(), self.config.precision)
 
     def _encode_all(self) -> None:
         anchors: dict[str, None] = dict.fromkeys(self.lists.queries)
@@ -124,8 +125,8 @@ class VerifierTrainer(RunTrainer):
                 anchors[record.anchor] = None
                 documents.update(dict.fromkeys([record.positive, *record.negatives]))
         cache = self._cache()
-        cache.tokens(list(anchors), "query")
-        cache.tokens(list(documents), "document")
+        cache.fill(list(anchors), "query")
+        cache.fill(list(documents), "document")
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
         """Matrices; no biases and norms."""

@@ -1,0 +1,340 @@
+"""The embedding cache: one SQLite file, with the embeddings of any encoders in it, pooled and of tokens.
+
+What an embedding is kept under is a digest of its encoder's identity (:meth:`~retrokit.encoders.base.Traits.identity`),
+and one of its role and item; never a name or a path. SQLite lets one write at a time, and whoever reads next takes back
+what a kill has left half written. Every embedding carries a checksum of itself and of what it is kept under, so that
+one which a bit error damaged is not there: it is encoded, and written, again; a file that SQLite cannot read is begun
+anew.
+
+Embeddings lie in blocks, an encoder's own; what was not used for longest goes first, block by block, where the cache is
+to become smaller. What a process has used or made is not removed to make room for more of its own: of a corpus above
+the limit the part that fits is kept, and found the next time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from retrokit.errors import DataError, disk_errors
+from retrokit.notices import notice
+
+LIMIT = "RETROKIT_CACHE_LIMIT"
+FILE = "embeddings-2.sqlite"
+PATIENCE = 60.0  # seconds that a writer waits for another one
+BLOCK_ROWS = 1 << 10
+BLOCK_BYTES = 64_000_000
+BLOCKS_IN_LIMIT = 8  # at least so many, so that a small cache forgets in small steps
+OVERHEAD = 64  # bytes beside an embedding: keys, checksum, and what SQLite adds
+AT_ONCE = 900  # embeddings in one query
+FRESH = 60.0  # seconds; a use is written down if the last one is longer ago
+
+_SCHEMA = """
+PRAGMA page_size = 16384;
+PRAGMA auto_vacuum = FULL;
+CREATE TABLE IF NOT EXISTS encoders (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, about TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS blocks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, encoder INTEGER NOT NULL,
+    rows INTEGER NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS embeddings (
+    id INTEGER PRIMARY KEY, encoder INTEGER NOT NULL, item BLOB NOT NULL,
+    checksum INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (encoder, item)
+);
+CREATE TABLE IF NOT EXISTS facts (
+    key TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, checksum INTEGER NOT NULL, content TEXT NOT NULL
+);
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the cache holds of one encoder: under which spec it was last seen, which ``kind`` of embeddings (``pooled``,
+    ``tokens``), ``rows`` of them, ``size`` in bytes, and the time of their last use in seconds since 1970."""
+
+    spec: str
+    kind: str
+    fingerprint: str
+    precision: str
+    device: str
+    dimension: int
+    rows: int
+    size: int
+    last_used: float
+
+
+class EmbeddingCache:
+    """Embeddings of any encoders in ``folder``, ``limit`` bytes at most. May be used after a fork, and by threads: it
+    opens its file for each piece of work."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self._file = folder / FILE
+        self._block_bytes = min(BLOCK_BYTES, limit // BLOCKS_IN_LIMIT)
+        self._in_use: set[int] = set()  # blocks that this process has read or written
+        self._is_writable = True
+        self._is_full = False
+
+    # --- embeddings
+
+    def read(self, encoder: bytes, about: Mapping[str, Any], keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The embeddings that are here and whole, by key; of a few thousand keys at most. ``about`` is what
+        :class:`Held` tells of the encoder, which may go by another spec than before."""
+        found: dict[bytes, bytes] = {}
+        used: set[int] = set()
+        stale: set[int] = set()
+        seen: list[tuple[str]] = []
+        now = time.time()
+
+        def look(database: sqlite3.Connection) -> None:
+            for start in range(0, len(keys), AT_ONCE):
+                part = keys[start : start + AT_ONCE]
+                wanted = "SELECT id, item, checksum, content FROM embeddings WHERE typeof(content) = 'blob'"
+                where = f"encoder = ({_ENCODER}) AND item IN ({', '.join('?' * len(part))})"
+                for number, item, checksum, content in database.execute(f"{wanted} AND {where}", (encoder, *part)):
+                    if _checksum(encoder, item, content) == checksum:
+                        found[item] = content
+                        used.add(number // BLOCK_ROWS)
+            old = database.execute("SELECT id FROM blocks WHERE used < ?", (now - FRESH,))
+            stale.update(number for (number,) in old)
+            seen.extend(database.execute("SELECT about FROM encoders WHERE key = ?", (encoder,)))
+
+        self._look(look)
+        self._in_use |= used
+        if used and (not used.isdisjoint(stale) or seen != [(json.dumps(about),)]):
+            with suppress(OSError, sqlite3.Error), self._writing() as database:  # it may be read and not written
+                database.executemany("UPDATE blocks SET used = ? WHERE id = ?", [(now, number) for number in used])
+                database.execute(_SEEN, (encoder, json.dumps(about)))
+        return found
+
+    def add(self, encoder: bytes, about: Mapping[str, Any], rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep embeddings, each with its key before it."""
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute(_SEEN, (encoder, json.dumps(about)))
+            ((number,),) = database.execute(_ENCODER, (encoder,))
+            left = list(rows)
+            while left:
+                left = left[self._add(database, number, encoder, left) :]
+
+        self.write(write)
+
+    def _add(
+        self, database: sqlite3.Connection, number: int, encoder: bytes, rows: Sequence[tuple[bytes, bytes]]
+    ) -> int:
+        """Put rows into the encoder's last block, or a new one. How many were dealt with: all, if there is no room."""
+        last = "SELECT id, size FROM blocks WHERE encoder = ? ORDER BY id DESC LIMIT 1"
+        block, size = database.execute(last, (number,)).fetchone() or (0, 0)
+        ((place,),) = database.execute("SELECT max(id) + 1 FROM embeddings WHERE id BETWEEN ? AND ?", _range(block))
+        place = place or block * BLOCK_ROWS
+        if not block or place == (block + 1) * BLOCK_ROWS or size >= self._block_bytes:
+            insert = "INSERT INTO blocks (encoder, rows, size, used) VALUES (?, 0, 0, ?)"
+            block, size = int(database.execute(insert, (number, time.time())).lastrowid or 0), 0
+            place = block * BLOCK_ROWS
+        self._in_use.add(block)
+        sizes = [len(content) + OVERHEAD for _, content in rows]
+        room = self.limit - _evict(database, self.limit - sum(sizes), self._in_use)
+        taken = 0
+        while taken < len(rows) and place + taken < (block + 1) * BLOCK_ROWS and sizes[taken] <= room:
+            if taken and size >= self._block_bytes:
+                break
+            size, room, taken = size + sizes[taken], room - sizes[taken], taken + 1
+        database.executemany(
+            "INSERT INTO embeddings VALUES (?, ?, ?, ?, ?) ON CONFLICT (encoder, item) "
+            "DO UPDATE SET checksum = excluded.checksum, content = excluded.content",
+            [
+                (place + i, number, item, _checksum(encoder, item, content), content)
+                for i, (item, content) in enumerate(rows[:taken])
+            ],
+        )
+        database.execute(
+            "UPDATE blocks SET used = ?, (rows, size) = (SELECT count(*), coalesce(sum(length(content) + ?), 0) "
+            "FROM embeddings WHERE embeddings.id BETWEEN ? AND ?) WHERE id = ?",
+            (time.time(), OVERHEAD, *_range(block), block),
+        )
+        if taken < len(rows) and sizes[taken] > room:
+            self._say_full()
+            return len(rows)
+        return taken
+
+    def _say_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            notice(f"{self.folder}: the embeddings take more than its limit; the rest is not kept ({LIMIT} sets it)")
+
+    # --- facts
+
+    def remember(self, key: str, fact: Any, fingerprint: str = "") -> None:
+        """Keep ``fact`` (of JSON); one about an encoder for as long as embeddings of that ``fingerprint`` are here."""
+        self.write(lambda database: _write_fact(database, key, fact, fingerprint))
+
+    def recall(self, key: str) -> Any:
+        """What :meth:`remember` has kept; ``None`` if it is not there, or damaged."""
+        found: list[Any] = []
+        self._look(lambda database: found.append(_read_fact(database, key)))
+        return found[0] if found else None
+
+    def agreed(self, key: str, find: Callable[[], T]) -> T:
+        """What is remembered under ``key``, else what ``find`` gives; processes that ask together get the same."""
+        found: list[T] = [fact for fact in [self.recall(key)] if fact is not None]
+
+        def look(database: sqlite3.Connection) -> None:
+            fact = _read_fact(database, key)
+            found.append(find() if fact is None else fact)
+            if fact is None:
+                _write_fact(database, key, found[0], "")
+
+        if not found:
+            self.write(look)
+        return found[0] if found else find()
+
+    # --- all of it
+
+    def held(self) -> list[Held]:
+        """What is there, by encoder and kind; the last used first."""
+        grouped = (
+            "SELECT about, sum(rows), sum(size), max(used) FROM blocks JOIN encoders ON encoders.id = encoder "
+            "WHERE rows > 0 GROUP BY encoder ORDER BY max(used) DESC"
+        )
+        rows: list[Any] = []
+        self._look(lambda database: rows.extend(database.execute(grouped)))
+        return [Held(**_told(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
+
+    def shrink(self, limit: int) -> int:
+        """Remove what was not used for longest until at most ``limit`` bytes are left; 0 removes all.
+
+        Returns:
+            Bytes removed.
+
+        Raises:
+            DataError: it cannot be removed.
+        """
+        if not self._file.exists():
+            return 0
+        try:
+            with disk_errors(self.folder), self._writing() as database:
+                removed = _size(database) - _evict(database, limit)
+                database.execute("DELETE FROM encoders WHERE id NOT IN (SELECT encoder FROM blocks)")
+                kept = "SELECT json_extract(about, '$.fingerprint') FROM encoders"
+                database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({kept})")
+        except sqlite3.Error as error:
+            raise DataError(self._file, f"could not be written: {error}") from error
+        return removed
+
+    def write(self, action: Callable[[sqlite3.Connection], Any]) -> None:
+        """Do it as the only writer, whole or not at all. A cache that cannot be written must not end the work that
+        it is to speed up: what went wrong is said once, and nothing is written from then on."""
+        if not self._is_writable:
+            return
+        try:
+            with self._writing() as database:
+                action(database)
+        except (OSError, sqlite3.OperationalError) as error:
+            self._is_writable = False
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
+            notice(f"{self.folder}: embeddings cannot be kept ({reason}); going on without")
+        except sqlite3.DatabaseError as error:
+            self._begin_anew(error)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with closing(self._open("rwc")) as database:  # closing takes back what was not committed
+            database.executescript(_SCHEMA)
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+
+    def _look(self, action: Callable[[sqlite3.Connection], None]) -> None:
+        """Read, if there is anything that can be read."""
+        if not self._file.exists():
+            return
+        try:
+            with closing(self._open("rw")) as database:
+                action(database)
+        except sqlite3.OperationalError:  # no embeddings yet, or a file that may not be read
+            return
+        except sqlite3.DatabaseError as error:
+            self._begin_anew(error)
+
+    def _open(self, mode: str) -> sqlite3.Connection:
+        where = f"{self._file.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
+
+    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
+        notice(f"{self._file}: is damaged ({error}), and begun anew")
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+            self._file.with_name(f"{FILE}-journal").unlink(missing_ok=True)
+
+
+_SEEN = "INSERT INTO encoders (key, about) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET about = excluded.about"
+_ENCODER = "SELECT id FROM encoders WHERE key = ?"
+
+
+def _range(block: int) -> tuple[int, int]:
+    """The first and the last number of a block's embeddings."""
+    return block * BLOCK_ROWS, (block + 1) * BLOCK_ROWS - 1
+
+
+def _size(database: sqlite3.Connection) -> int:
+    ((size,),) = database.execute("SELECT coalesce(sum(size), 0) FROM blocks")
+    return int(size)
+
+
+def _evict(database: sqlite3.Connection, limit: int, but: Collection[int] = ()) -> int:
+    """Remove blocks, those not used for longest first and none of ``but``, until at most ``limit`` bytes are left.
+
+    Returns:
+        Bytes left.
+    """
+    left = _size(database)
+    for block, size in database.execute("SELECT id, size FROM blocks ORDER BY used, id").fetchall():
+        if left <= limit:
+            break
+        if block not in but:
+            database.execute("DELETE FROM embeddings WHERE id BETWEEN ? AND ?", _range(block))
+            database.execute("DELETE FROM blocks WHERE id = ?", (block,))
+            left -= size
+    return left
+
+
+def _checksum(*parts: bytes) -> int:
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+def _told(about: str) -> dict[str, Any]:
+    """What is told of an encoder; unknown is what is damaged."""
+    unknown = {**dict.fromkeys(("spec", "kind", "fingerprint", "precision", "device"), "unknown"), "dimension": 0}
+    try:
+        return {**unknown, **json.loads(about)}
+    except (ValueError, TypeError):
+        return unknown
+
+
+def _read_fact(database: sqlite3.Connection, key: str) -> Any:
+    found = database.execute(
+        "SELECT checksum, content FROM facts WHERE key = ? AND typeof(content) = 'text'", (key,)
+    ).fetchone()
+    if found is None or _checksum(key.encode(), found[1].encode()) != found[0]:
+        return None
+    return json.loads(found[1])
+
+
+def _write_fact(database: sqlite3.Connection, key: str, fact: Any, fingerprint: str) -> None:
+    content = json.dumps(fact, sort_keys=True)
+    row = (key, fingerprint, _checksum(key.encode(), content.encode()), content)
+    database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", row)

@@ -1,0 +1,112 @@
+"""The embeddings of one encoder within the cache: pooled ones, and those of tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrokit.encoders.store.database import EmbeddingCache
+
+if TYPE_CHECKING:
+    from retrokit.encoders.base import Batch, Item
+
+SECONDS_AT_RISK = 1.0  # of encoding, which a kill may lose; a batch may take longer
+SPREAD = 512  # rows copied at a time
+POOLED, TOKENS = "pooled", "tokens"
+_GROUP = {POOLED: 4096, TOKENS: 256}  # items read at once
+
+
+class Store:
+    """What the cache keeps under an ``identity``, of one kind; ``spec`` is what the user calls their encoder."""
+
+    def __init__(self, cache: EmbeddingCache, identity: Mapping[str, Any], spec: str, kind: str = POOLED) -> None:
+        self._cache = cache
+        self._kind = kind
+        self._dimension = int(identity["dimension"])
+        described = json.dumps({**identity, "kind": kind}, sort_keys=True).encode()
+        self._key = hashlib.blake2b(described, digest_size=16).digest()
+        shown = {name: identity.get(name, "unknown") for name in ("fingerprint", "precision", "device", "dimension")}
+        self._about = {"spec": spec, "kind": kind, **shown}
+
+    def embed(self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Iterable[Batch]]) -> np.ndarray:
+        """Pooled embeddings float32 ``[n, d]`` in the order of ``items``; what is not there is encoded, each item once,
+        and kept as soon as it is made. ``encode`` gives batches of positions in what it was given, and their rows."""
+        places = {item: number for number, item in enumerate(dict.fromkeys(items))}
+        distinct = list(places)
+        rows = np.empty((len(distinct), self._dimension), dtype=np.float32)
+        is_there = np.zeros(len(distinct), dtype=bool)
+        for number, content in self._read(distinct, role):
+            rows[number] = np.frombuffer(content, "<f4")
+            is_there[number] = True
+        missing = np.flatnonzero(~is_there)
+        if len(missing):
+            waiting, kept = [], time.monotonic()
+            for positions, made in encode([distinct[number] for number in missing]):
+                numbers = missing[positions]
+                rows[numbers] = made
+                waiting.append(numbers)
+                if time.monotonic() - kept >= SECONDS_AT_RISK:
+                    self._add(distinct, role, waiting, rows)
+                    waiting, kept = [], time.monotonic()
+            self._add(distinct, role, waiting, rows)
+        if len(distinct) == len(items):
+            return rows
+        return _spread(rows, np.fromiter((places[item] for item in items), dtype=np.int64, count=len(items)))
+
+    def tokens(
+        self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Sequence[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Embeddings of tokens in half precision, float16 ``[t, d]`` an item; what is not there is encoded, each item
+        once, and kept."""
+        distinct = list(dict.fromkeys(items))
+        found = {
+            distinct[number]: np.frombuffer(content, "<f2").reshape(-1, self._dimension)
+            for number, content in self._read(distinct, role)
+        }
+        missing = [item for item in distinct if item not in found]
+        if missing:
+            found |= dict(zip(missing, (one.astype("<f2") for one in encode(missing)), strict=True))
+            self._keep([(item, found[item]) for item in missing], role)
+        return [found[item] for item in items]
+
+    def _read(self, items: Sequence[Item], role: str) -> Iterator[tuple[int, bytes]]:
+        """The position and the content of those that are there."""
+        for start in range(0, len(items), _GROUP[self._kind]):
+            keys = [_item_key(item, role) for item in items[start : start + _GROUP[self._kind]]]
+            found = self._cache.read(self._key, self._about, keys)
+            yield from ((start + i, found[key]) for i, key in enumerate(keys) if key in found)
+
+    def _add(self, items: Sequence[Item], role: str, waiting: Sequence[np.ndarray], rows: np.ndarray) -> None:
+        """Keep what was made, but for what is not finite: that is an error, which the encoder reports."""
+        numbers = np.concatenate([*waiting, np.empty(0, dtype=np.int64)])
+        finite = numbers[np.isfinite(rows[numbers]).all(axis=1)]
+        self._keep([(items[number], rows[number]) for number in finite], role)
+
+    def _keep(self, made: Sequence[tuple[Item, np.ndarray]], role: str) -> None:
+        if made:
+            rows = [(_item_key(item, role), _bytes(embedding)) for item, embedding in made]
+            self._cache.add(self._key, self._about, rows)
+
+
+def _bytes(embedding: np.ndarray) -> bytes:
+    return embedding.astype(embedding.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _item_key(item: Item, role: str) -> bytes:
+    """The digest of an item in its role. Roles share nothing: a model may treat them differently in any way."""
+    # a lone half of a surrogate pair is no reason to fail here
+    return hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=16, person=role.encode()).digest()
+
+
+def _spread(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """``rows[places]``, in the memory of ``rows``, which is spent. ``places[i]`` is at most i."""
+    rows.resize((len(places), rows.shape[1]), refcheck=False)
+    for stop in range(len(places), 0, -SPREAD):  # from the end, so that no row is overwritten before it is read
+        part = slice(max(0, stop - SPREAD), stop)
+        rows[part] = rows[places[part]]
+    return rows
