@@ -21,6 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from retrokit.encoders import onednn
 from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
 
@@ -77,13 +78,11 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias  # other code may look at them
         self.gelu = gelu
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
+        self._packed = onednn.pack(linear.weight.detach())
 
     def forward(self, input: Tensor) -> Tensor:
         """``[..., in_features]`` → ``[..., out_features]``."""
-        operation = "gelu" if self.gelu else "none"
-        made: Tensor = torch.ops.mkldnn._linear_pointwise(input, self._packed, self.bias, operation, [], self.gelu)
-        return made
+        return onednn.linear(input, self._packed, self.bias, self.gelu)
 
 
 class PackedResidual(nn.Module):
@@ -96,19 +95,14 @@ class PackedResidual(nn.Module):
 
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
         """``[..., in_features]`` and ``[..., out_features]`` → ``[..., out_features]``."""
-        dense = self.dense
-        added = torch.ops.mkldnn._linear_pointwise.binary(hidden_states, input_tensor, dense._packed, dense.bias, "add")
+        added = onednn.linear_and_sum(hidden_states, input_tensor, self.dense._packed, self.dense.bias)
         made: Tensor = self.LayerNorm(added)
         return made
 
 
 def _packs(module: nn.Module, dtype: torch.dtype) -> bool:
     """Whether linear layers of ``module`` can be packed in ``dtype`` on this machine."""
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        return False
-    return dtype in (torch.float32, torch.bfloat16) and any(_is_plain(part) for part in module.modules())
+    return any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
 
 
 def _is_plain(part: nn.Module) -> bool:

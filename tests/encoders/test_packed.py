@@ -36,12 +36,8 @@ def made(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 @pytest.fixture(params=["{bert}", "{llama}"])
 def model(request, tiny_bert, tiny_llama):
-    return (
-        retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu")
-        .to_train()
-        .module()
-        .eval()
-    )
+    encoder = retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu")
+    return encoder.to_train().model.eval()
 
 
 def test_it_computes_what_the_model_computes(model):
