@@ -30,9 +30,8 @@ from retrokit.encoders.precision import PRECISIONS, choose_precision, name_of
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
-_COMPUTING = [
-    str(Path(__file__).with_name(name)) for name in ("engine.py", "packed.py", "casting.py", "layers.py", "onednn.py")
-]
+_PARTS = ("engine.py", "packed.py", "casting.py", "layers.py", "onednn.py")
+_COMPUTING = [str(Path(__file__).with_name(name)) for name in _PARTS]
 
 
 class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
