@@ -81,6 +81,7 @@ class Reranker(Protocol):
 
     def keep_in(self, folder: Path) -> None:
         """Keep what it has done in ``folder``, if it keeps anything itself."""
+        return
 
     def describe(self) -> str:
         """What became of its work so far, in a line; empty: nothing worth telling."""
