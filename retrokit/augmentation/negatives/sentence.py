@@ -75,19 +75,16 @@ def rewrite(sentence: Sentence, changes: Iterable[Change]) -> str:
     The changes must not overlap. Words that leave the start of the sentence keep their capital: pass them through
     :func:`uncapitalized`.
     """
-    pieces: list[tuple[str, str]] = []  # (space before, text)
-    changes = sorted(changes)
-    position = 0
-    for change in [*changes, None]:
-        until = len(sentence.tokens) if change is None else change.start
-        pieces += [(_space_before(sentence, i), sentence.tokens[i].text) for i in range(position, until)]
-        if change is None:
-            break
+    source, ends = sentence.text, [sentence.tokens[0].start, *(token.end for token in sentence.tokens)]
+    text, position = "", 0
+    for change in sorted(changes):
+        text += source[ends[position] : ends[change.start]]
         if change.text:
-            space = _space_before(sentence, change.start) if change.start < change.end else " "
-            pieces.append((space if pieces else "", change.text))
+            replaced = sentence.tokens[change.start] if change.start < change.end else None
+            space = " " if replaced is None else source[ends[change.start] : replaced.start]
+            text += (space if text else "") + change.text
         position = change.end
-    text = "".join(space + piece for space, piece in pieces).lstrip()
+    text = (text + source[ends[position] : ends[-1]]).lstrip()
     if not _LOOSE_MARK.search(sentence.text):
         text = _LOOSE_MARK.sub(r"\1", text)
     if sentence.text.lstrip()[:1].isupper():
@@ -96,12 +93,6 @@ def rewrite(sentence: Sentence, changes: Iterable[Change]) -> str:
 
 
 _LOOSE_MARK = re.compile(r"\s+([,.;:?!])(?=\s|$)")
-
-
-def _space_before(sentence: Sentence, index: int) -> str:
-    if index == 0:
-        return ""
-    return sentence.text[sentence.tokens[index - 1].end : sentence.tokens[index].start]
 
 
 def uncapitalized(sentence: Sentence, start: int, end: int) -> str:

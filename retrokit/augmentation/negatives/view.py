@@ -46,6 +46,9 @@ _OF_NAMES = re.compile(
 )
 
 
+_ACRONYMS = re.compile(r"[A-Z][\w-]*[A-Z\d]s")
+
+
 class Phrase(NamedTuple):
     """The tokens ``start`` to ``end`` (exclusive), their head noun, and whether it is plural (None: either)."""
 
@@ -181,7 +184,7 @@ def _is_plural(head: Token) -> bool | None:
         return True
     if head.tag == "NN2":
         return True if lemma(head.text, "NOUN") != head.lower and "-" not in head.text else None
-    if re.fullmatch(r"[A-Z][\w-]*[A-Z\d]s", head.text):
+    if _ACRONYMS.fullmatch(head.text):
         return True  # RNAs, GPT4s
     return None if head.tag == "NN0" and not head.lower.endswith(("ia", "is", "ism", "ity")) else False
 

@@ -200,7 +200,7 @@ def noun_places(view: View) -> Iterator[Named]:
 def prepositions(view: View) -> Iterator[Named]:
     """Pain after surgery: surgery after pain; deaths due to floods: floods due to deaths."""
     for one in view.phrases:
-        due = any(view.says(one.end, *words) for words in (("due", "to"), ("because", "of"), ("thanks", "to")))
+        due = {"due": "to", "because": "of", "thanks": "to"}.get(view.words[one.end]) == view.words[one.end + 1]
         after, before = view.starting.get(one.end + 1 + due), view.codes[one.start - 1]
         if after is None or not (due or view.words[one.end] in WORDS["between"]) or before not in "fP":
             continue

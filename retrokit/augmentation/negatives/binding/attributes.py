@@ -72,7 +72,7 @@ def _attribute(view: View, phrase: Phrase) -> int | None:
     at = view.shape.rfind("a", phrase.start, phrase.head)
     if at < 0 or "'" in view.shape[phrase.start : phrase.end]:
         return None
-    if not re.fullmatch("n+", view.shape[at + 1 : phrase.end]):
+    if view.shape[at + 1 : phrase.end].strip("n"):
         return None
     if ("-" in view.words[at] and view.words[at] not in WORDS["free-adjectives"]) or view.words[at] in WORDS["tied"]:
         return None
@@ -137,7 +137,7 @@ def _are_synonyms(a: str, b: str) -> bool:
 def modifiers(view: View) -> Iterator[Named]:
     """Dog food and cat litter: Cat food and dog litter."""
     for one, other in pairwise(view.phrases):
-        if not re.fullmatch("&|,&", view.shape[one.end : other.start]):
+        if view.shape[one.end : other.start] not in ("&", ",&"):
             continue
         if any(not re.fullmatch("[dt]?nn", view.shape[p.start : p.end]) for p in (one, other)):
             continue
@@ -153,6 +153,7 @@ def modifiers(view: View) -> Iterator[Named]:
 
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?%?|[A-Za-z]+")
 
+_PERCENT = re.compile(r"\d+(?:\.\d+)?%")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 
 
@@ -165,7 +166,7 @@ def numbers(view: View) -> Iterator[Named]:
     percents = [
         i
         for i, token in enumerate(view.sentence.tokens)
-        if re.fullmatch(r"\d+(?:\.\d+)?%", token.text) and "±" not in (view.words[i - 1], view.words[i + 1])
+        if _PERCENT.fullmatch(token.text) and "±" not in (view.words[i - 1], view.words[i + 1])
     ]
     for first, second in pairwise(percents):
         interval = {view.words[first + 1], view.words[second + 1]} & {"confidence", "ci", "credible"}

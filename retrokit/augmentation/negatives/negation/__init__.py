@@ -77,7 +77,8 @@ def _changes(view: ClauseView) -> Iterator[Named]:
             removed[i] = changes
             yield "remove-not", changes
         word = view.words[i]
-        yield from (edit for swap in swaps.get(word, ()) if (edit := swap(view, i)) is not None)
+        if word in swaps:
+            yield from (edit for swap in swaps[word] if (edit := swap(view, i)) is not None)
         if word in _BY_WORD:
             yield from _BY_WORD[word](view, i)
     yield from scope.moved(view, inserted, removed)

@@ -29,11 +29,11 @@ class ClauseView(View):
         self.contracts = not WORDS["clitics"].isdisjoint(words)
         self.clause: list[int] = []
         self.negative: set[int] = set()
-        number = 0
+        number, negative = 0, WORDS["negative"]
         for i in range(self.size):
             number += _opens_clause(words, self.tags, i)
             self.clause.append(number)
-            if words[i] in WORDS["negative"]:
+            if words[i] in negative:
                 self.negative.add(number)
         _mend_bases(self.tags, self.clause)
 
