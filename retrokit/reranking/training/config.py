@@ -56,7 +56,10 @@ class VerifierConfig(TrainingConfig, _What):
         None, "ndcg@10, accuracy or roc_auc: what the kept weights are best in. Default: roc_auc.", EVALUATION
     )
     cache: str | None = setting(
-        None, "Folder to keep token embeddings in. Default: in the run, while it trains.", RUN, result=False
+        None,
+        "Folder of a cache for token embeddings. Default: the embedding cache; if that is off, in the run.",
+        RUN,
+        result=False,
     )
 
     @property
