@@ -13,7 +13,7 @@ from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.metrics.bootstrap import Draws, draw
 from retrokit.metrics.significance import PairedTest
-from retrokit.report.figures import GREY, RED, ROWS, SKY, WIDTH, fitting, plt, save, shown, wrapped
+from retrokit.report.figures import GREY, RED, ROWS, SKY, WIDTH, fitting, plt, save, shown, told_in_cells, wrapped
 
 _TITLE = 68  # letters of a title on one line
 
@@ -122,13 +122,8 @@ def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     figure.colorbar(image, ax=axes, label=shown(cross.metric))
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    for i, j in np.ndindex(*values.shape):
-        if np.isnan(values[i, j]):
-            axes.text(j, i, "–", ha="center", va="center")
-            continue
-        axes.text(
-            j, i, f"{values[i, j]:.4f}", ha="center", va="center", color="white" if values[i, j] < middle else "black"
-        )
+    told_in_cells(axes, values, middle, ".4f", "–")
+    for i, j in np.argwhere(np.isfinite(values)).tolist():
         if cross.columns[j] == cross.trained_with[i]:
             axes.add_patch(plt.Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, edgecolor=RED, linewidth=3))
     axes.set_xticks(range(len(cross.columns)), [wrapped(column, 16) for column in cross.columns])

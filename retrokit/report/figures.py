@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -54,6 +55,24 @@ def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list
     if len(things) > most:
         notice(f"picture {picture}: {most} of {len(things):,} {what} are drawn; the data has all")
     return list(things[:most])
+
+
+def rows_figure(names: Sequence[str], more: int = 0) -> tuple[Figure, Axes, np.ndarray]:
+    """A figure with a row for each of the names and room for ``more``, and where the rows are, the first on top."""
+    figure, axes = plt.subplots(figsize=(WIDTH, max(2.4, 1.2 + 0.5 * (len(names) + more))), layout="constrained")
+    at = np.arange(len(names))[::-1]
+    axes.set_yticks(at, names, fontsize=8)
+    axes.set_ylim(-0.7, len(at) - 0.3)
+    return figure, axes, at
+
+
+def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, absent: str, **options: Any) -> None:
+    """Write each of ``values`` into its cell of a heat map, in white below ``middle``; ``absent`` where it is NaN."""
+    for row, column in np.ndindex(*values.shape):
+        value = float(values[row, column])
+        color = "white" if value < middle else "black"
+        told = f"{value:{form}}" if np.isfinite(value) else absent
+        axes.text(column, row, told, ha="center", va="center", color=color, **options)
 
 
 def steps_axis(axes: Axes) -> None:

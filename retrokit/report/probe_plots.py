@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from retrokit.metrics.effect_size import SIZES
 from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
@@ -27,9 +26,11 @@ from retrokit.report.figures import (
     fitting,
     legend_above,
     plt,
+    rows_figure,
     save,
     shown,
     steps_axis,
+    told_in_cells,
 )
 from retrokit.report.plots import LEAST_GAMMA_RANGE, widen
 
@@ -49,10 +50,6 @@ def _named(result: Magnitude) -> str:
     return f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}"
 
 
-def _rows_figure(count: int) -> tuple[Figure, Axes]:
-    return plt.subplots(figsize=(6.4, max(2.4, 1.2 + 0.5 * count)), layout="constrained")
-
-
 def _shade(axes: Axes, horizontal: bool = False) -> None:
     """Shade the effect sizes of MAG, Figure 4: the darker, the larger; white is negligible."""
     span = axes.axhspan if horizontal else axes.axvspan
@@ -64,8 +61,7 @@ def _shade(axes: Axes, horizontal: bool = False) -> None:
 
 def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     results = fitting(found.results, ROWS, "rows", "effect")
-    figure, axes = _rows_figure(len(results))
-    at = np.arange(len(results))[::-1]
+    figure, axes, at = rows_figure([_named(result) for result in results])
     values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
     axes.axvline(0, color="black", linewidth=0.8)
     # of one query there is no interval, and of too few documents no d
@@ -74,16 +70,13 @@ def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     reach = max(0.5, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
     axes.set_xlim(-reach, reach)
     _shade(axes)
-    axes.set_yticks(at, [_named(result) for result in results], fontsize=8)
-    axes.set_ylim(-0.7, len(at) - 0.3)
     axes.set_xlabel("Cohen's d of document length, 95% interval\n(above 0: relevant documents are longer)")
     return save(figure, folder, "effect")
 
 
 def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     results = fitting(found.results, ROWS, "rows", "lengths")
-    figure, axes = _rows_figure(len(results) + 1)
-    at = np.arange(len(results))[::-1]
+    figure, axes, at = rows_figure([_named(result) for result in results], 1)
     sides = (("queries", BLUE, "o", 0.2), ("relevant", GREEN, "s", 0.0), ("irrelevant", RED, "^", -0.2))
     for name, color, marker, shift in sides:
         groups = [getattr(result, name) for result in results]
@@ -97,8 +90,6 @@ def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
             capsize=3,
             label=label,
         )
-    axes.set_yticks(at, [_named(result) for result in results], fontsize=8)
-    axes.set_ylim(-0.7, len(at) - 0.3)
     axes.set_xlim(left=0)
     axes.set_xlabel("length of embeddings: mean ± standard deviation")
     legend_above(figure, axes)
@@ -183,12 +174,7 @@ def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
     image = None
     for axes, result, table in zip(rows[:, 0], results, tables, strict=True):
         image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
-        middle = (known.min() + known.max()) / 2
-        for row, column in np.ndindex(*table.shape):
-            value = table[row, column]
-            told = f"{value:.1f}" if np.isfinite(value) else "none"
-            dark = np.isfinite(value) and value < middle
-            axes.text(column, row, told, ha="center", va="center", color="white" if dark else "black", fontsize=9)
+        told_in_cells(axes, table, (known.min() + known.max()) / 2, ".1f", "none", fontsize=9)
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks(range(3), ["document length", "query length", "angle"])
         axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
@@ -207,8 +193,8 @@ def _log_table(result: Fisher) -> np.ndarray:
 def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
     """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
     results = fitting(found.results, ROWS, "rows", "kappa")
-    figure, axes = _rows_figure(len(results) + 1)
-    at = np.arange(len(results))[::-1]
+    told = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
+    figure, axes, at = rows_figure(told, 1)
     predictions = [result.prediction for result in results]
     differences = np.array([(one.difference, one.low, one.high) for one in predictions])
     margins = differences[:, 2] - differences[:, 0]
@@ -216,9 +202,6 @@ def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
     axes.errorbar(differences[:, 0], at, xerr=margins, fmt="o", color=BLUE, capsize=3)
     reach = max(0.1, 1.15 * float(np.abs(differences).max()))
     axes.set_xlim(-reach, reach)
-    told = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
-    axes.set_yticks(at, told, fontsize=8)
-    axes.set_ylim(-0.7, len(at) - 0.3)
     first, second = CANDIDATES
     axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
     axes.set_title(f"{second} predicted →", loc="right", fontsize=9)
