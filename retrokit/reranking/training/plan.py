@@ -98,7 +98,7 @@ class VerifierPlan:
 
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
         """What trains."""
-        options.ddp_find_unused_parameters = True  # an encoder's pooling has no part in its tokens
+        options.ddp_find_unused_parameters = self.trained is not None  # its pooling has no part in its tokens
         judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
         loader = Loader(self.batches.data, self.batches, Examples.batch)
         return VerifierTrainer(judge, options, loader, destination, self.config, self.encoder, self.lists)
