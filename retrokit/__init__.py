@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from retrokit.similarities.base import Similarity
     from retrokit.sure.config import SureConfig as SureConfig
     from retrokit.sure.config import build_sure as build_sure
+    from retrokit.sure.config import estimate_sure as estimate_sure
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.finetune import finetune as finetune
+    from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
+    from retrokit.reranking.training.plan import plan_verifier as plan_verifier
+    from retrokit.reranking.training.plan import train_verifier as train_verifier
 
 __version__ = "0.1.0"
 
@@ -48,9 +52,11 @@ _LAZY = {
     "TwoStageOptions": "retrokit.evaluation.two_stage",
     "SureConfig": "retrokit.sure.config",
     "build_sure": "retrokit.sure.config",
+    "estimate_sure": "retrokit.sure.config",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "VerifierConfig": "retrokit.reranking.training.config",
+    "plan_verifier": "retrokit.reranking.training.plan",
     "train_verifier": "retrokit.reranking.training.plan",
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""

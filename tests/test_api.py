@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +87,15 @@ def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(ca
     assert "--warmup -1.0 is out of range (at least 0)" in capsys.readouterr().err
     with pytest.raises(retrokit.RetrokitError, match="name the folder to write: `output`"):
         retrokit.build_sure(retrokit.SureConfig("data", "openai:m"))
+
+
+def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    (tmp_path / "data").symlink_to(folder / "beir")
+    long = ". ".join(60 * f"{letter} " + number for letter in "abcd" for number in "123")
+    write_jsonl(tmp_path / "corpus.jsonl", [{"text": long}] * 8)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block.replace('"minilm"', repr(str(tiny_bert))), names)
+    assert "`batch_size` 0 must be above 0" in capsys.readouterr().out
