@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
+    from retrokit.reranking.training.plan import plan_verifier as plan_verifier
     from retrokit.reranking.training.plan import train_verifier as train_verifier
     from retrokit.similarities.base import Similarity
     from retrokit.sure.config import SureConfig as SureConfig
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from retrokit.sure.config import estimate_sure as estimate_sure
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.finetune import finetune as finetune
-    from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
-    from retrokit.reranking.training.plan import plan_verifier as plan_verifier
-    from retrokit.reranking.training.plan import train_verifier as train_verifier
 
 __version__ = "0.1.0"
 

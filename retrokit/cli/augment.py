@@ -18,6 +18,7 @@ from retrokit.cli.common import (
     SPLITTERS,
     Commands,
     DeviceOption,
+    PrecisionOption,
     app,
     show,
     with_names,
@@ -35,7 +36,7 @@ InputArgument = Annotated[
     str, typer.Argument(metavar="INPUT", help="Texts as JSON lines, .gz too; - is standard input.")
 ]
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
-FieldOption = Annotated[str, typer.Option(help="Which field of a line holds the text.")]
+FieldOption = Annotated[str, typer.Option(help="Field of a line that holds the text.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="The same seed and input give the same output.")]
 PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")]
 EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
@@ -143,7 +144,7 @@ def negatives(
     ],
     output: OutputOption = "-",
     families: Annotated[
-        str, typer.Option(help="Which kinds of near-misses, with commas between.")
+        str, typer.Option(help="Kinds of near-misses, with commas between.")
     ] = "negation,binding,spatial",
     positive: Annotated[
         str, typer.Option(help="anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.")
@@ -237,9 +238,7 @@ def mine(
         bool, typer.Option("--drop-rows-without", help="Leave out pairs for which nothing was found.")
     ] = False,
     scores: Annotated[bool, typer.Option("--scores", help="Add positive_score and negative_scores.")] = False,
-    precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
-    ] = "auto",
+    precision: PrecisionOption = "auto",
     device: DeviceOption = None,
     seed: SeedOption = 0,
 ) -> None:

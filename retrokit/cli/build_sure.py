@@ -45,7 +45,9 @@ JudgePromptsOption = Annotated[
     str | None, typer.Option("--prompts", help="Folder whose judge.toml takes the place of ours; the paper gives none.")
 ]
 AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what a reasoning model thinks included.")]
-TemperatureOption = Annotated[float, typer.Option(min=0, help="Of sampling; 0 takes the likeliest token each time.")]
+TemperatureOption = Annotated[
+    float, typer.Option(min=0, help="Temperature of sampling; 0: the likeliest token each time.")
+]
 SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; each brings all its variants.")]
 FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
 
@@ -93,7 +95,7 @@ def audit(
     folder: FolderArgument,
     output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample: the same seed gives all annotators the same.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample: one seed, one sample for all annotators.")] = 0,
     prompts: JudgePromptsOption = None,
 ) -> None:
     """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
@@ -120,7 +122,7 @@ def judge_command(
         str, typer.Option("--output", "-o", help="JSON lines of verdicts to write; - is standard output.")
     ],
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample: that of the page, to judge the same.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample: that of the page, to judge the same.")] = 0,
     annotator: Annotated[str | None, typer.Option(help="Name in the verdicts. Default: the model's.")] = None,
     prompts: JudgePromptsOption = None,
     temperature: TemperatureOption = 0.0,

@@ -165,6 +165,12 @@ DeviceOption = Annotated[
 ]
 
 
+PrecisionOption = Annotated[
+    str,
+    typer.Option(help="Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."),
+]
+
+
 def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"retrokit {__version__}")

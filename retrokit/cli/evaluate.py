@@ -65,7 +65,7 @@ def evaluate(
         int | None, _scores_option(help="Use the first N dimensions only: for sfs, N / size fragments.")
     ] = None,
     precision: Annotated[
-        str, _scores_option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
+        str, _scores_option(help="Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here.")
     ] = "auto",
     device: DeviceOption = None,
     index: Annotated[

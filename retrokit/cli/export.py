@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import ENCODERS, SIMILARITIES, DeviceOption, JsonOption, app, show, with_names
+from retrokit.cli.common import ENCODERS, SIMILARITIES, DeviceOption, JsonOption, PrecisionOption, app, show, with_names
 
 
 @app.command(cls=with_names(ENCODERS, SIMILARITIES))
@@ -20,9 +20,7 @@ def export(
     sim: Annotated[str | None, typer.Option(help="Similarity that prepares them; default: the encoder's own.")] = None,
     role: Annotated[str, typer.Option(help="What the texts are: document or query.")] = "document",
     dims: Annotated[int | None, typer.Option(help="Use the first N dimensions of the encoder's only.")] = None,
-    precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
-    ] = "auto",
+    precision: PrecisionOption = "auto",
     device: DeviceOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export in the output folder.")] = False,
     as_json: JsonOption = False,

@@ -14,6 +14,7 @@ from retrokit.cli.common import (
     Commands,
     DeviceOption,
     JsonOption,
+    PrecisionOption,
     app,
     show,
     with_names,
@@ -41,10 +42,7 @@ PlotOption = Annotated[
         help="Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there.",
     ),
 ]
-PrecisionOption = Annotated[
-    str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
-]
-SeedOption = Annotated[int, typer.Option(min=0, help="Of what is drawn at random: samples, bootstrap.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of what is drawn at random: samples, bootstrap.")]
 
 
 def render(
@@ -132,7 +130,7 @@ def fisher(
     pairs: Annotated[int, typer.Option(min=10, help="Pairs to draw.")] = 1000,
     plot: PlotOption = None,
     precision: Annotated[
-        str, typer.Option(help="Of encoding: fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
+        str, typer.Option(help="fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
     ] = "fp32",
     device: DeviceOption = None,
     seed: SeedOption = 0,

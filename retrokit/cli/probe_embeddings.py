@@ -15,10 +15,11 @@ from retrokit.cli.common import (
     TASKS,
     DeviceOption,
     JsonOption,
+    PrecisionOption,
     with_names,
     writable_folder,
 )
-from retrokit.cli.probe import EncodersArgument, PlotOption, PrecisionOption, SeedOption, probe, render
+from retrokit.cli.probe import EncodersArgument, PlotOption, SeedOption, probe, render
 
 MetricOption = Annotated[str | None, typer.Option(help="Metric to measure by; default: the task's main one.")]
 

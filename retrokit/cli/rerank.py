@@ -64,7 +64,7 @@ def run_two_stages(
     ] = None,
     dims: Annotated[int | None, _scores_option(help="Use the first N dimensions only in the first stage.")] = None,
     precision: Annotated[
-        str, _scores_option(help="Of encoding in the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
+        str, _scores_option(help="Precision of the first stage: fp32, bf16, fp16, auto. Rerankers have their own.")
     ] = "auto",
     device: DeviceOption = None,
     reference: Annotated[

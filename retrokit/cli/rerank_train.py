@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import DATA, ENCODERS, VERIFIERS, DeviceOption, JsonOption, is_first_process, show, with_names
+from retrokit.cli.common import (
+    DATA,
+    ENCODERS,
+    VERIFIERS,
+    DeviceOption,
+    JsonOption,
+    PrecisionOption,
+    is_first_process,
+    show,
+    with_names,
+)
 from retrokit.cli.rerank_group import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
@@ -14,9 +24,6 @@ from retrokit.reranking.training.config import VerifierConfig
 from retrokit.training.config import RUN
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
-PrecisionOption = Annotated[
-    str, typer.Option(help="Of encoding: fp32, bf16, fp16; auto is bf16 where the machine is faster with it.")
-]
 
 
 @group.command(cls=with_names(VERIFIERS, ENCODERS, DATA))

@@ -34,10 +34,10 @@ class SureConfig(Settings):
         "Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours.",
     )
     language: str = setting("en", "Language of the texts, for cutting sentences: en, de, zh …")
-    temperature: float = setting(0.0, "Of sampling; 0 takes the likeliest token each time.", least=0)
+    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
     answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
     seed: int = setting(
-        0, "Of the queries, of passages of the same grade, and of the places of key sentences.", least=0
+        0, "Seed of the queries drawn, of ties between passages, and of the places of key sentences.", least=0
     )
     store: str | None = setting(
         None, "File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."

@@ -50,7 +50,7 @@ class TrainingConfig(Settings):
         "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
     )
     precision: str = setting("auto", "fp32, bf16, fp16; auto is bf16 where the machine is faster with it.", OPTIMIZER)
-    seed: int = setting(0, "Of batches, dropout and fresh weights.", OPTIMIZER, least=0)
+    seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, least=0)
     eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
     best_metric: str | None = setting(None, "Metric that decides. Default: the task's main one.", EVALUATION)
     patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)

@@ -47,7 +47,7 @@ class VerifierConfig(TrainingConfig, _What):
     lr: float = setting(1e-4, "Highest learning rate of the verifier.", OPTIMIZER, above=0, most=100)
     encoder_lr: float = setting(1e-5, "Highest learning rate of the encoder.", OPTIMIZER, above=0, most=100)
     precision: str = setting(
-        "auto", "Of the encoder: fp32, bf16; auto is bf16 where the machine is faster with it.", OPTIMIZER
+        "auto", "Precision of the encoder: fp32, bf16; auto is bf16 where the machine is faster with it.", OPTIMIZER
     )
     eval_every: int | None = setting(
         None, "Steps between evaluations, each with a checkpoint. Default: a tenth.", EVALUATION, above=0
