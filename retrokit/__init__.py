@@ -10,6 +10,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
+    retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
     retrokit.build_sure(retrokit.SureConfig("data/scifact", "openai:MODEL", "sure/scifact"))
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
-    from retrokit.reranking.training.plan import plan_verifier as plan_verifier
     from retrokit.reranking.training.plan import train_verifier as train_verifier
+    from retrokit.retrieval import search as search
     from retrokit.similarities.base import Similarity
     from retrokit.sure.config import SureConfig as SureConfig
     from retrokit.sure.config import build_sure as build_sure
@@ -46,6 +47,7 @@ _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
     "evaluate": "retrokit.evaluation.evaluate",
+    "search": "retrokit.retrieval",
     "rerank": "retrokit.evaluation.two_stage",
     "TwoStageOptions": "retrokit.evaluation.two_stage",
     "SureConfig": "retrokit.sure.config",
@@ -54,7 +56,6 @@ _LAZY = {
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "VerifierConfig": "retrokit.reranking.training.config",
-    "plan_verifier": "retrokit.reranking.training.plan",
     "train_verifier": "retrokit.reranking.training.plan",
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""

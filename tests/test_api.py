@@ -97,5 +97,5 @@ def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block.replace('"minilm"', repr(str(tiny_bert))), names)
+        exec(block.replace('"minilm"', repr(str(tiny_bert))).replace(":minilm", f":{tiny_bert}"), names)
     assert "`batch_size` 0 must be above 0" in capsys.readouterr().out

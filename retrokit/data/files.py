@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import codecs
 import errno
+import glob
 import gzip
 import hashlib
 import io
 import os
 import secrets
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,8 +24,13 @@ from typing import BinaryIO, TextIO, cast
 
 from retrokit.errors import DataError, disk_errors
 
+if sys.platform != "win32":
+    import fcntl
+
 LONGEST_LINE = 64 << 20
 """Bytes: what has no line ends, such as a device, would else be read into memory without end."""
+_NEW = 10
+"""Seconds in which a writer has surely come to hold its file."""
 _UNPAIRED = "backslashreplace"
 
 # What a write to a file that is already open can fail with. Anything else that is raised while a file is being
@@ -139,12 +146,16 @@ def writing(path: str | Path) -> Iterator[TextIO]:
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
     # no process id: in containers many have the same
+    if not special:
+        _drop_abandoned(target)
     temporary = target if special else target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
     with parents_of(target, path):
         try:
             with _write_errors(path), ExitStack() as stack:
                 with disk_errors(path):
                     binary: BinaryIO = stack.enter_context(open(temporary, "wb"))
+                    if not special:
+                        _held(binary)
                 if _is_packed(path):
                     packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
                     binary = cast(BinaryIO, packer)
@@ -158,6 +169,25 @@ def writing(path: str | Path) -> Iterator[TextIO]:
             if not special:
                 with suppress(OSError):
                     temporary.unlink()
+
+
+def _drop_abandoned(target: Path) -> None:
+    """Remove what writers of ``target`` that were killed have left. One that lives holds its file."""
+    for left in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
+        with suppress(OSError), open(left, "rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and _held(file):
+                left.unlink()
+
+
+def _held(file: BinaryIO) -> bool:
+    """Hold ``file`` until it is closed or the process ends; ``False``: another holds it, or the system cannot tell."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
@@ -10,7 +11,7 @@ from retrokit.errors import UsageError
 from retrokit.registry import Entry, Param, Registry, SpecRegistry
 
 if TYPE_CHECKING:
-    from retrokit.retrieval.base import Searcher
+    from retrokit.retrieval.base import Ranking, Searcher
 
 LANGUAGES = (
     *("english", "german", "dutch", "french", "spanish", "portuguese", "italian", "russian", "swedish", "norwegian"),
@@ -89,3 +90,24 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
     from retrokit.retrieval.dense import dense
 
     return dense(spec, device=device, **options)
+
+
+def search(
+    searcher: str,
+    documents: Sequence[str],
+    queries: Sequence[str],
+    k: int = 10,
+    device: str | None = None,
+    **options: Any,
+) -> Sequence[Ranking]:
+    """The ``k`` best documents of each query: scores, best first, and positions in ``documents``.
+
+    Args:
+        searcher: an encoder, ``bm25``, ``two-stage:…``; with the ``options`` of :func:`create`.
+
+    Raises:
+        UsageError: a wrong spec, options that do not fit, or k below 1.
+    """
+    from retrokit.retrieval.base import TextList
+
+    return create(searcher, device, **options).index(TextList(documents)).search(TextList(queries), k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import io
@@ -224,3 +225,21 @@ def test_importing_the_readers_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_killed_writers_have_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    left, living, others = (tmp_path / f".{name}.retrokit-tmp" for name in ("a.txt.1", "a.txt.2", "b.txt.1"))
+    for path in (left, living, others):
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    with open(living) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with writing(tmp_path / "a.txt") as outer:
+            outer.write("first")
+            (mine,) = set(tmp_path.iterdir()) - {living, others}
+            os.utime(mine, (0, 0))
+            with writing(tmp_path / "a.txt") as inner:
+                inner.write("second")
+            outer.write(" and whole")
+        assert set(tmp_path.iterdir()) == {living, others, tmp_path / "a.txt"}
+    assert (tmp_path / "a.txt").read_text() == "first and whole"
