@@ -70,7 +70,7 @@ def open_export(folder: str | Path) -> Export:
     try:
         return Export(folder, json.loads((folder / NOTE).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder}: is no folder of 'retrokit export': it holds no sound {NOTE}") from error
+        raise UsageError(f"{folder}: is not a folder of 'retrokit export': it holds no sound {NOTE}") from error
 
 
 def export(
@@ -211,7 +211,7 @@ def _role(name: str) -> Role:
 def _check_factorable(similarity: Similarity) -> None:
     if not similarity.factorable:
         raise UsageError(
-            f"{similarity.spec} is no inner product of prepared embeddings, so there are none to export "
+            f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "
             "(what to do instead: docs/export.md)"
         )
 

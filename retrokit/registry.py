@@ -235,7 +235,7 @@ class Registry:
                 problem = f"{type(error).__name__}: {error}"
                 raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
             if not isinstance(entry, Entry):
-                raise UsageError(f"entry point {point.name!r} of {self.group} is no retrokit.registry.Entry")
+                raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.registry.Entry")
             found.append(entry)
         self._scanned = True
         for entry in found:

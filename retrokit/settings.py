@@ -85,7 +85,7 @@ def duration(text: str) -> float:
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h|)", text.strip())
     if not match:
-        raise UsageError(f"{text!r} is no duration; expected one such as 90s, 4m or 1.5h")
+        raise UsageError(f"{text!r} is not a duration; expected one such as 90s, 4m or 1.5h")
     return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
 
 

@@ -272,7 +272,7 @@ def test_missing_and_broken_data(retrokit_eval: Command, tiny_bert: Path, folder
     qrels.write_text(qrels.read_text() + "q1\td1\thigh\n")
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}")
     assert (code, out) == (2, "")
-    assert err == f"retrokit: {qrels}:22: the grade 'high' is no whole number\n"
+    assert err == f"retrokit: {qrels}:22: the grade 'high' is not a whole number\n"
 
 
 def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path) -> None:
@@ -382,7 +382,7 @@ def test_nothing_is_computed_without_encoders(retrokit_eval: Command, tmp_path: 
     assert err == "retrokit: --precision, --dims, --save-run: nothing is computed without encoders\n"
     code, out, err = retrokit_eval("--results", tmp_path / "nowhere")
     assert (code, out) == (2, "")
-    assert "nowhere: is no folder of results; eval ENCODER --on TASK --results writes one" in err
+    assert "nowhere: is not a folder of results; --results of an evaluation makes one" in err
 
 
 def test_showing_results_loads_no_model_library(

@@ -84,8 +84,8 @@ def test_the_plan_alone(typed, tiny_bert, triplets, tmp_path):
         (("train", "cnn", "minilm", "--data", "triplets.jsonl"), "give an output folder"),
         (("train", "nn", "minilm", "--data", "triplets.jsonl", "-o", "x"), "unknown verifier 'nn'"),
         (("train", "cnn:layer=2", "minilm", "--data", "t.jsonl", "-o", "x"), "did you mean layers"),
-        (("verify", "nowhere", "triplets.jsonl"), "nowhere is no verifier: it does not exist"),
-        (("calibrate", "nowhere", "triplets.jsonl"), "nowhere is no verifier: it does not exist"),
+        (("verify", "nowhere", "triplets.jsonl"), "nowhere is not a verifier: it does not exist"),
+        (("calibrate", "nowhere", "triplets.jsonl"), "nowhere is not a verifier: it does not exist"),
     ],
 )
 def test_mistakes_are_one_clear_line(typed, triplets, words, message):

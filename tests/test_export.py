@@ -164,7 +164,7 @@ def test_the_example_sees_a_difference(example, tiny_bert, folder, tmp_path, mon
 
 @pytest.mark.parametrize("sim", ["l1", "l2", "sfs:size=4,base=l2", "sfs:size=4,base=l1"])
 def test_distances_are_refused_in_one_line(folder, tmp_path, sim):
-    with pytest.raises(UsageError, match="is no inner product of prepared embeddings") as error:
+    with pytest.raises(UsageError, match="is not an inner product of prepared embeddings") as error:
         export.export("no/such/encoder", str(folder), str(tmp_path / "out"), sim=sim)  # before anything is loaded
     assert "\n" not in str(error.value)
 
@@ -236,7 +236,7 @@ def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
         export.export("no/such/encoder", str(bad), out)  # before the encoder is loaded
     with pytest.raises(UsageError, match="role 'passage' is none of document, query"):
         export.export(str(tiny_bert), str(folder), out, role="passage")
-    with pytest.raises(UsageError, match=r"--dims 17: .* has 16 dimensions"):
+    with pytest.raises(UsageError, match=r"`dims` 17: .* has 16 dimensions"):
         export.export(str(tiny_bert), str(folder), out, dims=17)
     with pytest.raises(UsageError, match="size 5 does not divide 16"):
         export.export(str(tiny_bert), str(folder), out, sim="sfs:5")
@@ -262,6 +262,6 @@ def test_only_an_export_is_replaced(tiny_bert, folder, tmp_path):
     assert torch.allclose(torch.tensor(made.embeddings()).norm(dim=1), torch.ones(70), atol=1e-5)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"mine: is no folder of 'retrokit export'"):
+    with pytest.raises(UsageError, match=r"mine: is not a folder of 'retrokit export'"):
         export.export(str(tiny_bert), str(folder), str(tmp_path / "mine"), overwrite=True)
     assert (tmp_path / "mine" / "thesis.txt").exists()

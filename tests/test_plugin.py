@@ -149,7 +149,7 @@ def test_an_entry_point_that_is_no_entry_is_an_error(python, tmp_path):
     (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
     done = python("-m", "retrokit", "eval", "--help")
     assert done.returncode == 2
-    assert "retrokit: entry point 'tilted' of retrokit.similarities is no retrokit.registry.Entry" in done.stderr
+    assert "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.registry.Entry" in done.stderr
 
 
 def test_an_entry_point_that_does_not_load_is_an_error(python, tmp_path):

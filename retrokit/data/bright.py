@@ -296,4 +296,4 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, row
     except (pyarrow.ArrowException, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise DataError(path, f"is no parquet file that can be read: {reason}") from error
+        raise DataError(path, f"is not a parquet file that can be read: {reason}") from error

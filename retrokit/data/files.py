@@ -113,7 +113,7 @@ def _damage(error: Exception) -> str:
         case EOFError():
             return "the gzip data ends too early (a truncated file?)"
         case gzip.BadGzipFile() | zlib.error():
-            return f"is no sound gzip file ({error})"
+            return f"is not a sound gzip file ({error})"
         case OSError():
             return f"could not be read: {error.strerror or error}"
     return str(error)

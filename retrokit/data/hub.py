@@ -108,7 +108,7 @@ def _loaded(name: str, config: str | None, split: str) -> Dataset:
         if isinstance(error, ValueError) and reason.startswith(("Unknown split", "BuilderConfig", "Unrecognized")):
             raise UsageError(f"{name}: {reason}") from error
         if local:
-            raise DataError(name, f"is no data set that can be read: {reason}") from error
+            raise DataError(name, f"is not a data set that can be read: {reason}") from error
         tried = f"no folder {name!r} here, and loading it from the hub failed"
         raise ServiceError(f"hf:{name}: {tried}: {reason}") from error
 

@@ -99,7 +99,7 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
     first_line, _, first = rows[0]
     other = next((line for line, _, label in rows if type(label) is not type(first)), None)
     if other is not None:
-        problem = f"this label is no {_TYPES[type(first)]}, as the one on line {first_line} is; expected one kind"
+        problem = f"this label is not a {_TYPES[type(first)]}, as the one on line {first_line} is; expected one kind"
         raise DataError(named(path), problem, other)
     if sample is not None and sample < len(rows):
         rows = [rows[i] for i in sorted(random.Random(SEED).sample(range(len(rows)), sample))]

@@ -54,14 +54,14 @@ def check_folder(path: str | Path) -> None:
         DataError: it is a file, or nothing can be written there.
     """
     if os.path.lexists(path) and not os.path.isdir(path):
-        raise DataError(path, "could not be written: it is no folder")
+        raise DataError(path, "could not be written: it is not a folder")
     _check_place(Path(path) / "x")
 
 
 def _check_place(path: str | Path) -> None:
     """Raise :class:`DataError` unless ``path`` could be made, with the folders that it is in."""
     if not str(path) or "\0" in str(path):
-        raise DataError(repr(str(path)), "could not be written: it is no name of a file")
+        raise DataError(repr(str(path)), "could not be written: it is not a name of a file")
     target = Path(os.path.realpath(path))
     if os.path.exists(target) and not os.path.isfile(target):  # a pipe, a device: it takes what comes, or says so
         return
@@ -71,7 +71,7 @@ def _check_place(path: str | Path) -> None:
     if os.path.islink(there) or os.path.islink(target):  # after all links are followed: a circle
         raise DataError(path, f"could not be written: {os.strerror(errno.ELOOP)}")
     if not os.path.isdir(there):
-        raise DataError(path, f"could not be written: {there} is no folder")
+        raise DataError(path, f"could not be written: {there} is not a folder")
     with disk_errors(path), tempfile.TemporaryFile(dir=there):
         pass
 
@@ -119,12 +119,12 @@ def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
-        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that away, or name another -o")
+        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that, or name another `output`")
     check_apart(folder, inputs)
     if _is_in(os.getcwd(), target):
-        raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or name another -o")
+        raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output`")
     if os.path.ismount(target):
-        raise UsageError(f"{folder}: is a place where a file system is mounted, and cannot be replaced; name a new -o")
+        raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output`")
 
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -132,7 +132,7 @@ def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     for one in inputs:
         places = (os.path.abspath(one), os.path.abspath(folder)), (os.path.realpath(one), os.path.realpath(folder))
         if any(_is_in(*pair) for pair in places):
-            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another -o")
+            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another `output`")
 
 
 def _is_in(path: str, folder: str | Path) -> bool:

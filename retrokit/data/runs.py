@@ -88,14 +88,14 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
     path = Path(folder, RUN_FILE)
     if not is_run(folder):
         lacks = f"has no {RUN_FILE}" if path.parent.exists() else "does not exist"
-        raise UsageError(f"{folder} is no {what}: it {lacks}")
+        raise UsageError(f"{folder} is not a {what}: it {lacks}")
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         problem = _problem(described, ("status", "similarity", *needed))
     except (OSError, ValueError, RecursionError) as error:
         problem = f"{type(error).__name__} {error}"
     if problem:
-        raise DataError(path, f"is no description of a run: {problem}")
+        raise DataError(path, f"is not a description of a run: {problem}")
     known = {name: described.pop(name) for name in _KINDS if name in described}
     return Run(**known, notes=described)
 
@@ -134,7 +134,7 @@ def _problem(described: Any, needed: tuple[str, ...]) -> str:
             if not isinstance(described[name].get(part), kind):
                 return f"{name}.{part} is {json.dumps(described[name].get(part))[:60]}"
     if not all(isinstance(name, str) for name in described.get("files", [])):
-        return "files holds what is no text"
+        return "files holds what is not a text"
     if described["status"] not in (TRAINING, FINISHED):
         return f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}"
     return ""

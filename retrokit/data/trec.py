@@ -49,7 +49,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
         if not query_id or not document_id:
             raise DataError(named(path), "an id is empty", line)
         if not _GRADE.fullmatch(grade):
-            raise DataError(named(path), f"the grade {grade[:40]!r} is no whole number", line)
+            raise DataError(named(path), f"the grade {grade[:40]!r} is not a whole number", line)
         if abs(int(grade)) > LARGEST_GRADE:
             problem = f"the grade {grade!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
             raise DataError(named(path), problem, line)
@@ -103,7 +103,7 @@ def read_run_lines(
         except ValueError:
             score = math.nan
         if not math.isfinite(score):
-            raise DataError(named(path), f"the score {score_text[:40]!r} is no finite number", line)
+            raise DataError(named(path), f"the score {score_text[:40]!r} is not a finite number", line)
         check_id(query_id + document_id, path, line)
         if (query_id, document_id) in seen:
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)

@@ -170,7 +170,7 @@ class Encoder(Traits, Protocol):
         Raises:
             UsageError: it has none.
         """
-        raise UsageError(f"{self.spec} has no layers: it is no transformer")
+        raise UsageError(f"{self.spec} has no layers: it is not a transformer")
 
     def to_train(self) -> TrainableEncoder:
         """The encoder, as one that can be trained.

@@ -99,7 +99,7 @@ def check_parts(loaded: SentenceTransformer, path: str) -> None:
     _check_tokenizer(loaded, path)
     prompts = loaded.prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
-        raise ValueError("its prompts are no texts by name")
+        raise ValueError("its prompts are not texts by name")
     for module in loaded:
         for name in ("max_seq_length", "query_length", "document_length"):
             length = getattr(module, name, None)

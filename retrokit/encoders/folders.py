@@ -65,7 +65,7 @@ def check_folder(path: str) -> None:
     if not any(os.path.isfile(os.path.join(path, name)) for name in _TOPS):
         if run is not None:
             run.finished(path)
-        raise DataError(path, f"is no model: it has none of {', '.join(_TOPS)}")
+        raise DataError(path, f"is not a model: it has none of {', '.join(_TOPS)}")
     for name in run.files or () if run is not None else ():
         if name != _CARD and not os.path.exists(os.path.join(path, name)):
             raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")

@@ -48,7 +48,7 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
     except Exception as error:  # of a damaged file the libraries raise anything
         if os.path.isdir(path):
             kind = "" if isinstance(error, (ValueError, OSError, RuntimeError)) else f"{type(error).__name__}: "
-            raise DataError(path, f"is no {what} that can be loaded: {kind}{first_line(error)}") from error
+            raise DataError(path, f"is not a {what} that can be loaded: {kind}{first_line(error)}") from error
         raise failed(error) from error
 
 

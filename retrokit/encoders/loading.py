@@ -78,7 +78,7 @@ def _no_model(name: str, error: BaseException) -> RetrokitError:
     if name == MINILM_ID:
         return MissingExtra(f"minilm (the hub gave nothing: {first_line(error)})", "minilm")
     return ServiceError(
-        f"{shown(name)} is no registered encoder and no folder, and the model hub gave nothing: {first_line(error)}"
+        f"{shown(name)} is no registered encoder or folder, and the model hub gave nothing: {first_line(error)}"
     )
 
 
@@ -87,7 +87,7 @@ def _load(path: str, device: str | None, dtype: torch.dtype = torch.float32) -> 
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not os.path.isdir(path):
-        ask_hub(path, f"{shown(path)} is no registered encoder, no folder and no hub id", partial(_no_model, path))
+        ask_hub(path, f"{shown(path)} is not a registered encoder, a folder or a hub id", partial(_no_model, path))
     with _loading(path), whole_weights(UNUSED):
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs={"dtype": dtype}

@@ -141,7 +141,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def _transformer(self) -> Transformer:
         first = self._model[0]
         if not isinstance(first, Transformer):
-            raise UsageError(f"{self.spec} has no layers: it is no transformer")
+            raise UsageError(f"{self.spec} has no layers: it is not a transformer")
         return first
 
 

@@ -120,7 +120,7 @@ def _check_searches(
     if index is not None:
         check_searched(loaded, index)
         if not embedding:
-            raise UsageError(f"--index {index}: no encoder is evaluated, and nothing else has embeddings to search")
+            raise UsageError(f"`index` {index}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
 def evaluated_before(
@@ -169,7 +169,7 @@ def evaluated_before(
 def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:
     trained = [training.similarity for training in trainings.values() if training and training.similarity]
     if not trained:
-        raise UsageError("--cross: no encoder here is a run of finetune; name the similarities with --sim")
+        raise UsageError("`cross`: no encoder here is a run of finetune; name the similarities with `sim`")
     return list(dict.fromkeys(trained))
 
 

@@ -191,4 +191,4 @@ def check_searched(tasks: Sequence[Task], index: str) -> None:
     """Raise :class:`UsageError` where a task does not search, and so has no use for ``index``."""
     exact = [task.spec for task in tasks if not task.searches]
     if exact:
-        raise UsageError(f"--index {index} is for what is searched, and {', '.join(exact)} is not")
+        raise UsageError(f"`index` {index} is for what is searched, and {', '.join(exact)} is not")

@@ -230,11 +230,11 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a model is a folder or a hub id")
     if not os.path.isdir(path):
-        ask_hub(path, f"{path!r} is no folder and no hub id", partial(_no_model, path))
+        ask_hub(path, f"{path!r} is neither a folder nor a hub id", partial(_no_model, path))
     try:
         model, tokenizer = _loaded(path)
         if not tokenizer.is_fast:
-            raise UsageError(f"{path}: its tokenizer is no fast one")
+            raise UsageError(f"{path}: its tokenizer is not a fast one")
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
@@ -262,5 +262,5 @@ def _loaded(path: str) -> tuple[Any, Any]:
 
 def _no_model(path: str, error: BaseException) -> RetrokitError:
     if os.path.isdir(path):
-        return DataError(path, f"is no model that writes text: {first_line(error)}")
-    return ServiceError(f"{path!r} is no folder, and the model hub gave nothing: {first_line(error)}")
+        return DataError(path, f"is not a model that writes text: {first_line(error)}")
+    return ServiceError(f"{path!r} is not a folder, and the model hub gave nothing: {first_line(error)}")

@@ -149,7 +149,7 @@ class OpenAILLM(LLM):
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise TryAgain(f"{self.where}: no answer in {self._seconds:g} s") from error
         except httpx2.UnsupportedProtocol as error:
-            raise UsageError(f"{self.where} is no http:// or https:// address") from error
+            raise UsageError(f"{self.where} is not an http:// or https:// address") from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             raise TryAgain(f"{self.where}: {self._told(error) or 'the connection broke'}") from error
 
@@ -249,9 +249,9 @@ def _endpoint(url: str) -> httpx2.URL:
     try:
         whole = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError):
-        raise UsageError("the LLM's url is no address; expected one like http://localhost:8000/v1") from None
+        raise UsageError("the LLM's url is not an address; expected one like http://localhost:8000/v1") from None
     if whole.scheme not in ("http", "https") or not whole.host:
-        raise UsageError("the LLM's url is no address; expected one like http://localhost:8000/v1")
+        raise UsageError("the LLM's url is not an address; expected one like http://localhost:8000/v1")
     if whole.userinfo or any("key" in name.lower() or "token" in name.lower() for name in whole.params):
         raise UsageError(f"the url of {whole.host} holds a key or password; put it into an environment variable")
     path = whole.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
@@ -326,7 +326,7 @@ def openai_llm(model: str, url: str | None, key_env: str, timeout: float) -> Ope
     """
     url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
     if encodable(model) != model:
-        raise UsageError(f"the LLM's name {model!r} is no valid text")
+        raise UsageError(f"the LLM's name {model!r} is not a valid text")
     key = os.environ.get(key_env, "").strip() or None
     if key is not None and not (key.isascii() and key.isprintable()):
         raise UsageError(f"the key in {key_env} holds characters that no key has")

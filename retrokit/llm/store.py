@@ -58,7 +58,7 @@ class ResponseStore:
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise DataError(self.path, "is no response store (no file)")  # a pipe would be waited for
+            raise DataError(self.path, "is not a response store (no file)")  # a pipe would be waited for
         with self._errors():
             self._reader = self._opened()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -156,7 +156,7 @@ class ResponseStore:
         if isinstance(error, DataError):
             return error
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-            return DataError(self.path, "is no response store (no SQLite file)")
+            return DataError(self.path, "is not a response store (no SQLite file)")
         return DataError(self.path, f"the response store cannot be used: {error}")
 
     # --- writing: one thread, one connection

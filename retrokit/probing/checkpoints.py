@@ -45,7 +45,7 @@ def _stages(folder: str) -> list[tuple[int, str]]:
     kept = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
     stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in kept}
     if not stages:
-        raise UsageError(f"{folder} kept no checkpoints; train with --save-every N --keep-checkpoints MANY")
+        raise UsageError(f"{folder} kept no checkpoints; train with `save_every` N `keep_checkpoints` MANY")
     outcome = run.outcome or {}
     stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
     return sorted({0: run.encoder, **stages}.items())

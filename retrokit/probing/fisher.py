@@ -266,7 +266,7 @@ def probe_fisher(
     found += [pair for spec in data_specs for pair in _training_pairs(spec)]
     named = ", ".join([*task_specs, *data_specs])
     if not named:
-        raise UsageError("no pairs: give --on TASK or --data SOURCE")
+        raise UsageError("no pairs: give `on` TASK or `data` SOURCE")
     sample = np.random.default_rng(seed).permutation(len(found))[:pairs]
     drawn = [found[i] for i in sample]
     if len(drawn) < pairs:

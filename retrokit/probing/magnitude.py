@@ -66,9 +66,9 @@ class MagnitudeOptions:
 
     def __post_init__(self) -> None:
         if self.irrelevant not in IRRELEVANT:
-            raise UsageError(f"--irrelevant {self.irrelevant} is none of {', '.join(IRRELEVANT)}")
+            raise UsageError(f"`irrelevant` {self.irrelevant} is none of {', '.join(IRRELEVANT)}")
         if self.proxies is not None and not 1 <= self.proxies < DEPTH:
-            raise UsageError(f"--proxies {self.proxies} must be from 1 to {DEPTH - 1}")
+            raise UsageError(f"`proxies` {self.proxies} must be from 1 to {DEPTH - 1}")
 
 
 # --- one encoder on one data set
@@ -183,7 +183,7 @@ def _groups(
 
 _WHY_NONE = {
     "relevant": "no judgement has a grade above 0",
-    "irrelevant": "all that was found for each query counts as relevant; give --irrelevant all, or more documents",
+    "irrelevant": "all that was found for each query counts as relevant; take all documents as irrelevant, or more documents",
 }
 
 
@@ -212,7 +212,7 @@ def probe_magnitude(
         DataError: a task's files, or groups that cannot be compared.
     """
     if baseline is not None and options.proxies is not None:
-        raise UsageError("--baseline is for the gain, which takes labels: leave out --without-labels or --baseline")
+        raise UsageError("`baseline` is for the gain, which takes labels: leave out `without_labels` or `baseline`")
     others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
     check_names([*encoder_specs, *others], task_specs)
     tasks = read_tasks(task_specs, options)

@@ -110,7 +110,7 @@ def calibrate(
         DataError: pairs that cannot be read, or too few to reject for the rate.
     """
     if not 0 < false_accept_rate < 1:
-        raise UsageError(f"--false-accept-rate {false_accept_rate} must be above 0 and below 1")
+        raise UsageError(f"`false_accept_rate` {false_accept_rate} must be above 0 and below 1")
     seen = hashlib.sha256()
     examples = read_labelled_pairs(pairs, seen.update)
     accept, reject, families = sides(examples)

@@ -87,12 +87,12 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a multi-vector encoder is a folder or a hub id")
     if not os.path.isdir(path):
-        ask_hub(path, f"colbert: {path!r} is no folder and no hub id", partial(_no_model, path))
+        ask_hub(path, f"colbert: {path!r} is neither a folder nor a hub id", partial(_no_model, path))
     said = _Said()
     with loading(path, "multi-vector encoder", partial(_no_model, path)), whole_weights(UNUSED), said:
         loaded = MultiVectorEncoder(path, device=device, model_kwargs={"dtype": torch.float32})
     if any("randomly-initialised" in line for line in said.lines):
-        raise DataError(path, "is no multi-vector encoder: it has no projection of its token vectors")
+        raise DataError(path, "is not a multi-vector encoder: it has no projection of its token vectors")
     if max_length is not None:
         loaded.max_seq_length = max_length
     return MultiVectorReranker(f"colbert:{path}", loaded)
@@ -126,4 +126,4 @@ _library = logging.getLogger(MultiVectorEncoder.__module__)
 
 
 def _no_model(name: str, error: BaseException) -> ServiceError:
-    return ServiceError(f"colbert: {name!r} is no folder, and the model hub gave nothing: {first_line(error)}")
+    return ServiceError(f"colbert: {name!r} is not a folder, and the model hub gave nothing: {first_line(error)}")

@@ -94,7 +94,7 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a cross-encoder is a folder or a hub id")
     if not os.path.isdir(path):
-        ask_hub(path, f"cross-encoder: {path!r} is no folder and no hub id", partial(_no_model, path))
+        ask_hub(path, f"cross-encoder: {path!r} is neither a folder nor a hub id", partial(_no_model, path))
     loaded = _load(path, device, PRECISIONS[dtype])
     _check_head(path, loaded)
     if max_length is not None:
@@ -108,7 +108,7 @@ def _load(path: str, device: str | None, dtype: torch.dtype) -> CrossEncoder:
 
 
 def _no_model(name: str, error: BaseException) -> ServiceError:
-    return ServiceError(f"cross-encoder: {name!r} is no folder, and the model hub gave nothing: {first_line(error)}")
+    return ServiceError(f"cross-encoder: {name!r} is not a folder, and the model hub gave nothing: {first_line(error)}")
 
 
 def _check_head(path: str, loaded: CrossEncoder) -> None:
@@ -116,7 +116,7 @@ def _check_head(path: str, loaded: CrossEncoder) -> None:
     made = type(loaded[0].model).__name__
     saved = list(getattr(loaded[0].model.config, "architectures", None) or [])
     if made.endswith(_HEAD) and made not in saved:
-        raise DataError(path, f"is no cross-encoder: it has no scoring head (its architecture is {saved or 'unnamed'})")
+        raise DataError(path, f"is not a cross-encoder: it has no scoring head (architecture: {saved or 'unnamed'})")
     if loaded.num_labels != 1:
         raise UsageError(f"{path}: a cross-encoder for ranking has one output, this one has {loaded.num_labels}")
 

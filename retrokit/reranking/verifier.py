@@ -59,7 +59,7 @@ def read_verifier(folder: str | Path) -> Run:
         DataError: the description is damaged.
     """
     if not is_run(folder) and Path(folder).exists():
-        raise UsageError(f"{folder} is no verifier: it has no {RUN_FILE}; rerank train makes one")
+        raise UsageError(f"{folder} is not a verifier: it has no {RUN_FILE}; rerank train makes one")
     run = read_run(folder, what="verifier")
     if run.verifier is None:
         raise UsageError(f"{folder} is a run, but no verifier; rerank train makes one")
@@ -90,7 +90,7 @@ def load_verifier(
     """
     spec, made_for = _made_for(path)
     if kind is not None and spec.name != kind:
-        raise UsageError(f"{path} is no {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
+        raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
     own = str(Path(path)) if made_for["in_folder"] else str(made_for["encoder"])
     loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
     _check_encoder(path, made_for, loaded)

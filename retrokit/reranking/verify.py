@@ -61,14 +61,14 @@ def verify(
         DataError: a line without two texts.
     """
     if keep not in KEEP:
-        raise UsageError(f"--keep {keep} is none of {', '.join(KEEP)}")
+        raise UsageError(f"`keep` {keep} is none of {', '.join(KEEP)}")
     calibration = read_verifier(folder).calibration
     if threshold is None:
         if calibration is None:
-            raise UsageError(f"{folder} has no threshold: run retrokit rerank calibrate, or give --threshold")
+            raise UsageError(f"{folder} has no threshold: run retrokit rerank calibrate, or give `threshold`")
         threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
-        raise UsageError(f"--threshold {threshold} is no finite number")
+        raise UsageError(f"`threshold` {threshold} is not a finite number")
     check_file(output, [pairs])
     verdicts = Verdicts(threshold)
     reranker = load_verifier(folder, precision=precision, device=device)

@@ -104,7 +104,7 @@ def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
     for sentence in noise:
         words = words_of(sentence)
         if len(words) < NOISE_LEAST:
-            raise Rejected("too_short", f"{_shown(sentence)} is no sentence")
+            raise Rejected("too_short", f"{_shown(sentence)} is not a sentence")
         if len(words) > NOISE_MOST:
             raise Rejected("too_long", f"a sentence of {len(words)} words is too long; use at most {NOISE_MOST}")
         for key in keys:

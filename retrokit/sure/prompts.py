@@ -146,7 +146,7 @@ def load_prompts(named: str | Path = OURS) -> dict[str, Prompt]:
         if name not in SHAPES:
             near = difflib.get_close_matches(name, SHAPES, n=1)
             hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
-            raise DataError(path, f"is no prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
+            raise DataError(path, f"is not a prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
         text = "\n".join(line for _, line in _all_lines(path))
         prompts[name] = _parsed(name, text, path, _OWN)
     return prompts
@@ -156,7 +156,7 @@ def judge_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
     """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
     paper's wording, which has none for judging."""
     if folder == PAPER:
-        raise UsageError("--prompts paper: SURE gives no wording for judging; leave it out, or name a folder")
+        raise UsageError("`prompts` paper: SURE gives no wording for judging; leave it out, or name a folder")
     return load_prompts(OURS if folder is None else folder)
 
 

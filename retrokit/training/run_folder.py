@@ -112,7 +112,7 @@ class RunFolder:
         elif self.overwrite:
             self._check_replaceable(inputs)
         elif self.resume and not self._is_free():
-            raise UsageError(f"{self.target} is no run that could be resumed: it has no {RUN_FILE}")
+            raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
         elif not self._is_free():
             raise UsageError(
                 f"{self.target} exists; give `overwrite` to replace it, `resume` to go on, or another `output`"
@@ -129,7 +129,7 @@ class RunFolder:
             return
         before = RunFolder(self._there())
         if not is_run(before.path):
-            raise UsageError(f"{self.target} exists and is no run: `overwrite` replaces runs only")
+            raise UsageError(f"{self.target} exists and is not a run: `overwrite` replaces runs only")
         check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
 
     def _check_unfinished(self, run: Run) -> None:
@@ -254,7 +254,7 @@ def _files_of(folder: Path, run: Run) -> list[str]:
     try:
         parts = [part["path"] for part in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(modules, f"is no list of a model's modules: {type(error).__name__} {error}") from None
+        raise DataError(modules, f"is not a list of a model's modules: {type(error).__name__} {error}") from None
     return [*_MODEL, *filter(None, parts)]
 
 

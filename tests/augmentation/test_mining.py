@@ -333,7 +333,7 @@ class ListJudge(GivenJudge):
         self.lists: list[tuple[str, list[str]]] = []
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        raise AssertionError("pairs are no lists")
+        raise AssertionError("pairs are not lists")
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
         raise AssertionError("all lists are given at once")
@@ -601,7 +601,7 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         mine("static:8", [f"{data},query_prompt=x"], str(tmp_path / "o.jsonl"))
     with pytest.raises(UsageError, match="once only"):
         mine("static:8", ["-"], str(tmp_path / "o.jsonl"), corpus="-")
-    with pytest.raises(DataError, match=r"could not be written: .*p\.jsonl is no folder"):
+    with pytest.raises(DataError, match=r"could not be written: .*p\.jsonl is not a folder"):
         mine("static:8", [data], str(tmp_path / "p.jsonl" / "o.jsonl"))
     with pytest.raises(UsageError, match="is an input too"):
         mine("static:8", [data], data)

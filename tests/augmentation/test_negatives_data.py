@@ -42,7 +42,7 @@ def test_every_section_is_used(family: str) -> None:
         ("# Why.\n[a pairs]\nb>c d", "w.txt:3: d is neither a>b nor a/b"),
         ("# Why.\n[a pairs]\nb/c>d", "w.txt:3: b/c>d is neither a>b nor a/b"),
         ("# Why.\n[a pairs]\nb/c c>d", "w.txt:3: c is there twice"),
-        ("# Why.\n[a table]\nb c", "w.txt:3: b is no key: expected key: words"),
+        ("# Why.\n[a table]\nb c", "w.txt:3: b is not a key: expected key: words"),
         ("# Why.\n[a table]\nb: c\nb: d", "w.txt:4: b is there twice"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_name_that_goes_on_with_the_words() -> None:
     [
         ("in>near", "r.txt:1: 'in>near' is neither NAME: SWAPS where CONDITIONS nor %NAME = CONDITIONS"),
         ("# Why.\nx: in", "r.txt:2: in is neither a>b nor a/b"),
-        ("x: in>near where on", "r.txt:1: on is no condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES"),
+        ("x: in>near where on", "r.txt:1: on is not a condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES"),
         ("x: in>near where 1:$walls", "r.txt:1: nothing is named 'walls'"),
         ("x: $walls", "r.txt:1: nothing is named 'walls'"),
         ("x: in>near where 1:@short", "r.txt:1: nothing is named 'short'"),

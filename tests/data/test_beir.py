@@ -101,7 +101,7 @@ def test_no_such_split(folder: Path) -> None:
         ("qrels/test.tsv", "q9\td1\t1\n", "qrels/test.tsv:5: query 'q9' is not in queries.jsonl"),
         ("qrels/test.tsv", "q1\td9\t1\n", "qrels/test.tsv:5: document 'd9' is not in corpus.jsonl"),
         ("qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:5: expected 3 columns as on the lines before, found 2"),
-        ("qrels/test.tsv", "q1\td3\tx\n", "qrels/test.tsv:5: the grade 'x' is no whole number"),
+        ("qrels/test.tsv", "q1\td3\tx\n", "qrels/test.tsv:5: the grade 'x' is not a whole number"),
         (
             "qrels/test.tsv",
             "q1\td1\t1\n",

@@ -57,7 +57,7 @@ def test_feed_gets_the_bytes_of_the_file(tmp_path: Path) -> None:
         ("a.txt", b"good\nb\xffd\n", "2: is not UTF-8 text (byte 0xff at position 2 of the line)"),
         ("a.txt", "good\n".encode("utf-16"), "1: is not UTF-8 text (byte 0xff at position 1 of the line)"),
         ("a.gz", gzip.compress(b"text " * 100, mtime=0)[:-9], "the gzip data ends too early (a truncated file?)"),
-        ("a.gz", b"plain text", "is no sound gzip file (Not a gzipped file (b'pl'))"),
+        ("a.gz", b"plain text", "is not a sound gzip file (Not a gzipped file (b'pl'))"),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -84,7 +84,7 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a file; write jsonl:"):
         read_source(f"hf:{tmp_path / 'a.jsonl'}", "pairs")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty: is no data set that can be read: The directory at"):
+    with pytest.raises(DataError, match="empty: is not a data set that can be read: The directory at"):
         read_source(f"hf:{tmp_path / 'empty'}", "pairs")
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "dataset_dict.json").write_text("{")
@@ -93,7 +93,7 @@ def test_what_is_no_data_set(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "train.jsonl").write_text('{"anchor": "a\n')
-    with pytest.raises(DataError, match="broken: is no data set that can be read: JSON parse error") as caught:
+    with pytest.raises(DataError, match="broken: is not a data set that can be read: JSON parse error") as caught:
         read_source(f"hf:{tmp_path / 'broken'}", "pairs")
     assert len(str(caught.value).splitlines()) == 1
 

@@ -75,7 +75,7 @@ def test_a_sample_is_a_fixed_random_part_in_file_order(tmp_path: Path) -> None:
         ('{"text": 1, "label": "a"}', ":1: field 'text' should be a string, found a number"),
         (
             '{"text": "a", "label": 1}\n{"text": "b", "label": "1"}',
-            ":2: this label is no whole number, as the one on line 1 is",
+            ":2: this label is not a whole number, as the one on line 1 is",
         ),
         (
             '{"text": "a", "label": "x"}\n{"text": "b", "label": "x"}',

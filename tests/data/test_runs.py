@@ -46,7 +46,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ({"status": "finished", "similarity": 5, "identity": {}}, "similarity is 5; expected a text"),
         ({"status": "finished", "similarity": "dot", "identity": []}, "identity is []; expected an object"),
         ({"status": "finished", "similarity": "dot", "identity": {}, "files": "all"}, "expected a list"),
-        ({"status": "finished", "similarity": "dot", "identity": {}, "files": [1]}, "files holds what is no text"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "files": [1]}, "files holds what is not a text"),
         ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "outcome.steps is null"),
         ({"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"}, 'steps is "9"; expected'),
         (
@@ -61,15 +61,15 @@ def test_a_damaged_a_foreign_and_an_older_description(tmp_path: Path, content: o
     (tmp_path / "retrokit.json").write_text(text, encoding="latin-1")
     with pytest.raises(DataError) as caught:
         read_run(tmp_path, "identity")
-    assert str(caught.value).startswith(f"{tmp_path}/retrokit.json: is no description of a run: ")
+    assert str(caught.value).startswith(f"{tmp_path}/retrokit.json: is not a description of a run: ")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_where_none_lies(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no verifier: it has no retrokit\.json"):
+    with pytest.raises(UsageError, match=r"is not a verifier: it has no retrokit\.json"):
         read_run(tmp_path, what="verifier")
-    with pytest.raises(UsageError, match=r"is no retrokit run: it does not exist"):
+    with pytest.raises(UsageError, match=r"is not a retrokit run: it does not exist"):
         read_run(tmp_path / "gone")
     with pytest.raises(UsageError, match="its training is not finished"):
         Run("training", "cosine").finished(tmp_path)

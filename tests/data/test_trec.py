@@ -43,8 +43,8 @@ def test_columns_between_spaces(tmp_path: Path) -> None:
         ("q1 d1\n", 1, "expected 3 columns (BEIR) or 4 (TREC), found 2"),
         ("q1\td1\t1\nq1\td2\n", 2, "expected 3 columns as on the lines before, found 2"),
         ("query-id\tcorpus-id\tscore\nq1\t0\td1\t1\n", 2, "expected 3 columns as on the lines before, found 4"),
-        ("query-id\tcorpus-id\tscore\nq1\td1\t1.5\n", 2, "the grade '1.5' is no whole number"),
-        ("q1\td1\tyes\n", 1, "the grade 'yes' is no whole number"),
+        ("query-id\tcorpus-id\tscore\nq1\td1\t1.5\n", 2, "the grade '1.5' is not a whole number"),
+        ("q1\td1\tyes\n", 1, "the grade 'yes' is not a whole number"),
         (
             "q1\td1\t1\nq1\td2\t999999999\n",
             2,
@@ -113,8 +113,8 @@ def test_scores_read_back_equal(
     ("line", "problem"),
     [
         ("q1 Q0 d1 1 0.5", "expected 6 columns (qid Q0 docid rank score tag), found 5"),
-        ("q1 Q0 d1 1 high tag", "the score 'high' is no finite number"),
-        ("q1 Q0 d1 1 nan tag", "the score 'nan' is no finite number"),
+        ("q1 Q0 d1 1 high tag", "the score 'high' is not a finite number"),
+        ("q1 Q0 d1 1 nan tag", "the score 'nan' is not a finite number"),
         ("q1 Q0 d0 2 0.1 tag", "query 'q1' has document 'd0' on an earlier line"),
     ],
 )

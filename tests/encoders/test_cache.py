@@ -471,7 +471,7 @@ def test_sizes(monkeypatch):
         *(7, 2000, 1_500_000, 20 * 10**9, 10**12)
     ]
     for text in ("", "GB", "-1GB", "5x", "1e9", "nan"):
-        with pytest.raises(UsageError, match="is no size; expected for example 500MB or 20GB"):
+        with pytest.raises(UsageError, match="is not a size; expected for example 500MB or 20GB"):
             read_size(text)
     monkeypatch.setenv("RETROKIT_CACHE", "/somewhere")
     monkeypatch.setenv("RETROKIT_CACHE_LIMIT", "3GB")

@@ -92,7 +92,7 @@ EVERY = 6  # so many damages of which one is tried; the rest are its like
             "model.safetensors of another shape",
             "have another shape in embeddings.LayerNorm.bias (15 for 16)",
         ),
-        ("config_sentence_transformers.json a prompt object", "its prompts are no texts by name"),
+        ("config_sentence_transformers.json a prompt object", "its prompts are not texts by name"),
         ("sentence_bert_config.json max_seq_length negative", "its max_seq_length is -1, and no number of tokens"),
         ("modules.json removed", "has lost a part"),
     ],
@@ -144,9 +144,9 @@ def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folde
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "is no description of a run"),
-        ("5", "is no description of a run"),
-        ("[" * 100_000, "is no description of a run"),
+        ("[]", "is not a description of a run"),
+        ("5", "is not a description of a run"),
+        ("[" * 100_000, "is not a description of a run"),
         ('{"similarity": 5, "status": "finished"}', "similarity is 5; expected a text"),
         ('{"similarity": null, "status": "finished"}', "similarity is null; expected a text"),
         ('{"similarity": "angle:3", "status": "finished"}', "a similarity that is not installed"),
@@ -167,7 +167,9 @@ def _written(path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("spec", ["model:/", "/", "{empty}"])
 def test_a_folder_without_a_model(spec, tmp_path):
-    with pytest.raises(DataError, match=r"is no model: it has none of modules.json, config.json, adapter_config.json"):
+    with pytest.raises(
+        DataError, match=r"is not a model: it has none of modules.json, config.json, adapter_config.json"
+    ):
         retrokit.encoder(spec.format(empty=tmp_path))
 
 

@@ -288,11 +288,11 @@ def test_what_is_no_finished_run_says_so(tiny_bert, tmp_path):
     for load in (retrokit.load, retrokit.encoder):
         with pytest.raises(UsageError, match="its training is not finished; go on with the same command and `resume`"):
             load(str(running))
-    with pytest.raises(UsageError, match=r"is no retrokit run: it has no retrokit\.json"):
+    with pytest.raises(UsageError, match=r"is not a retrokit run: it has no retrokit\.json"):
         retrokit.load(str(tiny_bert))
     for content in ("{", "[]", '{"status": "finished"}', "3", "\xff"):
         (running / "retrokit.json").write_text(content, encoding="latin-1")
-        with pytest.raises(DataError, match=r"retrokit\.json: is no description of a run"):
+        with pytest.raises(DataError, match=r"retrokit\.json: is not a description of a run"):
             retrokit.load(str(running))
 
 
@@ -319,7 +319,7 @@ def test_a_folder_without_a_model(tmp_path, offline):
     for name in ("empty", "notes"):
         for spec in (f"{tmp_path / name}", f"scratch:{tmp_path / name}", f"static:tokenizer={tmp_path / name}"):
             line = caught_line(spec, DataError, 2)
-            assert line.startswith(f"{tmp_path / name}: is no model")
+            assert line.startswith(f"{tmp_path / name}: is not a model")
 
 
 def test_a_damaged_model(tiny_bert, tmp_path, offline):
@@ -327,7 +327,7 @@ def test_a_damaged_model(tiny_bert, tmp_path, offline):
         folder = Path(shutil.copytree(tiny_bert, tmp_path / name))
         (folder / name).write_bytes(content)
         line = caught_line(str(folder), DataError, 2)
-        assert line.startswith(f"{folder}: is no model that can be loaded: ")
+        assert line.startswith(f"{folder}: is not a model that can be loaded: ")
 
 
 def test_a_file_instead_of_a_folder(tmp_path, offline):
@@ -341,10 +341,10 @@ def test_a_hub_id_that_cannot_be_had(offline, name):
     for spec in (name, f"scratch:{name}", f"static:tokenizer={name}"):
         line = caught_line(spec, ServiceError, 4)
         assert repr(name) in line
-        assert "is no registered encoder and no folder" in line
+        assert "is no registered encoder or folder" in line
 
 
 def test_a_path_that_is_not_there(tmp_path):
     line = caught_line(str(tmp_path / "gone" / "away"), UsageError, 2)
-    assert "is no registered encoder, no folder and no hub id" in line
+    assert "is not a registered encoder, a folder or a hub id" in line
     assert registry.parse(str(tmp_path / "gone")).name == "model"

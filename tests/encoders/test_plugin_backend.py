@@ -120,7 +120,7 @@ def test_a_backend_from_elsewhere(tmp_path: Path) -> None:
     assert part == [row[1:3] for row in whole]
     assert refused == [
         "letters:6 embeds whole texts, and no tokens",
-        "letters:6 has no layers: it is no transformer",
+        "letters:6 has no layers: it is not a transformer",
         "letters:6 cannot be trained: it gives embeddings, and no model",
     ]
     assert loaded == []

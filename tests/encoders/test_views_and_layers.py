@@ -99,7 +99,7 @@ def test_a_decoder_has_layers_too(tiny_llama: Path) -> None:
 
 
 def test_a_table_of_tokens_has_no_layers() -> None:
-    with pytest.raises(UsageError, match="static:8 has no layers: it is no transformer"):
+    with pytest.raises(UsageError, match="static:8 has no layers: it is not a transformer"):
         layers(retrokit.encoder("static:8"))
 
 

@@ -326,7 +326,7 @@ def test_fail_if_worse_needs_something_to_compare() -> None:
     untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
     for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
         check_gates(found, [], False)
-        with pytest.raises(UsageError, match=f"^--fail-if-worse compares nothing here: .*{named}"):
+        with pytest.raises(UsageError, match=f"^`fail_if_worse` compares nothing here: .*{named}"):
             check_gates(found, [], True)
     said = Notices()
     with listening(said):
@@ -555,7 +555,7 @@ def test_results_of_other_dimensions_have_other_names() -> None:
 
 
 def test_cross_evaluation_needs_runs_or_similarities(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"--cross: no encoder here is a run of finetune; name the similarities"):
+    with pytest.raises(UsageError, match=r"`cross`: no encoder here is a run of finetune; name the similarities"):
         evaluate(["hashed:1"], [f"beir:{folder}"], cross=True)
 
 

@@ -135,7 +135,7 @@ def test_the_first_dimensions(file: Path) -> None:
     (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=3))
     assert result.metrics["accuracy"] == pytest.approx(scikit_learn(EMBEDDINGS[:, :3], 10, "euclidean"))
     assert result.configuration["dims"] == 3
-    with pytest.raises(UsageError, match="--dims 7: given has 6 dimensions"):
+    with pytest.raises(UsageError, match="`dims` 7: given has 6 dimensions"):
         tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=7))
 
 

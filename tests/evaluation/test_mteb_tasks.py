@@ -273,7 +273,7 @@ def test_an_undefined_headline_is_said(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "test.jsonl", rows)
     encoder = GivenEncoder({text: [1.0, 1.0] for text in TEXTS})
-    with pytest.raises(DataError, match="mteb's spearman of STSBenchmark under cosine is no number"):
+    with pytest.raises(DataError, match="mteb's spearman of STSBenchmark under cosine is not a number"):
         evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", encoder)
 
 

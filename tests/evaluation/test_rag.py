@@ -111,7 +111,7 @@ def test_metrics(folder: Path) -> None:
 
 
 def test_wrong_folders(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: is no folder; expected corpus.jsonl, and queries.jsonl"):
+    with pytest.raises(DataError, match=r"nowhere: is not a folder; expected corpus.jsonl, and queries.jsonl"):
         tasks.create(f"rag:{tmp_path / 'nowhere'},reader=x")
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Who?"}\n')
     with pytest.raises(DataError, match=r"queries.jsonl: no query has answers; expected a field 'answers'"):
@@ -127,9 +127,9 @@ def test_readers_that_cannot_be_had(folder: Path, tiny_bert: Path, monkeypatch: 
         tasks.create(f"rag:{folder},reader={folder / 'queries.jsonl'}")
     with pytest.raises(UsageError, match=r"replay needs path"):
         tasks.create(f"rag:{folder},reader=replay")
-    with pytest.raises(DataError, match=r"is no model that writes text"):
+    with pytest.raises(DataError, match=r"is not a model that writes text"):
         tasks.create(f"rag:{folder},reader={folder}")
-    with pytest.raises(DataError, match=r"is no model that writes text: its weights lack cls"):
+    with pytest.raises(DataError, match=r"is not a model that writes text: its weights lack cls"):
         tasks.create(f"rag:{folder},reader={tiny_bert}")
 
     def fail(*_: object, **__: object) -> None:
@@ -137,7 +137,9 @@ def test_readers_that_cannot_be_had(folder: Path, tiny_bert: Path, monkeypatch: 
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.model_info", fail)
-    with pytest.raises(ServiceError, match=r"'google/flan-t5-large' is no folder, and the model hub gave nothing: no"):
+    with pytest.raises(
+        ServiceError, match=r"'google/flan-t5-large' is not a folder, and the model hub gave nothing: no"
+    ):
         tasks.create(f"rag:{folder},reader=google/flan-t5-large")
 
 

@@ -565,7 +565,7 @@ def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, fo
 
 
 def test_there_is_nothing_to_show(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: is no folder of results"):
+    with pytest.raises(DataError, match=r"nowhere: is not a folder of results"):
         evaluated_before(str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="holds no results"):
         evaluated_before(str(tmp_path))

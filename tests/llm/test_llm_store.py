@@ -98,7 +98,7 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
 def test_files_that_are_no_store(tmp_path: Path) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("not a database, but long enough to look at" * 30)
-    with pytest.raises(DataError, match=r"notes.txt: is no response store \(no SQLite file\)"):
+    with pytest.raises(DataError, match=r"notes.txt: is not a response store \(no SQLite file\)"):
         ResponseStore(text)
     assert text.read_text().startswith("not a database")
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
@@ -109,7 +109,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         ResponseStore(text / "s.db")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(DataError, match=r"is no response store \(no file\)"):
+        with pytest.raises(DataError, match=r"is not a response store \(no file\)"):
             ResponseStore(path)
     ResponseStore(tmp_path / "s.db").close()
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:

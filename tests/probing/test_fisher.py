@@ -208,7 +208,7 @@ def test_pairs_come_from_judgements_and_training_data(tiny_bert, benchmark, tmp_
 
 
 def test_what_gives_no_pairs_is_refused(tiny_bert, tmp_path):
-    with pytest.raises(UsageError, match="no pairs: give --on TASK or --data SOURCE"):
+    with pytest.raises(UsageError, match="no pairs: give `on` TASK or `data` SOURCE"):
         probe_fisher([str(tiny_bert)])
     write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
     with pytest.raises(UsageError, match="needs queries and documents"):

@@ -120,9 +120,9 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     assert not (tmp_path / "x").exists()
     with pytest.raises(UsageError, match="was made for another encoder"):
         load_verifier(folder, encoder=str(tiny_llama), device="cpu")
-    with pytest.raises(UsageError, match="is no transformer, but cnn: write cnn:"):
+    with pytest.raises(UsageError, match="is not a transformer, but cnn: write cnn:"):
         registry.create(f"transformer:{folder}", device="cpu")
-    with pytest.raises(UsageError, match="is no verifier: it has no"):
+    with pytest.raises(UsageError, match="is not a verifier: it has no"):
         registry.create(f"cnn:{tmp_path}", device="cpu")
     add_to_run(folder, verifier="cnn:channels=3")
     with pytest.raises(DataError, match="holds no weights of this verifier"):
@@ -131,7 +131,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     with pytest.raises(UsageError, match="not finished"):
         registry.create(f"cnn:{folder}", device="cpu")
     (Path(folder) / "retrokit.json").write_text("{")
-    with pytest.raises(DataError, match="is no description of a run"):
+    with pytest.raises(DataError, match="is not a description of a run"):
         registry.create(f"cnn:{folder}", device="cpu")
 
 

@@ -61,11 +61,11 @@ def test_mistakes_are_one_clear_line(reranker, tiny_bert, tmp_path, monkeypatch)
         registry.create(f"colbert:{tiny_bert}", device="cpu")
     with pytest.raises(UsageError, match="2 and 1"):
         reranker.score_pairs(["a", "b"], ["c"])
-    with pytest.raises(DataError, match="is no multi-vector encoder"):
+    with pytest.raises(DataError, match="is not a multi-vector encoder"):
         registry.create(f"colbert:{tmp_path}", device="cpu")
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a file"):
         registry.create(f"colbert:{tmp_path / 'file'}")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises((ServiceError, UsageError), match="is no folder"):
+    with pytest.raises((ServiceError, UsageError), match="is not a folder"):
         registry.create("colbert:nobody/nothing")

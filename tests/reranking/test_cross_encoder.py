@@ -77,7 +77,7 @@ def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="has one output, this one has 3"):
         registry.create(f"cross-encoder:{make_cross_encoder(tmp_path / 'three', outputs=3)}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="is no cross-encoder that can be loaded"):
+    with pytest.raises(DataError, match="is not a cross-encoder that can be loaded"):
         registry.create(f"cross-encoder:{tmp_path / 'empty'}")
     with pytest.raises(UsageError, match="is a file"):
         registry.create(f"cross-encoder:{folder / 'config.json'}")
@@ -93,7 +93,7 @@ def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
 
     monkeypatch.setattr("huggingface_hub.model_info", unreachable)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    with pytest.raises(ServiceError, match=r"'org/none' is no folder, and the model hub gave nothing: no network"):
+    with pytest.raises(ServiceError, match=r"'org/none' is not a folder, and the model hub gave nothing: no network"):
         registry.create("cross-encoder:org/none")
 
 

@@ -158,7 +158,7 @@ def test_the_digest_tells_every_change(tmp_path, old, new):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("sumary", GERMAN, r"sumary\.toml: is no prompt .*did you mean summary\.toml"),
+        ("sumary", GERMAN, r"sumary\.toml: is not a prompt .*did you mean summary\.toml"),
         ("summary", "marker = 'x'\nprompt = y\n", r"summary\.toml: is no TOML: .*line 2"),
         ("summary", GERMAN.replace("marker = ", "mark = "), r"lacks marker; a prompt summary holds marker, prompt"),
         ("summary", GERMAN + "\nextra = 'x'\n", "holds extra, which is not known"),

@@ -212,7 +212,7 @@ def test_wrong_augmentations(tiny_bert, corpus, options, message):
 
 
 def test_an_encoder_without_a_mask_token(tiny_llama, corpus):
-    with pytest.raises(UsageError, match=r"--augment mask:0\.1: the tokenizer of .* has no mask token"):
+    with pytest.raises(UsageError, match=r"`augment` mask:0\.1: the tokenizer of .* has no mask token"):
         plan(configure(tiny_llama, corpus, augment=["mask:0.1"]))
 
 

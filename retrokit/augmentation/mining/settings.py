@@ -48,7 +48,7 @@ class MiningSettings:
         if self.sampling not in SAMPLINGS:
             raise UsageError(f"sampling {self.sampling!r} is none of {', '.join(SAMPLINGS)}")
         if not 1 <= self.first_rank <= self.last_rank:
-            raise UsageError(f"ranks {self.first_rank} to {self.last_rank} are no range from 1 upwards")
+            raise UsageError(f"ranks {self.first_rank} to {self.last_rank} are not a range from 1 upwards")
         window = self.last_rank - self.first_rank + 1
         if self.negatives > window:
             raise UsageError(f"{self.negatives} negatives cannot come from {window} ranks; widen the range of ranks")

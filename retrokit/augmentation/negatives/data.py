@@ -102,7 +102,7 @@ def _add(made: Lexicon, section: str, kind: str, entries: list[str]) -> None:
     elif kind == "table":
         key, colon, _ = entries[0].partition(":")
         if not colon or key in made.tables.setdefault(section, {}):
-            raise ValueError(f"{key} is there twice" if colon else f"{key} is no key: expected key: words")
+            raise ValueError(f"{key} is there twice" if colon else f"{key} is not a key: expected key: words")
         made.tables[section][key] = words
     else:
         if twice := sorted(words & made.words.get(section, frozenset())):

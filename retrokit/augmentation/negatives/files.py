@@ -93,9 +93,9 @@ def write_near_misses(
         BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
     """
     if split is not None and output == "-":
-        raise UsageError("--split writes two files: give --output NAME.jsonl")
+        raise UsageError("`split` writes two files: give `output` NAME.jsonl")
     if llm is None and (store is not None or max_tokens is not None):
-        raise UsageError("--store and --max-tokens are about the model of --llm, which is not given")
+        raise UsageError("`store` and `max_tokens` are about the model of `llm`, which is not given")
     counts: Counter[str] = Counter()
     chosen = load_families(families) if llm is None else _prompted(families)
     texts = _texts(path, field, positive)
@@ -149,7 +149,7 @@ def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
 
 def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, str]]:
     if positive not in POSITIVES:
-        raise UsageError(f"--positive {positive} is none of {', '.join(POSITIVES)}")
+        raise UsageError(f"`positive` {positive} is none of {', '.join(POSITIVES)}")
     return _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
 
 

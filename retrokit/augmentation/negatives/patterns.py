@@ -125,7 +125,7 @@ def _pairs(entry: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
 def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Condition[V]:
     match = _CONDITION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text} is no condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES")
+        raise ValueError(f"{text} is not a condition: expected PLACE:ALTERNATIVES or PLACE!ALTERNATIVES")
     place, wanted, test = match[1], match[2] == ":", _any_of(match[3].split("|"), lexicon, known)
     if place == "*":
         return lambda view, start, at, end: any(test(view, i) for i in range(view.size)) == wanted

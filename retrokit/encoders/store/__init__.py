@@ -27,7 +27,7 @@ def read_size(text: str) -> int:
     """
     found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
     if found is None:
-        raise UsageError(f"{text!r} is no size; expected for example 500MB or 20GB")
+        raise UsageError(f"{text!r} is not a size; expected for example 500MB or 20GB")
     return int(float(found[1]) * _UNITS[found[2] or ""])
 
 

@@ -52,12 +52,12 @@ def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
     """
     sure, others = _sides(main_metrics)
     if not sure:
-        raise UsageError("--correlations is of SURE's metrics: give a task sure:FOLDER")
+        raise UsageError("`correlations` is of SURE's metrics: give a task sure:FOLDER")
     if others and len(others) != len(sure):
         problem = f"here are {len(sure)} and {len(others)}"
-        raise UsageError(f"--correlations takes one other task for each SURE task, in their order, or none: {problem}")
+        raise UsageError(f"`correlations` takes one other task for each SURE task, in their order, or none: {problem}")
     if systems < LEAST:
-        raise UsageError(f"--correlations needs at least {LEAST} systems (encoders × similarities), here are {systems}")
+        raise UsageError(f"`correlations` needs at least {LEAST} systems (encoders × similarities), here are {systems}")
 
 
 def correlations(systems: Sequence[System]) -> list[Correlation]:

@@ -26,7 +26,7 @@ def parse_gate(text: str) -> tuple[str, float]:
     except ValueError:
         least = math.nan
     if not metric or out_of_range(least):
-        raise UsageError(f"--fail-under {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
+        raise UsageError(f"`fail_under` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
     return metric.strip(), least
 
 
@@ -76,7 +76,7 @@ def _worse(evaluation: Evaluation) -> list[str]:
         if not tested and not undefined:
             untested.append(f"no test of {metric} on {task}" if len(systems) > 1 else f"one system alone on {task}")
     if len(untested) == len(evaluation.tasks):
-        raise UsageError(f"--fail-if-worse compares nothing here: {', '.join(untested)}")
+        raise UsageError(f"`fail_if_worse` compares nothing here: {', '.join(untested)}")
     for reason in untested:
-        notice(f"--fail-if-worse: there is {reason}, which is left out")
+        notice(f"`fail_if_worse`: there is {reason}, which is left out")
     return failures

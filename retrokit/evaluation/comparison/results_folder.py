@@ -138,7 +138,7 @@ class ResultsFolder:
             DataError: there is no such folder, or it holds no sound result.
         """
         if not self.path.is_dir():
-            raise DataError(self.path, "is no folder of results; eval ENCODER --on TASK --results writes one")
+            raise DataError(self.path, "is not a folder of results; `results` of an evaluation makes one")
         records = []
         for file in sorted(self.path.glob("*.json")):
             record = _read(file)
@@ -147,7 +147,7 @@ class ResultsFolder:
             else:
                 records.append(record)
         if not records:
-            raise DataError(self.path, "holds no results; eval ENCODER --on TASK --results writes them")
+            raise DataError(self.path, "holds no results; `results` of an evaluation makes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
         kept = []
         for record in sorted(records, key=lambda record: record.added):

@@ -241,7 +241,7 @@ class MtebTask(Task):
         name = task.metadata.name
         metric = headline(task)
         if metric not in found[name].metrics:
-            problem = f"mteb's {metric} of {name} under {searcher.similarity} is no number"
+            problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
             raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
         return found[name].metrics[metric]
 

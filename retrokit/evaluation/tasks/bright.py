@@ -28,9 +28,9 @@ class Bright(Retrieval):
             "queries_without_relevant": "examples with no relevant document, counted as 0",
             "queries_with_all_gold_excluded": "examples whose gold ids are all excluded, counted as 0",
             "gold_excluded": "gold ids that are excluded and cannot be found",
-            "gold_not_in_documents": "gold ids that are no document and cannot be found",
+            "gold_not_in_documents": "gold ids that are not documents and cannot be found",
             "repeated_gold_ids": "gold ids that came twice, used once",
-            "unknown_exclusions": "excluded ids that are no document",
+            "unknown_exclusions": "excluded ids that are not documents",
             "repeated_documents": "documents whose id came before; the last counts",
             "documents_without_text": "documents without text, kept as empty",
         }

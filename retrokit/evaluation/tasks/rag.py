@@ -66,7 +66,7 @@ def read_questions(folder: str | Path) -> Questions:
     """
     folder = Path(folder)
     if not os.path.isdir(folder):
-        raise DataError(folder, "is no folder; expected corpus.jsonl, and queries.jsonl with answers")
+        raise DataError(folder, "is not a folder; expected corpus.jsonl, and queries.jsonl with answers")
     answers = read_answers(folder)
     every = dict(read_queries(queries_file(folder)))
     questions = {query: text for query, text in every.items() if query in answers}
