@@ -183,7 +183,7 @@ def _groups(
 
 _WHY_NONE = {
     "relevant": "no judgement has a grade above 0",
-    "irrelevant": "all that was found for each query counts as relevant; take all documents as irrelevant, or more documents",
+    "irrelevant": "all that was found for each query counts as relevant: take all others, or more documents",
 }
 
 
