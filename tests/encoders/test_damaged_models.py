@@ -167,7 +167,7 @@ def _written(path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("spec", ["model:/", "/", "{empty}"])
 def test_a_folder_without_a_model(spec, tmp_path):
-    with pytest.raises(  # noqa: E501
+    with pytest.raises(
         DataError, match=r"is not a model: it has none of modules.json, config.json, adapter_config.json"
     ):
         retrokit.encoder(spec.format(empty=tmp_path))

@@ -137,7 +137,7 @@ def test_readers_that_cannot_be_had(folder: Path, tiny_bert: Path, monkeypatch: 
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.model_info", fail)
-    with pytest.raises(  # noqa: E501
+    with pytest.raises(
         ServiceError, match=r"'google/flan-t5-large' is not a folder, and the model hub gave nothing: no"
     ):
         tasks.create(f"rag:{folder},reader=google/flan-t5-large")
