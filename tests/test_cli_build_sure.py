@@ -107,7 +107,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
             "--answer-tokens 99999999999999999999 is out of range",
         ),
         (["DATA", "--temperature", "inf", "--dry-run"], "--temperature inf is out of range"),
-        (["DATA", "--temperature", "nan", "--dry-run"], "Invalid value for '--temperature'"),
+        (["DATA", "--temperature", "nan", "--dry-run"], "--temperature nan is out of range"),
         (
             ["DATA", "--llm", "replay:FILE", "-o", "out", "--concurrency", "99999999999999999999"],
             "less than or equal to 1024",

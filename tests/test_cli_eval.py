@@ -481,7 +481,7 @@ def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: P
     code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", "--index", "Flat")
     assert (code, err) == (
         2,
-        f"retrokit: --index Flat: sts:{pairs} is not searched with an index; beir and bright are\n",
+        f"retrokit: --index Flat is for what is searched, and sts:{pairs} is not\n",
     )
     code, _, err = retrokit_eval("bm25", "--on", f"beir:{folder}", "--index", "Flat")
     assert (code, err.splitlines()[-1]) == (

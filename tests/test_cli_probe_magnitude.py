@@ -120,7 +120,8 @@ def test_magnitude_through_training(probe, tiny_bert, tmp_path):
     assert code == 0, err
     assert "from step 0 to 4, d on" in out
     assert files(tmp_path / "out") == {
-        *("training.png", "training.svg", "gamma.png", "gamma.svg", "magnitude.csv", "gamma.csv")
+        *("training.png", "training.svg", "gamma.png", "gamma.svg", "magnitude.csv", "gamma.csv"),
+        "change.csv",
     }
     assert [row["step"] for row in rows_of(tmp_path / "out" / "magnitude.csv")] == ["0", "2", "4"]
     assert [row["step"] for row in rows_of(tmp_path / "out" / "gamma.csv")] == ["1", "2", "3", "4"]

@@ -21,7 +21,7 @@ class SureConfig(Settings):
         None, "A BEIR folder with judgements, or the name of a BEIR set.", argument=True, metavar="DATA"
     )
     llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS; needed unless `dry_run`.")
-    output: str | None = setting(None, "Folder to write; needed unless `dry_run`.", flags=("`output`", "-o"))
+    output: str | None = setting(None, "Folder to write; needed unless `dry_run`.", flags=("--output", "-o"))
     split: str = setting("test", "Split of the BEIR folder whose queries are used.")
     queries: str | None = setting(None, "Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too.")
     passages: str | None = setting(None, "With `queries`: passages as JSON lines of id, text and optionally title.")

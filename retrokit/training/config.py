@@ -35,7 +35,7 @@ class TrainingConfig(Settings):
     data: Sequence[str] = setting(
         help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."
     )
-    output: str | None = setting(None, "Run folder to write.", RUN, flags=("`output`", "-o"), result=False)
+    output: str | None = setting(None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False)
     _: KW_ONLY
     epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
     steps: int | None = setting(None, "Optimizer steps, instead of `epochs`.", BATCHES, above=0)

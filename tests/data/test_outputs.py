@@ -47,8 +47,8 @@ def everything_in(folder: Path) -> dict[str, str | None]:
         ("x" * 300 + "/new.jsonl", "File name too long"),
         ("x/" * 2500 + "new.jsonl", "File name too long"),
         ("/proc/new.jsonl", "No such file or directory"),
-        ("", "no name of a file"),
-        ("a\0b", "no name of a file"),
+        ("", "not a name of a file"),
+        ("a\0b", "not a name of a file"),
     ],
 )
 def test_what_cannot_be_written_is_said_before(

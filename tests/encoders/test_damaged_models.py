@@ -14,7 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM
 
 import retrokit
-from retrokit.encoders import opening
+from retrokit.encoders import folders as folders_module
 from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.reranking import registry as rerankers
 from tests.close import assert_rounded
@@ -135,7 +135,7 @@ def test_heads_of_other_tasks_and_an_unused_pooler_are_no_damage(tiny_bert, tmp_
 
 def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folders, tmp_path, monkeypatch):
     said: list[str] = []
-    monkeypatch.setattr(opening, "notice", said.append)
+    monkeypatch.setattr(folders_module, "notice", said.append)
     place = damaged(folders["modules"], tmp_path / "run", lambda folder: (folder / "metrics.jsonl").touch())
     retrokit.encoder(str(place))
     assert said == [f"{place}: looks like a run without its retrokit.json; it is read as a plain model"]

@@ -331,7 +331,7 @@ def test_fail_if_worse_needs_something_to_compare() -> None:
     said = Notices()
     with listening(said):
         check_gates(evaluation(result("one", BASE), result("two", BASE), *untested), [], True)
-    assert said.messages == ["--fail-if-worse: there is no test of ndcg@10 on cluster:x, which is left out"]
+    assert said.messages == ["`fail_if_worse`: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_it_is_significant() -> None:

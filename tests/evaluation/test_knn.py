@@ -108,7 +108,7 @@ def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
         tasks.create(f"knn:{file}").evaluate(Request(own, [own.similarity]))
         assert heard.messages == []
         tasks.create(f"knn:{file}").evaluate(Request(own, [retrokit.similarity("dnorm")]))
-    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, --sim decides"]
+    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, `sim` decides"]
 
 
 def test_each_test_text_counts(file: Path) -> None:

@@ -168,7 +168,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     dot = retrokit.similarity("dot")
     results = [task.evaluate(Request(stretched(factor), [dot]))[0] for factor in (1.0, 4.0)]
     asked = {task.spec: [*own_scale, *comparable]}
-    assert set(own_scale) <= set(task.known_metrics)
+    assert set(own_scale) <= set((task.known_metrics or task.default_metrics))
     found = evaluation_of(results, asked, {})
     assert {c.metric: c.test.difference for c in found.comparisons} == dict.fromkeys(comparable, 0.0)
     assert task.main_metric in comparable
@@ -183,8 +183,8 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
 
 def test_the_field_of_the_family(tmp_path: Path) -> None:
     path = file(tmp_path, NEAR_ROWS)
-    assert "roc_auc/swap" in tasks.create(f"pairs:{path},family=kind").known_metrics
-    assert "roc_auc/swap" not in tasks.create(f"pairs:{path}").known_metrics
+    assert "roc_auc/swap" in tasks.create(f"pairs:{path},family=kind").default_metrics
+    assert "roc_auc/swap" not in tasks.create(f"pairs:{path}").default_metrics
     with pytest.raises(DataError, match=r"pairs.jsonl:1: no line has a field 'sort'; the fields are 'text'"):
         tasks.create(f"pairs:{path},family=sort")
     with pytest.raises(DataError, match=r"pairs.jsonl:1: field 'kind' should be a string, found a number"):

@@ -122,6 +122,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in shown  # it moves the cursor, and goes when it is done
 
 
-def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
     console().print("x" * 1000, "[red]y[/red]")
     assert capsys.readouterr().out == "x" * 1000 + " [red]y[/red]\n"

@@ -81,7 +81,7 @@ def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
         registry.create(f"cross-encoder:{tmp_path / 'empty'}")
     with pytest.raises(UsageError, match="is a file"):
         registry.create(f"cross-encoder:{folder / 'config.json'}")
-    with pytest.raises(UsageError, match="no folder and no hub id"):
+    with pytest.raises(UsageError, match="neither a folder nor a hub id"):
         registry.create(f"cross-encoder:{tmp_path / 'not' / 'there'}")
     with pytest.raises(UsageError, match="cross-encoder needs path"):
         registry.create("cross-encoder")

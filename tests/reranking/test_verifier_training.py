@@ -156,7 +156,7 @@ def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path
         plan_verifier(configure("cnn:channels=8", encoder, triplets, None, start=start))
     with pytest.raises(UsageError, match="was made for another encoder"):
         plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=start))
-    with pytest.raises(UsageError, match="no verifier"):
+    with pytest.raises(UsageError, match="not a verifier"):
         plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))
 
 

@@ -385,7 +385,7 @@ def test_an_existing_folder_is_refused_and_kept(tiny_bert, pairs, tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="no run"):
+    with pytest.raises(UsageError, match="not a run"):
         finetune(configure(tiny_bert, pairs, precious, overwrite=True))
     assert (precious / "thesis.txt").read_text() == "years of work"
 
@@ -657,7 +657,7 @@ def test_wrong_options_are_said(tiny_bert, pairs, options, message):
 
 def test_durations():
     assert [duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
-    with pytest.raises(UsageError, match="no duration"):
+    with pytest.raises(UsageError, match="not a duration"):
         duration("soon")
 
 
