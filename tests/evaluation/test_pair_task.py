@@ -168,7 +168,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     dot = retrokit.similarity("dot")
     results = [task.evaluate(Request(stretched(factor), [dot]))[0] for factor in (1.0, 4.0)]
     asked = {task.spec: [*own_scale, *comparable]}
-    assert set(own_scale) <= set((task.known_metrics or task.default_metrics))
+    assert set(own_scale) <= set(task.known_metrics or task.default_metrics)
     found = evaluation_of(results, asked, {})
     assert {c.metric: c.test.difference for c in found.comparisons} == dict.fromkeys(comparable, 0.0)
     assert task.main_metric in comparable
