@@ -6,14 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from tests.models import make_bert, make_llama, make_t5
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
 os.environ["COLUMNS"] = "120"  # a table turns where the path of a temporary folder is too long for it
-if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several processes; torch reads this at its import
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several processes, and for what they start
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 # how fast a machine is that has other work to do is no property of the code
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
