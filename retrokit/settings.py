@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from retrokit.errors import UsageError, out_of_range
 
@@ -46,6 +46,21 @@ def setting(
 class Settings:
     """What a piece of work was asked for. Its fields are made by :func:`setting`."""
 
+    panels: ClassVar[tuple[str | None, ...]] = ()
+    """Headings of the help page, in order; ``None``: what has none."""
+
+    @classmethod
+    def ordered(cls) -> list[Field[Any]]:
+        """The fields as a reader is to meet them: by panel, and in it those given by position, the class's own, and what
+        it inherits."""
+        places = {panel: place for place, panel in enumerate(cls.panels)}
+
+        def place(one: Field[Any]) -> tuple[int, bool, bool]:
+            inherited = one.name not in cls.__annotations__
+            return places.get(one.metadata["panel"], len(places)), bool(one.kw_only), bool(one.kw_only) and inherited
+
+        return sorted(fields(cls), key=place)
+
     def __post_init__(self) -> None:
         """Raise :class:`UsageError` for all that is wrong, before anything is done."""
         if problems := list(self.problems()):
@@ -74,7 +89,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        values = {one.name: getattr(self, one.name) for one in self.ordered()}
+        return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in values.items()}
 
 
 def duration(text: str) -> float:

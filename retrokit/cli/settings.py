@@ -20,7 +20,7 @@ def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..
     ``annotations`` are those of fields whose option has more to it.
     """
     hints = get_type_hints(settings)
-    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in fields(settings)]
+    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in settings.ordered()]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())

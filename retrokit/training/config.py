@@ -117,6 +117,8 @@ class TrainingConfig(Settings):
 class FinetuneConfig(TrainingConfig):
     """What to fine-tune, and how."""
 
+    panels = (None, RUN, LOSS, BATCHES, OPTIMIZER, TRAINED, EVALUATION)
+
     _: KW_ONLY
     sim: str = setting(
         "cosine", "Similarity to train with; auto: qnorm or dnorm as a probe predicts (MAG 4.5), else learn.", LOSS

@@ -30,6 +30,8 @@ class _What(Settings):
 class VerifierConfig(TrainingConfig, _What):
     """Which verifier to train, and how."""
 
+    panels = (None, DATA, RUN, BATCHES, OPTIMIZER, EVALUATION)
+
     encoder: str = setting(help="Encoder whose token embeddings make the maps.", argument=True)
     data: Sequence[str] = setting(
         help="Anchor, positive, negatives: FILE.jsonl, -, beir:PATH, hf:NAME; ,weight=2 mixes.", panel=DATA
