@@ -51,7 +51,7 @@ class Settings:
 
     @classmethod
     def ordered(cls) -> list[Field[Any]]:
-        """The fields as a reader is to meet them: by panel, and in it those given by position, the class's own, and what
+        """The fields as a reader is to meet them: by panel, there those given by position, the class's own, and what
         it inherits."""
         places = {panel: place for place, panel in enumerate(cls.panels)}
 
