@@ -167,6 +167,11 @@ def test_imports_make_no_circle():
     TopologicalSorter(graph).prepare()  # raises CycleError with the files of one
 
 
+def test_a_class_has_a_name_of_its_own():
+    names = [node.name for path in FILES.values() for node in ast.walk(parse(path)) if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def test_every_part_of_the_house_is_known():
     assert {part_of(module) for module in FILES} == LOW | MIDDLE | RANKING | HIGH | TOP
     assert set(MAY_IMPORT) == LOW | MIDDLE | RANKING | HIGH | TOP

@@ -49,12 +49,12 @@ def _listener() -> Any:
         return _Nobody()
     from retrokit.report.terminal import TerminalListener
 
-    class Listener(TerminalListener):
+    class OptionListener(TerminalListener):
         def notice(self, message: str) -> None:
             """As the base class, in the words of the command line."""
             super().notice(in_options(message))
 
-    return Listener()
+    return OptionListener()
 
 
 def in_options(message: str) -> str:

@@ -21,7 +21,7 @@ _LAYOUTS = "anchor, positive and negatives; or text and near_miss; or sentence1,
 
 
 @dataclass(frozen=True)
-class NearMiss:
+class LabelledNearMiss:
     """A text, one that means the same (or the text itself), and one that differs in few words and in meaning.
 
     ``family`` is the kind of edit; empty where the file does not say.
@@ -46,7 +46,7 @@ class LabelledPair:
 
 def read_labelled_pairs(
     path: str | Path, feed: Callable[[bytes], object] | None = None, family: str = FAMILY
-) -> list[NearMiss] | list[LabelledPair]:
+) -> list[LabelledNearMiss] | list[LabelledPair]:
     """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers. ``feed`` is
     that of :func:`retrokit.data.files.read_lines`, ``family`` the field that names a near-miss's family.
 
@@ -83,14 +83,16 @@ def _labelled(row: Mapping[str, Any], path: str | Path, line: int) -> LabelledPa
     return LabelledPair(str(line), first, second, bool(label))
 
 
-def _simple(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> NearMiss:
+def _simple(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> LabelledNearMiss:
     text = text_of(row, "text", path, line)
     positive = text_of(row, "positive", path, line) if row.get("positive") is not None else text
     near_miss = text_of(row, "near_miss", path, line)
-    return _checked(NearMiss(str(line), text, positive, near_miss, _family(row, path, line, family)), path, line)
+    return _checked(
+        LabelledNearMiss(str(line), text, positive, near_miss, _family(row, path, line, family)), path, line
+    )
 
 
-def _augmented(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> list[NearMiss]:
+def _augmented(row: Mapping[str, Any], path: str | Path, line: int, family: str) -> list[LabelledNearMiss]:
     anchor, positive = text_of(row, "anchor", path, line), text_of(row, "positive", path, line)
     negatives = row.get("negatives")
     if not isinstance(negatives, list) or not negatives or not all(isinstance(text, str) for text in negatives):
@@ -98,7 +100,7 @@ def _augmented(row: Mapping[str, Any], path: str | Path, line: int, family: str)
     ids = [str(line)] if len(negatives) == 1 else [f"{line}.{i}" for i in range(1, len(negatives) + 1)]
     edit = _family(row, path, line, family)
     return [
-        _checked(NearMiss(identifier, anchor, positive, text, edit), path, line)
+        _checked(LabelledNearMiss(identifier, anchor, positive, text, edit), path, line)
         for identifier, text in zip(ids, negatives, strict=True)
     ]
 
@@ -107,7 +109,7 @@ def _family(row: Mapping[str, Any], path: str | Path, line: int, family: str) ->
     return text_of(row, family, path, line) if row.get(family) is not None else ""
 
 
-def _checked(example: NearMiss, path: str | Path, line: int) -> NearMiss:
+def _checked(example: LabelledNearMiss, path: str | Path, line: int) -> LabelledNearMiss:
     if example.near_miss == example.anchor:
         raise DataError(named(path), "the near-miss is the text itself", line)
     return example

@@ -1,7 +1,7 @@
 """What is asked of a language model, what it answers, and how it fails.
 
-An answer is decided by the model, the sampling settings, and the prompt with its system message; :class:`Request` is
-all of that, and its ``key`` is what answers are stored under.
+An answer is decided by the model, the sampling settings, and the prompt with its system message;
+:class:`CompletionRequest` is all of that, and its ``key`` is what answers are stored under.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class Request:
+class CompletionRequest:
     """All that decides an answer.
 
     Attributes:

@@ -25,7 +25,7 @@ from retrokit.llm.base import Prompt, Sampling
 from retrokit.notices import no_progress_bars
 
 
-class Written(NamedTuple):
+class Generated(NamedTuple):
     """What a model wrote: its text, special tokens left out, how many tokens it took, and ``stop`` or ``length``."""
 
     text: str
@@ -120,7 +120,7 @@ class Generator:
         samplings: Sequence[Sampling],
         new_tokens: int,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> list[Written]:
+    ) -> list[Generated]:
         """What follows each of ``texts`` (as :meth:`chat` makes them), at most ``new_tokens`` tokens of it.
 
         ``stopped`` is asked before every token whether to leave off.
@@ -149,10 +149,10 @@ class Generator:
         begin = 1 if self.writes_anew else inputs["input_ids"].shape[1]  # a decoder begins with a token of its own
         return [self._written(row) for row in written[:, begin:].tolist()]
 
-    def _written(self, ids: list[int]) -> Written:
+    def _written(self, ids: list[int]) -> Generated:
         end = next((place for place, token in enumerate(ids) if token in self._ends), None)
         ids, finish = (ids, "length") if end is None else (ids[: end + 1], "stop")
-        return Written(self.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids), finish)
+        return Generated(self.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids), finish)
 
     @property
     def _ends(self) -> set[int]:

@@ -14,7 +14,7 @@ import torch
 
 from retrokit.errors import ServiceError
 from retrokit.llm.base import LLM, Completion, Prompt, PromptRefused, Sampling, encodable, without_thinking
-from retrokit.llm.generator import Generator, Written, load_generator
+from retrokit.llm.generator import Generated, Generator, load_generator
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class _Waiting:
     length: int
     new_tokens: int
     sampling: Sampling
-    future: asyncio.Future[Written]
+    future: asyncio.Future[Generated]
 
 
 class LocalLLM(LLM):
@@ -103,7 +103,7 @@ class LocalLLM(LLM):
         self._waiting = waiting[len(rows) :]
         return rows
 
-    def _generated(self, rows: Sequence[_Waiting]) -> list[Written]:
+    def _generated(self, rows: Sequence[_Waiting]) -> list[Generated]:
         texts, samplings = [row.text for row in rows], [row.sampling for row in rows]
         try:
             return self.generator.generate(texts, samplings, rows[0].new_tokens, lambda: self._stopped)

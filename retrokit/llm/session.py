@@ -20,8 +20,8 @@ from retrokit.errors import RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import (
     LLM,
     Completion,
+    CompletionRequest,
     PromptRefused,
-    Request,
     Sampling,
     TryAgain,
     encodable,
@@ -129,7 +129,7 @@ class Session:
         """
         # what is no Unicode can neither be sent nor stored
         texts = None if system is None else encodable(system), encodable(prompt)
-        request = Request(self.llm.identity, sampling or self.sampling, *texts, attempt)
+        request = CompletionRequest(self.llm.identity, sampling or self.sampling, *texts, attempt)
         try:
             completion = await self._answer(request)
         except PromptRefused as refusal:
@@ -142,7 +142,7 @@ class Session:
             self._note_vain("an answer without text")
         return completion
 
-    async def _answer(self, request: Request) -> Completion:
+    async def _answer(self, request: CompletionRequest) -> Completion:
         running = self._running.get(request.key)
         if running is None:
             stored = self._stored(request)
@@ -164,7 +164,7 @@ class Session:
         if self._in_vain and not self._answered_any:
             raise ServiceError(f"the model refused all of {self._in_vain:,} prompts, at last: {self._last_vain}")
 
-    def _stored(self, request: Request) -> Completion | None:
+    def _stored(self, request: CompletionRequest) -> Completion | None:
         stored = self.store.get(request.key) if self.store is not None else None
         self.counts["from_store"] += stored is not None
         return stored
@@ -174,7 +174,7 @@ class Session:
         if not task.cancelled():
             task.exception()  # seen, even where nobody waits any more
 
-    async def _answered(self, request: Request) -> Completion:
+    async def _answered(self, request: CompletionRequest) -> Completion:
         task = asyncio.current_task()
         assert task is not None
         needed = estimated_tokens(request.system, request.prompt) + request.sampling.max_tokens
@@ -201,7 +201,7 @@ class Session:
         self.counts["completion_tokens"] += completion.completion_tokens
         return completion.prompt_tokens + completion.completion_tokens
 
-    async def _call(self, request: Request) -> Completion:
+    async def _call(self, request: CompletionRequest) -> Completion:
         sampling = request.sampling.of_attempt(request.attempt)
         failures = empty = 0
         waited = 0.0  # because the service asked for it

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from retrokit.errors import DataError, Interrupted, UsageError, disk_errors
-from retrokit.llm.base import Completion, Request
+from retrokit.llm.base import Completion, CompletionRequest
 
 _APPLICATION = 0x72746B4C
 _VERSION = 1
@@ -43,11 +43,11 @@ CREATE TABLE IF NOT EXISTS responses (
 """
 _ANSWER = "SELECT text, prompt_tokens, completion_tokens, finish, estimated FROM responses WHERE key = ?"
 
-_Job = tuple[Request, Completion, "Future[Completion]"]
+_Job = tuple[CompletionRequest, Completion, "Future[Completion]"]
 
 
 class ResponseStore:
-    """Answers by :attr:`retrokit.llm.base.Request.key`, in a file whose folder is made where it is missing.
+    """Answers by :attr:`retrokit.llm.base.CompletionRequest.key`, in a file whose folder is made where it is missing.
 
     Raises:
         DataError: the file cannot be opened or written, or is no response store.
@@ -71,7 +71,7 @@ class ResponseStore:
         with self._errors():
             return _completion(self._reader.execute(_ANSWER, (key,)).fetchone())
 
-    def submit(self, request: Request, completion: Completion) -> Future[Completion]:
+    def submit(self, request: CompletionRequest, completion: Completion) -> Future[Completion]:
         """Store an answer together with others that come at about the same time.
 
         The future is done once it is on the disk, and holds what is stored: where another process was faster, its
@@ -84,7 +84,7 @@ class ResponseStore:
         self._jobs.put((request, completion, future))
         return future
 
-    def put(self, request: Request, completion: Completion) -> Completion:
+    def put(self, request: CompletionRequest, completion: Completion) -> Completion:
         """Store an answer; returns what is stored (see :meth:`submit`) once it is on the disk."""
         return self.submit(request, completion).result()
 
@@ -205,7 +205,9 @@ class ResponseStore:
         for (_, _, future), completion in zip(jobs, stored, strict=True):
             future.set_result(completion)
 
-    def _written(self, connection: sqlite3.Connection, request: Request, completion: Completion) -> Completion:
+    def _written(
+        self, connection: sqlite3.Connection, request: CompletionRequest, completion: Completion
+    ) -> Completion:
         done = connection.execute(
             "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (

@@ -25,11 +25,11 @@ from retrokit.metrics.effect_size import Moments, bootstrapped_d
 from retrokit.notices import notice
 from retrokit.probing.magnitude_findings import (
     METRIC,
-    Correlation,
     CvRatio,
     Gain,
+    LengthCorrelation,
+    LengthFinding,
     Lengths,
-    Magnitude,
     MagnitudeProbe,
     correlate,
     points_of,
@@ -81,7 +81,7 @@ def measure(
     baseline: Encoder | None = None,
     cv_baseline: Encoder | None = None,
     step: int | None = None,
-) -> Magnitude:
+) -> LengthFinding:
     """Measure lengths, effect size and gain: of ``qnorm`` over ``cosine``, or over the ``baseline``, each as trained.
 
     Documents are ranked by angle alone, whatever the encoder's own similarity: a ranking to which length contributes
@@ -104,7 +104,7 @@ def measure(
     _check_lengths(encoder, lengths)
     groups = _groups(task, results[0].run, lengths, options)
     query_lengths = _query_lengths(kept, task, options)
-    return Magnitude(
+    return LengthFinding(
         encoder=encoder.spec,
         task=task.spec,
         queries=query_lengths,
@@ -262,7 +262,7 @@ def how(options: MagnitudeOptions) -> str:
     return f"{relevant}; {rest}; d with its 95% interval over queries drawn anew, of which it takes two or more"
 
 
-def _correlations(results: Sequence[Magnitude]) -> tuple[list[Correlation], list[str]]:
+def _correlations(results: Sequence[LengthFinding]) -> tuple[list[LengthCorrelation], list[str]]:
     """Correlate d with the gain over each encoder's data sets, or say why not."""
     found, notes = [], []
     for encoder in dict.fromkeys(result.encoder for result in results):

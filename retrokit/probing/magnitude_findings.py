@@ -58,7 +58,7 @@ class CvRatio:
 
 
 @dataclass(frozen=True)
-class Magnitude:
+class LengthFinding:
     """The findings for one encoder on one data set.
 
     Attributes:
@@ -104,7 +104,7 @@ class Magnitude:
 
 
 @dataclass(frozen=True)
-class Correlation:
+class LengthCorrelation:
     """Pearson's r of d with the gain in percent over data sets, its two-sided p, and the regression line (Figure 4)."""
 
     encoder: str
@@ -116,7 +116,7 @@ class Correlation:
 
 
 @dataclass(frozen=True)
-class Change:
+class EffectChange:
     """How d of one data set changed from a run's start to its end, over the same queries drawn anew for both."""
 
     task: str
@@ -137,18 +137,18 @@ class Change:
 class MagnitudeProbe(Findings):
     """All findings; ``notes`` say what was used and what could not be computed; ``curve`` is γ by step of a run."""
 
-    results: list[Magnitude]
-    correlations: list[Correlation]
+    results: list[LengthFinding]
+    correlations: list[LengthCorrelation]
     notes: list[str]
     curve: list[dict[str, float]] = field(default_factory=list)
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[EffectChange]:
         """Of a run, the change of d on every data set that has its interval at both ends."""
         ends = [(own[0], own[-1]) for own in self.by_task() if own[0].step is not None]
         return [change for first, last in ends if (change := change_of(first, last)) is not None]
 
-    def by_task(self) -> list[list[Magnitude]]:
+    def by_task(self) -> list[list[LengthFinding]]:
         """The results on each data set."""
         tasks = dict.fromkeys(result.task for result in self.results)
         return [[result for result in self.results if result.task == task] for task in tasks]
@@ -180,28 +180,28 @@ class MagnitudeProbe(Findings):
         return {name: rows for name, rows in tables.items() if rows}
 
 
-def points_of(results: Sequence[Magnitude]) -> list[tuple[float, float]]:
+def points_of(results: Sequence[LengthFinding]) -> list[tuple[float, float]]:
     """(d, gain in percent) of the data sets that have both."""
     found = [(r.effect.value, r.gain.percent) for r in results if r.gain is not None]
     return [(d, percent) for d, percent in found if percent is not None and not math.isnan(d)]
 
 
-def correlate(encoder: str, points: Sequence[tuple[float, float]]) -> Correlation:
+def correlate(encoder: str, points: Sequence[tuple[float, float]]) -> LengthCorrelation:
     """The regression of gains on d; ``points`` are (d, gain in percent) of three data sets or more."""
     from scipy.stats import linregress
 
     line = linregress(*zip(*points, strict=True))
-    return Correlation(encoder, len(points), *map(float, (line.rvalue, line.pvalue, line.slope, line.intercept)))
+    return LengthCorrelation(encoder, len(points), *map(float, (line.rvalue, line.pvalue, line.slope, line.intercept)))
 
 
-def change_of(first: Magnitude, last: Magnitude) -> Change | None:
+def change_of(first: LengthFinding, last: LengthFinding) -> EffectChange | None:
     """The change of d between two steps on one data set, whose queries are drawn together; ``None`` where a d or its
     interval is undefined."""
     before, after = first.effect, last.effect
     if before.draws is None or after.draws is None or not all(map(math.isfinite, (before.low, after.low))):
         return None
     test = paired_bootstrap(before.draws, after.draws)
-    return Change(first.task, first.step or 0, last.step or 0, test.difference, test.low, test.high, test.p)
+    return EffectChange(first.task, first.step or 0, last.step or 0, test.difference, test.low, test.high, test.p)
 
 
 # --- in words
@@ -221,7 +221,7 @@ def _conclusion(probe: MagnitudeProbe) -> str:
     return told + "."
 
 
-def _one(result: Magnitude) -> str:
+def _one(result: LengthFinding) -> str:
     effect = result.effect
     way = "longer" if effect.value > 0 else "shorter"
     if math.isnan(effect.value) or math.isnan(effect.low):
@@ -246,7 +246,7 @@ def _gain_told(gain: Gain | None) -> str:
     return f"; {gain.of} {what} {abs(gain.percent):.1f}% {METRIC} against {gain.over}"
 
 
-def _several(results: Sequence[Magnitude]) -> str:
+def _several(results: Sequence[LengthFinding]) -> str:
     longer = sum(result.effect.low > 0 and result.effect.size != "negligible" for result in results)
     shorter = sum(result.effect.high < 0 and result.effect.size != "negligible" for result in results)
     told = (

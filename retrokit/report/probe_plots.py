@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from retrokit.metrics.effect_size import SIZES
 from retrokit.probing.fisher import CANDIDATES, Fisher, FisherProbe, log10
-from retrokit.probing.magnitude_findings import METRIC, Magnitude, MagnitudeProbe, points_of
+from retrokit.probing.magnitude_findings import METRIC, LengthFinding, MagnitudeProbe, points_of
 from retrokit.report.figures import (
     BLUE,
     COLORS,
@@ -45,7 +45,7 @@ def magnitude_plots(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     return [*files, *_correlations(found, folder)] if found.correlations else files
 
 
-def _named(result: Magnitude) -> str:
+def _named(result: LengthFinding) -> str:
     """Encoder and data set in two short lines."""
     return f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}"
 

@@ -14,7 +14,7 @@ from retrokit.data.files import writing
 from retrokit.errors import disk_errors
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
-from retrokit.probing.magnitude_findings import METRIC, CvRatio, Magnitude, MagnitudeProbe
+from retrokit.probing.magnitude_findings import METRIC, CvRatio, LengthFinding, MagnitudeProbe
 from retrokit.report.sheets import Table, noted, table
 
 
@@ -69,7 +69,7 @@ def _ratio_cell(ratio: CvRatio | None) -> str:
     return "" if ratio is None else "–" if ratio.value is None else f"{ratio.value:.2f}"
 
 
-def _ratio_notes(results: Sequence[Magnitude]) -> list[str]:
+def _ratio_notes(results: Sequence[LengthFinding]) -> list[str]:
     """Which encoder's CV is over which one's: MAG's ΔCV is one pair of many."""
     ratios = [result.cv_ratio for result in results if result.cv_ratio is not None]
     notes = [f"CV ratio: {of} over {over}" for of, over in dict.fromkeys((one.of, one.over) for one in ratios)]
@@ -80,7 +80,7 @@ def _ratio_notes(results: Sequence[Magnitude]) -> list[str]:
     return notes
 
 
-def _gain_cells(result: Magnitude) -> list[str]:
+def _gain_cells(result: LengthFinding) -> list[str]:
     if result.gain is None:
         return ["", ""]
     gain = result.gain
@@ -88,7 +88,7 @@ def _gain_cells(result: Magnitude) -> list[str]:
     return [f"{gain.baseline:.4f} → {gain.score:.4f}", percent]
 
 
-def _gain_notes(results: Sequence[Magnitude]) -> list[str]:
+def _gain_notes(results: Sequence[LengthFinding]) -> list[str]:
     pairs = dict.fromkeys((result.gain.over, result.gain.of) for result in results if result.gain)
     return [f"{METRIC}: {over} → {of}" for over, of in pairs]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.data.runs import add_to_run
 from retrokit.errors import DataError, UsageError
 from retrokit.metrics.bootstrap import draw
@@ -139,14 +139,14 @@ def calibrate(
 
 
 def sides(
-    examples: Sequence[NearMiss] | Sequence[LabelledPair],
+    examples: Sequence[LabelledNearMiss] | Sequence[LabelledPair],
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]], np.ndarray]:
     """The pairs to accept, each once, those to reject, and the family of each of the latter (empty: none named)."""
     accept: dict[tuple[str, str], None] = {}
     reject: list[tuple[str, str]] = []
     families: list[str] = []
     for example in examples:
-        if isinstance(example, NearMiss):
+        if isinstance(example, LabelledNearMiss):
             accept[example.anchor, example.positive] = None
             reject.append((example.anchor, example.near_miss))
             families.append(example.family)

@@ -25,7 +25,7 @@ from retrokit.data.files import writing
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, read_sure
 from retrokit.errors import UsageError
 from retrokit.notices import progress
-from retrokit.sure.prompts import Prompt
+from retrokit.sure.prompts import PromptTemplate
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -189,7 +189,7 @@ def _extend(pieces: Marked, differs: bool, tokens: Sequence[str]) -> None:
         pieces.append((differs, text))
 
 
-def audit_page(sample: Sample, judge: Prompt) -> str:
+def audit_page(sample: Sample, judge: PromptTemplate) -> str:
     """The page as HTML; ``judge`` is the prompt that holds what a variant of each kind has to be."""
     items = []
     with progress("comparing", len(sample.items), "variants") as advance:
@@ -232,7 +232,7 @@ def _script_safe(data: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def write_audit_page(path: str | Path, sample: Sample, judge: Prompt) -> None:
+def write_audit_page(path: str | Path, sample: Sample, judge: PromptTemplate) -> None:
     """Write the page; raises :class:`DataError` if it cannot be written."""
     page = audit_page(sample, judge)
     with writing(path) as stream:

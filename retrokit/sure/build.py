@@ -20,9 +20,9 @@ from retrokit.llm.base import LLM, Sampling, estimated_tokens
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import progress
-from retrokit.sure.folder import Rows, check_output, write_folder
+from retrokit.sure.folder import BenchmarkRows, check_output, write_folder
 from retrokit.sure.items import Items
-from retrokit.sure.prompts import Prompt
+from retrokit.sure.prompts import PromptTemplate
 from retrokit.sure.variants import STEPS, VariantMaker
 
 _SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts
@@ -73,7 +73,7 @@ def build(
     llm: LLM,
     output: str | Path,
     *,
-    prompts: Mapping[str, Prompt],
+    prompts: Mapping[str, PromptTemplate],
     settings: BuildSettings = BuildSettings(),
     store: str | Path | None = None,
     concurrency: int = 16,
@@ -113,7 +113,7 @@ def build(
         "prompts": {name: prompts[name].digest for name in used},
         "wordings": {name: prompts[name].wording for name in used},
     }
-    rows = Rows(items, described, settings.testbeds, settings.language)
+    rows = BenchmarkRows(items, described, settings.testbeds, settings.language)
     with folder_in_the_making(output, check) as unfinished, ResponseStore(path) as responses:
 
         async def work() -> dict[str, int]:
@@ -171,7 +171,9 @@ class Estimate:
         return asdict(self)
 
 
-def estimate(items: Items, prompts: Mapping[str, Prompt], settings: BuildSettings = BuildSettings()) -> Estimate:
+def estimate(
+    items: Items, prompts: Mapping[str, PromptTemplate], settings: BuildSettings = BuildSettings()
+) -> Estimate:
     """Count the calls of a build and estimate its tokens, from the items and prompts alone."""
     steps = _steps(settings.testbeds)
     asked = written = 0

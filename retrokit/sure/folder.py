@@ -23,8 +23,8 @@ from retrokit.data.sure import ORIGINAL, PASSAGES, TESTBEDS, VARIANT_FILES
 from retrokit.errors import UsageError, disk_errors
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.items import SKIPPED, Items
-from retrokit.sure.prompts import Prompt
-from retrokit.sure.statistics import Lexicon
+from retrokit.sure.prompts import PromptTemplate
+from retrokit.sure.statistics import Vocabulary
 from retrokit.sure.variants import POSITIONS, Variants
 
 MANIFEST = "manifest.jsonl"
@@ -66,7 +66,7 @@ def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Pat
         check_replaceable(folder, _FILES, inputs)
 
 
-class Rows:
+class BenchmarkRows:
     """What came of each query, kept in a temporary file until all is known: a benchmark need not fit into memory.
 
     Attributes:
@@ -82,9 +82,9 @@ class Rows:
         kinds = [kind for testbed in testbeds for kind in TESTBEDS[testbed] if kind != ORIGINAL]
         self._tried: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._rejections: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-        self._lexicons = {kind: Lexicon(language) for kind in (ORIGINAL, *kinds)}
+        self._lexicons = {kind: Vocabulary(language) for kind in (ORIGINAL, *kinds)}
 
-    def add(self, found: Variants, prompts: Mapping[str, Prompt]) -> None:
+    def add(self, found: Variants, prompts: Mapping[str, PromptTemplate]) -> None:
         """Add one query; raises :class:`DataError` if the disk is full."""
         self._count(found)
         item = found.item
@@ -163,7 +163,7 @@ class Rows:
         return (json.loads(line) for line in self._file)
 
 
-def write_folder(folder: Path, rows: Rows) -> dict[str, Any]:
+def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
     """Write the benchmark of all rows that were added into an empty folder; returns its record.
 
     A testbed that no query is left in gets no file.
@@ -179,7 +179,7 @@ def write_folder(folder: Path, rows: Rows) -> dict[str, Any]:
             return stack.enter_context(writing(folder / name))
 
         manifest = opened(MANIFEST)
-        layout = _Layout(opened, kept, rows)
+        layout = _FolderLayout(opened, kept, rows)
         for row in rows:
             manifest.write(json_line(row["manifest"]))
             layout.write(row)
@@ -190,7 +190,7 @@ def write_folder(folder: Path, rows: Rows) -> dict[str, Any]:
     return record
 
 
-class _Layout:
+class _FolderLayout:
     """The release's files, opened for the testbeds that have queries. N of their names is how many lines they have."""
 
     def __init__(self, opened: Any, kept: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from retrokit.notices import progress
 from retrokit.sure.answers import read_verdict
 from retrokit.sure.audit import Judgeable, Sample
 from retrokit.sure.checks import Rejected
-from retrokit.sure.prompts import Prompt
+from retrokit.sure.prompts import PromptTemplate
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def judge_sample(
     llm: LLM,
     output: str | Path,
     *,
-    prompts: Mapping[str, Prompt],
+    prompts: Mapping[str, PromptTemplate],
     store: str | Path,
     annotator: str | None = None,
     sampling: Sampling = Sampling(max_tokens=4096),

@@ -65,7 +65,7 @@ _NO_DATA = {"reason", "requirement"}
 
 
 @dataclass(frozen=True)
-class Prompt:
+class PromptTemplate:
     """One prompt.
 
     Attributes:
@@ -121,10 +121,10 @@ def _mark(texts: list[str]) -> str:
 
 
 TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
-"""The tags that :meth:`Prompt.fill` makes, which some models repeat in their answer."""
+"""The tags that :meth:`PromptTemplate.fill` makes, which some models repeat in their answer."""
 
 
-def load_prompts(named: str | Path = OURS) -> dict[str, Prompt]:
+def load_prompts(named: str | Path = OURS) -> dict[str, PromptTemplate]:
     """The prompts by name: of a wording, else ours but for those that the folder ``named`` holds as NAME.toml.
 
     Raises:
@@ -152,7 +152,7 @@ def load_prompts(named: str | Path = OURS) -> dict[str, Prompt]:
     return prompts
 
 
-def judge_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
+def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]:
     """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
     paper's wording, which has none for judging."""
     if folder == PAPER:
@@ -160,7 +160,7 @@ def judge_prompts(folder: str | Path | None = None) -> dict[str, Prompt]:
     return load_prompts(OURS if folder is None else folder)
 
 
-def _packaged(wording: str) -> dict[str, Prompt]:
+def _packaged(wording: str) -> dict[str, PromptTemplate]:
     files = {name: resources.files("retrokit.sure") / "prompts" / wording / f"{name}{_ENDING}" for name in SHAPES}
     return {
         name: _parsed(name, file.read_text("utf-8"), name, wording) for name, file in files.items() if file.is_file()
@@ -176,7 +176,7 @@ def _all_lines(path: Path) -> list[tuple[int, str]]:
     return lines
 
 
-def _parsed(name: str, text: str, where: object, wording: str) -> Prompt:
+def _parsed(name: str, text: str, where: object, wording: str) -> PromptTemplate:
     shape = SHAPES[name]
     try:
         held = tomllib.loads(text)
@@ -207,4 +207,4 @@ def _parsed(name: str, text: str, where: object, wording: str) -> Prompt:
         takes = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
         raise DataError(where, f"its prompt {problem}; the fields of {name} are {takes}")
     words = {key: held[key].strip() for key in shape.words}
-    return Prompt(name, template, held["system"].strip() if "system" in held else None, words, wording, tags)
+    return PromptTemplate(name, template, held["system"].strip() if "system" in held else None, words, wording, tags)

@@ -9,13 +9,13 @@ from typing import Any
 from retrokit.sure.words import sentences_of, words_of
 
 
-class Lexicon:
+class Vocabulary:
     """Counts over texts of one kind, added one by one.
 
     Args:
         language: whose rules cut the texts into sentences.
 
-    >>> lexicon = Lexicon("en")
+    >>> lexicon = Vocabulary("en")
     >>> lexicon.add("A cat. A cat sat on a mat.")
     >>> lexicon.texts, lexicon.type_token_ratio, lexicon.average_sentence, lexicon.longest_sentence
     (1, 0.625, 4.0, 6)

@@ -21,7 +21,7 @@ from retrokit.sure import checks
 from retrokit.sure.answers import read_paraphrase, read_sentences, read_text, read_two_sentences, read_verdict
 from retrokit.sure.checks import Rejected
 from retrokit.sure.items import Item
-from retrokit.sure.prompts import Prompt
+from retrokit.sure.prompts import PromptTemplate
 
 POSITIONS = ("start", "middle", "end")
 """Where the key sentences stand among the two that do not answer (Eq. 3)."""
@@ -99,7 +99,7 @@ class _Blamed(Rejected):
 class _Dialogue:
     """The questions about one item in one testbed, and what was answered."""
 
-    def __init__(self, session: Session, prompts: Mapping[str, Prompt], retries: int) -> None:
+    def __init__(self, session: Session, prompts: Mapping[str, PromptTemplate], retries: int) -> None:
         self.calls: list[Call] = []
         self._session, self._prompts, self._retries = session, prompts, retries
         self._attempts: dict[str, int] = {}
@@ -177,7 +177,7 @@ class VariantMaker:
     def __init__(
         self,
         session: Session,
-        prompts: Mapping[str, Prompt],
+        prompts: Mapping[str, PromptTemplate],
         testbeds: Sequence[str],
         retries: int = 2,
         seed: int = 0,

@@ -94,7 +94,7 @@ class Catchup:
             setattr(self, name, torch.cat([getattr(self, name), torch.tensor([first], dtype=torch.float64)]))
 
 
-class Rows:
+class TableRows:
     """The state of one table ``[n, d]``: moments, and up to which step each row and its moments have been brought."""
 
     def __init__(self, table: Tensor) -> None:
@@ -164,7 +164,7 @@ class RowAdamW(torch.optim.AdamW):
 
     def __init__(self, params: Any, **options: Any) -> None:
         super().__init__(params, **options)
-        self.tables: dict[Tensor, Rows] = {}
+        self.tables: dict[Tensor, TableRows] = {}
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -178,7 +178,7 @@ class RowAdamW(torch.optim.AdamW):
             table.grad = gradient
             found = gradient.coalesce()
             if table not in self.tables:
-                self.tables[table] = Rows(table)
+                self.tables[table] = TableRows(table)
             settings = group["lr"], group["weight_decay"], group["betas"], group["eps"]
             self.tables[table].step(table, found.indices()[0], found.values(), *settings)
 
@@ -237,7 +237,7 @@ class RowAdamW(torch.optim.AdamW):
         for place, state in state_dict["tables"].items():
             table = parameters[place]
             table.copy_(state["table"])
-            rows = self.tables[table] = Rows(table)
+            rows = self.tables[table] = TableRows(table)
             for name in ("mean", "square", "brought", "stepped"):
                 getattr(rows, name).copy_(state[name])
             for name in ("decay", "drift", "fade"):

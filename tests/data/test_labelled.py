@@ -12,7 +12,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from retrokit.data.labelled import read_labelled, read_split, short_name, write_split
-from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.errors import DataError, UsageError
 
 
@@ -141,18 +141,18 @@ def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:
         {"anchor": "c", "positive": "c", "negatives": ["d"]},
     ]
     assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
-        NearMiss("1", "s", "s", "not s", "negation"),
-        NearMiss("2.1", "a b", "b, a", "b a", "binding"),
-        NearMiss("2.2", "a b", "b, a", "a a", "binding"),
-        NearMiss("3", "c", "c", "d", ""),
+        LabelledNearMiss("1", "s", "s", "not s", "negation"),
+        LabelledNearMiss("2.1", "a b", "b, a", "b a", "binding"),
+        LabelledNearMiss("2.2", "a b", "b, a", "a a", "binding"),
+        LabelledNearMiss("3", "c", "c", "d", ""),
     ]
 
 
 def test_the_other_layouts(tmp_path: Path) -> None:
     rows = [{"text": "s", "near_miss": "not s", "family": "negation"}, {"text": "t", "near_miss": "u"}]
     assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
-        NearMiss("1", "s", "s", "not s", "negation"),
-        NearMiss("2", "t", "t", "u", ""),
+        LabelledNearMiss("1", "s", "s", "not s", "negation"),
+        LabelledNearMiss("2", "t", "t", "u", ""),
     ]
     rows = [{"sentence1": "a", "sentence2": "b", "label": label} for label in (0, 1, True)]
     assert read_labelled_pairs(write(tmp_path / "y.jsonl", rows)) == [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrokit.errors import DataError, ServiceError
 from retrokit.llm import registry, session
-from retrokit.llm.base import Completion, Request, Sampling, TryAgain, without_thinking
+from retrokit.llm.base import Completion, CompletionRequest, Sampling, TryAgain, without_thinking
 from retrokit.llm.openai import _retry_after
 from retrokit.llm.secret import Secret
 from retrokit.llm.session import IN_VAIN, Session
@@ -78,7 +78,7 @@ def test_a_call_ends_and_nothing_holds_the_key(name: str, service: ChatServer, t
             found = asked(service, store)
         except ServiceError as error:
             failed = error
-        stored = store.get(Request("m", Sampling(), None, "Who purrs?").key)
+        stored = store.get(CompletionRequest("m", Sampling(), None, "Who purrs?").key)
     assert stored == found
     if found is not None:
         assert name.startswith(ANSWERS)
@@ -184,7 +184,7 @@ def test_a_model_that_says_nothing_is_given_up() -> None:
 # --- the store's thread
 
 
-REQUEST = Request("m", Sampling(), None, "Who purrs?")
+REQUEST = CompletionRequest("m", Sampling(), None, "Who purrs?")
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,13 @@ REQUEST = Request("m", Sampling(), None, "Who purrs?")
     [
         (REQUEST, Completion("Cats.", 2**63, 1)),
         (REQUEST, Completion("\ud800", 1, 1)),
-        (Request("m", Sampling(), None, "\ud800"), Completion("Cats.", 1, 1)),
+        (CompletionRequest("m", Sampling(), None, "\ud800"), Completion("Cats.", 1, 1)),
         (REQUEST, Completion(object(), 1, 1)),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_stored_is_told_to_who_asked(request_: Request, answer: Completion, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_is_told_to_who_asked(
+    request_: CompletionRequest, answer: Completion, tmp_path: Path
+) -> None:
     with ResponseStore(tmp_path / "s.db") as store:
         with pytest.raises(DataError, match="the response store cannot be used"):
             store.submit(request_, answer).result(10)

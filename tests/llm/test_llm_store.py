@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from retrokit.errors import DataError
-from retrokit.llm.base import Completion, Request, Sampling
+from retrokit.llm.base import Completion, CompletionRequest, Sampling
 from retrokit.llm.store import ResponseStore
 from tests.llm.asker import CONCURRENCY
 from tests.llm.server import ChatServer, Plan, echo
 
-REQUEST = Request("model", Sampling(), None, "Who purrs?")
+REQUEST = CompletionRequest("model", Sampling(), None, "Who purrs?")
 ANSWER = Completion("Cats.", 3, 2, "length", estimated=True)
 
 
@@ -41,25 +41,25 @@ def test_what_is_put_is_got(tmp_path: Path) -> None:
 def test_the_key_is_of_all_that_decides_an_answer() -> None:
     others = [
         REQUEST,
-        Request("other", Sampling(), None, "Who purrs?"),
-        Request("model", Sampling(temperature=0.5), None, "Who purrs?"),
-        Request("model", Sampling(top_p=0.5), None, "Who purrs?"),
-        Request("model", Sampling(max_tokens=5), None, "Who purrs?"),
-        Request("model", Sampling(seed=0), None, "Who purrs?"),
-        Request("model", Sampling(), "", "Who purrs?"),
-        Request("model", Sampling(), "Who purrs?", ""),
-        Request("model", Sampling(), None, "Who purrs? "),
-        Request("model", Sampling(), None, "Who purrs?", 1),
+        CompletionRequest("other", Sampling(), None, "Who purrs?"),
+        CompletionRequest("model", Sampling(temperature=0.5), None, "Who purrs?"),
+        CompletionRequest("model", Sampling(top_p=0.5), None, "Who purrs?"),
+        CompletionRequest("model", Sampling(max_tokens=5), None, "Who purrs?"),
+        CompletionRequest("model", Sampling(seed=0), None, "Who purrs?"),
+        CompletionRequest("model", Sampling(), "", "Who purrs?"),
+        CompletionRequest("model", Sampling(), "Who purrs?", ""),
+        CompletionRequest("model", Sampling(), None, "Who purrs? "),
+        CompletionRequest("model", Sampling(), None, "Who purrs?", 1),
     ]
     assert len({request.key for request in others}) == len(others)
-    assert REQUEST.key == Request("model", Sampling(temperature=0, top_p=1), None, "Who purrs?").key
+    assert REQUEST.key == CompletionRequest("model", Sampling(temperature=0, top_p=1), None, "Who purrs?").key
     # stored on disks: it must not change from one version to the next
     assert REQUEST.key.hex() == "5ed3583c6ef2fc1203395a1b74924aaebefa9904cb3b744da3a846177f3c2563"
 
 
 def test_the_prompt_is_in_the_store(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.db") as store:
-        store.put(Request("model", Sampling(seed=3), "Be brief.", "Who purrs?", 2), ANSWER)
+        store.put(CompletionRequest("model", Sampling(seed=3), "Be brief.", "Who purrs?", 2), ANSWER)
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         row = connection.execute("SELECT identity, sampling, system, prompt, attempt, text FROM responses").fetchone()
     assert row == (
@@ -70,7 +70,7 @@ def test_the_prompt_is_in_the_store(tmp_path: Path) -> None:
 
 
 def test_answers_that_arrive_together_are_committed_together(tmp_path: Path) -> None:
-    requests = [Request("model", Sampling(), None, str(number)) for number in range(200)]
+    requests = [CompletionRequest("model", Sampling(), None, str(number)) for number in range(200)]
     with ResponseStore(tmp_path / "s.db") as store, closing(sqlite3.connect(tmp_path / "s.db")) as other:
         other.execute("BEGIN IMMEDIATE")  # the writer has to wait for another process
         futures = [store.submit(request, ANSWER) for request in requests]
@@ -85,7 +85,7 @@ def test_answers_that_arrive_together_are_committed_together(tmp_path: Path) -> 
 
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
     store = ResponseStore(tmp_path / "s.db")
-    futures = [store.submit(Request("model", Sampling(), None, str(number)), ANSWER) for number in range(50)]
+    futures = [store.submit(CompletionRequest("model", Sampling(), None, str(number)), ANSWER) for number in range(50)]
     store.close()
     store.close()
     assert all(future.done() for future in futures)
@@ -135,7 +135,7 @@ def test_opening_at_the_same_time(tmp_path: Path) -> None:
         thread.join()
     assert len(stores) == 8
     for number, store in enumerate(stores):
-        store.put(Request("model", Sampling(), None, str(number)), ANSWER)
+        store.put(CompletionRequest("model", Sampling(), None, str(number)), ANSWER)
     assert [len(store) for store in stores] == [8] * 8
     for store in stores:
         store.close()

@@ -19,7 +19,7 @@ from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d, cohens_d
 from retrokit.probing.checkpoints import probe_training
 from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude
-from retrokit.probing.magnitude_findings import Lengths, Magnitude, MagnitudeProbe, correlate
+from retrokit.probing.magnitude_findings import LengthFinding, Lengths, MagnitudeProbe, correlate
 from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
@@ -360,7 +360,7 @@ def test_the_change_of_d_is_judged_on_the_same_queries(shift, is_clear):
     stages = []
     for step, groups in enumerate([lengths, again]):
         effect = bootstrapped_d(*(Moments.of(side, 10.0) for side in zip(*groups, strict=True)))
-        stages.append(Magnitude("run", "task", size, size, size, effect, None, step=step))
+        stages.append(LengthFinding("run", "task", size, size, size, effect, None, step=step))
     first, last = (stage.effect for stage in stages)
     assert first.high > last.low  # each by itself says nothing
     (change,) = MagnitudeProbe(stages, [], []).changes

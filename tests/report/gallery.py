@@ -18,7 +18,7 @@ from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
 from retrokit.probing.geometry import Geometry, GeometryProbe
 from retrokit.probing.layers import LayerProbe, LayerScore
-from retrokit.probing.magnitude_findings import Gain, Lengths, Magnitude, MagnitudeProbe, correlate
+from retrokit.probing.magnitude_findings import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
 from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
 from retrokit.report import (
@@ -44,7 +44,7 @@ def magnitude(names: Names, steps: Sequence[int | None] = (None,)) -> MagnitudeP
             gain = Gain("qnorm", "cosine", 0.5 + 0.02 * d, 0.5)
             effect = EffectSize(d, d - 0.15, d + 0.2)
             found.append(
-                Magnitude(names[0] if step is not None else name, name, *[lengths] * 3, effect, gain, None, step)
+                LengthFinding(names[0] if step is not None else name, name, *[lengths] * 3, effect, gain, None, step)
             )
     curve = [{"step": s, "gamma_query": 0.5 - 0.001 * s, "gamma_document": 0.5} for s in steps if s is not None]
     points = [(0.1, 3.0), (0.2, 4.0), (0.3, 9.0)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from retrokit.augmentation.negatives.by_model.answers import CAUSES, rejections
-from retrokit.augmentation.negatives.by_model.estimate import Estimate, estimate
+from retrokit.augmentation.negatives.by_model.estimate import CallEstimate, estimate
 from retrokit.augmentation.negatives.by_model.writer import Writer
 from retrokit.augmentation.negatives.family import Family, load_families
 from retrokit.augmentation.negatives.generator import RULES, near_misses
@@ -129,7 +129,7 @@ def write_near_misses(
     return written
 
 
-def estimate_of(path: str, *, families: Sequence[str], field: str = "text", positive: str = "anchor") -> Estimate:
+def estimate_of(path: str, *, families: Sequence[str], field: str = "text", positive: str = "anchor") -> CallEstimate:
     """What a language model would be asked for the texts, or the pairs' anchors, in ``path``.
 
     Raises:

@@ -54,7 +54,7 @@ BATCH = 512  # texts that mteb hands over at a time; the encoder makes batches o
 RANKED = ("ndcg", "map", "recall", "precision", "mrr", "hit_rate")
 
 
-class Measured(NamedTuple):
+class MtebScores(NamedTuple):
     """Metrics of one task, and those of its queries where there are any."""
 
     metrics: dict[str, float]
@@ -146,7 +146,7 @@ class MtebTask(Task):
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
         systems = self._systems(replace(request, encoder=memory))
-        found: list[dict[str, Measured]] = [{} for _ in systems]
+        found: list[dict[str, MtebScores]] = [{} for _ in systems]
         with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
                 for system, scores in zip(systems, found, strict=True):
@@ -177,7 +177,7 @@ class MtebTask(Task):
             systems.append(_System(dense, make_model, {**about, **similarity.statistics()}, neighbours))
         return systems
 
-    def _measure(self, system: _System, task: Any, cache: library.ResultCache) -> Measured:
+    def _measure(self, system: _System, task: Any, cache: library.ResultCache) -> MtebScores:
         """What mteb measures of a task; from its cache, where the result of the same model is there."""
         local = {
             leaf.metadata.name: folder_digest(leaf, self.folders[leaf.metadata.name])
@@ -198,12 +198,12 @@ class MtebTask(Task):
         metrics = _averaged(measured.task_results[0].scores)
         # not in mteb's own folders, where every file counts as the result of a task
         beside = cache.get_task_result_path(task.metadata.name, model.mteb_model_meta).relative_to(cache.cache_path)
-        return Measured(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside))
+        return MtebScores(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside))
 
     def _result(
         self,
         searcher: Searcher,
-        found: Mapping[str, Measured],
+        found: Mapping[str, MtebScores],
         request: Request,
         configuration: dict[str, Any],
     ) -> Result:
@@ -237,7 +237,7 @@ class MtebTask(Task):
             configuration=configuration,
         )
 
-    def _headline(self, searcher: Searcher, task: Any, found: Mapping[str, Measured]) -> float:
+    def _headline(self, searcher: Searcher, task: Any, found: Mapping[str, MtebScores]) -> float:
         name = task.metadata.name
         metric = headline(task)
         if metric not in found[name].metrics:

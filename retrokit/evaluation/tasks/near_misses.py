@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from retrokit import similarities as similarity_functions
-from retrokit.data.labelled_pairs import NearMiss
+from retrokit.data.labelled_pairs import LabelledNearMiss
 from retrokit.data.pairs import Pair, read_source
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
@@ -43,7 +43,7 @@ class NearMisses(SymmetricTask):
 
     query_side = "the anchor"
 
-    def __init__(self, name: str, examples: Sequence[NearMiss]) -> None:
+    def __init__(self, name: str, examples: Sequence[LabelledNearMiss]) -> None:
         self.name = name
         self.examples = examples
         distinct = DistinctTexts()
@@ -171,7 +171,9 @@ class Verification(NearMisses):
     near-misses, which cosine does by being 1.
     """
 
-    def __init__(self, name: str, examples: Sequence[NearMiss], reference: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, name: str, examples: Sequence[LabelledNearMiss], reference: Sequence[tuple[str, str]] = ()
+    ) -> None:
         self._reference = reference
         super().__init__(name, examples)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled import short_name
-from retrokit.data.labelled_pairs import LabelledPair, NearMiss, read_labelled_pairs
+from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_area
@@ -95,6 +95,6 @@ def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:
     if labelled:
         task = DuplicatePairs(short_name(path), labelled)
     else:
-        task = NearMisses(short_name(path), [example for example in examples if isinstance(example, NearMiss)])
+        task = NearMisses(short_name(path), [example for example in examples if isinstance(example, LabelledNearMiss)])
     task.data_digest = f"sha256:{seen.hexdigest()}"
     return task

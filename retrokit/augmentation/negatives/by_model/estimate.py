@@ -12,7 +12,7 @@ from retrokit.llm.base import estimated_tokens
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CallEstimate:
     """What a model would be asked: a call for each sentence and family.
 
     Attributes:
@@ -38,7 +38,7 @@ class Estimate:
 
 def estimate(
     texts: Iterable[str | tuple[str, str]], families: Sequence[Family], most_texts: int | None = None
-) -> Estimate:
+) -> CallEstimate:
     """Count the calls for ``texts``, or for the first ``most_texts``, and estimate their tokens.
 
     >>> from retrokit.augmentation.negatives.family import load_families
@@ -48,7 +48,7 @@ def estimate(
     count = sentences = asked = written = 0
     for text in texts:
         if count == most_texts:
-            return Estimate(count, sentences, sentences * len(families), asked, written, whole=False)
+            return CallEstimate(count, sentences, sentences * len(families), asked, written, whole=False)
         count += 1
         for anchor, _ in sentences_of(text):
             if why_not(anchor) is None:
@@ -57,4 +57,4 @@ def estimate(
                 asked += length * len(families)
                 written += length * len(families)
     asked += sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
-    return Estimate(count, sentences, sentences * len(families), asked, written)
+    return CallEstimate(count, sentences, sentences * len(families), asked, written)
