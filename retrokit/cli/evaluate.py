@@ -138,10 +138,10 @@ def evaluate(
             dims,
             device,
             cross=cross,
-            results_folder=results,
+            results=results,
             keep_runs=save_run is not None,
             index=index,
-            correlate=correlations,
+            correlations=correlations,
         )
     _write(found, save_run, plot)
     show(*printed(found, per_query))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from retrokit import encoders, retrieval, similarities
+from retrokit import encoders as encoder_names
+from retrokit import retrieval, similarities
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
@@ -24,30 +25,30 @@ if TYPE_CHECKING:  # what was evaluated before is compared and shown without loa
 
 
 def evaluate(
-    encoder_specs: Sequence[str],
-    task_specs: Sequence[str],
-    similarity_specs: Sequence[str] = (),
+    encoders: Sequence[str],
+    on: Sequence[str],
+    sim: Sequence[str] = (),
     metrics: Sequence[str] = (),
     also: Sequence[str] = (),
     precision: str = "auto",
     dims: int | None = None,
     device: str | None = None,
     cross: bool = False,
-    results_folder: str | None = None,
+    results: str | None = None,
     keep_runs: bool = False,
     index: str | None = None,
-    correlate: bool = False,
+    correlations: bool = False,
 ) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
     Searchers (BM25, a run, two stages) may stand among the encoders; they have scores of their own.
-    Without ``similarity_specs`` each encoder scores with its own; with ``cross`` under the training similarities of
+    Without ``sim`` each encoder scores with its own; with ``cross`` under the training similarities of
     all runs among the encoders. Each task computes those of ``metrics`` that it measures; its usual ones without
     ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
-    compared. Results are kept in ``results_folder`` and taken from there while nothing that matters has changed;
+    compared. Results are kept in ``results`` and taken from there while nothing that matters has changed;
     ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
     faiss index (:mod:`retrokit.retrieval.approximate`), documents are searched by that and not exactly, and results
-    tell its recall. With ``correlate``, SURE's metrics are correlated over the systems
+    tell its recall. With ``correlations``, SURE's metrics are correlated over the systems
     (:mod:`retrokit.evaluation.comparison.correlations`).
 
     Raises:
@@ -56,32 +57,32 @@ def evaluate(
             is searched or which does not fit.
         DataError: a task's files.
     """
-    requests = [(retrieval.registry_of(spec), spec) for spec in encoder_specs]
-    requests += [(tasks, spec) for spec in task_specs]
-    requests += [(similarities.registry, spec) for spec in similarity_specs]
+    requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
+    requests += [(tasks, spec) for spec in on]
+    requests += [(similarities.registry, spec) for spec in sim]
     parse_all(requests)
-    embedding = [spec for spec in encoder_specs if retrieval.registry_of(spec) is encoders.registry]
-    trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
-    columns = list(similarity_specs) or (_trained_similarities(trainings) if cross else [])
-    loaded: list[Task] = [tasks.create_on(spec, device) for spec in task_specs]
+    embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
+    trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
+    columns = list(sim) or (_trained_similarities(trainings) if cross else [])
+    loaded: list[Task] = [tasks.create_on(spec, device) for spec in on]
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
-    if correlate:
-        count = len(encoder_specs) + len(embedding) * (max(1, len(columns)) - 1)
+    if correlations:
+        count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
-    _check_searches(loaded, [spec for spec in encoder_specs if spec not in embedding], index, embedding)
+    _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
         notice(task.describe())
-    folder = ResultsFolder(results_folder) if results_folder is not None else None
-    results = []
-    for spec in encoder_specs:
+    folder = ResultsFolder(results) if results is not None else None
+    computed = []
+    for spec in encoders:
         if spec in embedding:
-            encoder: Encoder = encoders.registry.create(spec, device=device)
+            encoder: Encoder = encoder_names.registry.create(spec, device=device)
             chosen = [encoder.similarity_of(name) for name in columns]
-            if cross and not similarity_specs:
+            if cross and not sim:
                 chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
             request = Request(encoder, chosen or [encoder.similarity], (), precision, dims, index)
         else:
@@ -89,13 +90,13 @@ def evaluate(
         for task in loaded:
             asked_here = replace(request, metrics=asked[task.spec])
             if folder is None:
-                results += task.evaluate(asked_here)
+                computed += task.evaluate(asked_here)
             else:
-                results += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
+                computed += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
-    results.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return evaluation_of(results, shown, trainings, cross, correlate)
+    computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
+    return evaluation_of(computed, shown, trainings, cross, correlations)
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
@@ -124,43 +125,43 @@ def _check_searches(
 
 
 def evaluated_before(
-    results_folder: str,
-    task_specs: Sequence[str] = (),
-    similarity_specs: Sequence[str] = (),
+    results: str,
+    on: Sequence[str] = (),
+    sim: Sequence[str] = (),
     metrics: Sequence[str] = (),
     also: Sequence[str] = (),
     cross: bool = False,
-    correlate: bool = False,
+    correlations: bool = False,
 ) -> Evaluation:
-    """What a results folder holds, without computing anything; of ``task_specs`` and ``similarity_specs`` alone where
+    """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where
     those are given. ``metrics`` are shown, ``also`` names more that must be there.
 
     Raises:
         UsageError: wrong names, metrics that no result has, or nothing is left.
         DataError: there is no such folder, or it holds no results.
     """
-    parse_all([(tasks, spec) for spec in task_specs] + [(similarities.registry, spec) for spec in similarity_specs])
-    wanted = [str(tasks.parse(spec)) for spec in task_specs]
-    scored = [str(similarities.registry.parse(spec)) for spec in similarity_specs]
+    parse_all([(tasks, spec) for spec in on] + [(similarities.registry, spec) for spec in sim])
+    wanted = [str(tasks.parse(spec)) for spec in on]
+    scored = [str(similarities.registry.parse(spec)) for spec in sim]
     kept = [
         record
-        for record in ResultsFolder(results_folder).read()
+        for record in ResultsFolder(results).read()
         if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
     ]
     if not kept:
-        raise UsageError(f"{results_folder} holds no result of {', '.join([*wanted, *scored])}")
+        raise UsageError(f"{results} holds no result of {', '.join([*wanted, *scored])}")
     shown = {record.result.task: record.shown for record in kept}
-    results = [record.result for record in kept]
-    results.sort(key=lambda result: list(shown).index(result.task))
-    unknown = [name for name in (*metrics, *also) if not any(name in result.metrics for result in results)]
+    computed = [record.result for record in kept]
+    computed.sort(key=lambda result: list(shown).index(result.task))
+    unknown = [name for name in (*metrics, *also) if not any(name in result.metrics for result in computed)]
     if unknown:
-        raise UsageError(f"{results_folder} holds no {', '.join(unknown)}; evaluate the encoders for it")
+        raise UsageError(f"{results} holds no {', '.join(unknown)}; evaluate the encoders for it")
     for task in shown:
-        there = [name for result in results if result.task == task for name in result.metrics]
+        there = [name for result in computed if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
-    found = evaluation_of(results, shown, trainings, cross, correlate)
-    if correlate:
+    found = evaluation_of(computed, shown, trainings, cross, correlations)
+    if correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))
     return found

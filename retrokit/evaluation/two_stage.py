@@ -88,8 +88,8 @@ class Reranking:
 
 def rerank(
     encoder: str | None,
-    task_specs: Sequence[str],
-    reranker_specs: Sequence[str],
+    on: Sequence[str],
+    rerankers: Sequence[str],
     options: TwoStageOptions | None = None,
     work: str | None = None,
     save_run: str | None = None,
@@ -99,8 +99,8 @@ def rerank(
     Args:
         encoder: spec of the first stage: an encoder, or a retriever without embeddings; ``None`` where a run takes its
             place, or where all tasks are of near-misses.
-        task_specs: tasks that rank documents, or ``pairs:FILE`` of near-misses.
-        reranker_specs: what to rerank with, one after the other.
+        on: tasks that rank documents, or ``pairs:FILE`` of near-misses.
+        rerankers: what to rerank with, one after the other.
         options: default: those of COMP.
         work: folder in which scores are kept, so that the same call after a break goes on where it was, to the same
             result, and other metrics or fusions need no new scores. Default: with ``save_run`` a folder beside it,
@@ -114,21 +114,21 @@ def rerank(
         Interrupted: Ctrl-C; what is done is kept in ``work``.
     """
     options = options or TwoStageOptions()
-    loaded = _tasks(encoder, task_specs, reranker_specs, options)
+    loaded = _tasks(encoder, on, rerankers, options)
     if save_run is not None:
-        _check_output(save_run, loaded, reranker_specs, options.run)
+        _check_output(save_run, loaded, rerankers, options.run)
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
     folder = None if place is None else Path(place)
     if folder is not None:
         check_folder(folder)
     with locked(folder) if folder is not None else nullcontext():
-        return _in_two_stages(encoder, loaded, reranker_specs, options, Shards(folder), work is not None, save_run)
+        return _in_two_stages(encoder, loaded, rerankers, options, Shards(folder), work is not None, save_run)
 
 
 def _in_two_stages(
     encoder: str | None,
     loaded: Sequence[Retrieval | Verification],
-    reranker_specs: Sequence[str],
+    rerankers: Sequence[str],
     options: TwoStageOptions,
     store: Shards,
     keeps: bool,
@@ -138,7 +138,7 @@ def _in_two_stages(
     if store.goes_on:
         notice(f"going on with the scores kept in {store.folder}")
     try:
-        scorers = [reranking.registry.create_on(spec, options.device) for spec in dict.fromkeys(reranker_specs)]
+        scorers = [reranking.registry.create_on(spec, options.device) for spec in dict.fromkeys(rerankers)]
         _prepare(scorers, loaded, store)
         results = _measured(encoder, loaded, scorers, options, store)
     except KeyboardInterrupt:
@@ -167,13 +167,13 @@ def _prepare(scorers: Sequence[Reranker], loaded: Sequence[Retrieval | Verificat
 
 
 def _check_output(
-    path: str, loaded: Sequence[Retrieval | Verification], reranker_specs: Sequence[str], run: str | None
+    path: str, loaded: Sequence[Retrieval | Verification], rerankers: Sequence[str], run: str | None
 ) -> None:
     """Hours of scoring should not end with a place that cannot be written to."""
     rankings = sum(isinstance(task, Retrieval) for task in loaded)
     if not rankings:
         raise UsageError(f"{path} would hold a run, and no task here ranks documents")
-    several = rankings * len(set(reranker_specs)) > 1
+    several = rankings * len(set(rerankers)) > 1
     if path == "-" and several:
         raise UsageError("standard output takes one run: give one task and one reranker, or a folder")
     if several or os.path.isdir(path):
@@ -186,14 +186,14 @@ def _check_output(
 
 
 def _tasks(
-    encoder: str | None, task_specs: Sequence[str], reranker_specs: Sequence[str], options: TwoStageOptions
+    encoder: str | None, on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions
 ) -> list[Retrieval | Verification]:
     """The tasks, once everything that can be wrong with the request has been looked at."""
     requests: list[tuple[Registry, str]] = [] if encoder is None else [(retrieval.registry_of(encoder), encoder)]
-    requests += [(tasks, spec) for spec in task_specs] + [(reranking.registry, spec) for spec in reranker_specs]
+    requests += [(tasks, spec) for spec in on] + [(reranking.registry, spec) for spec in rerankers]
     requests += [(similarities.registry, options.sim)] if options.sim is not None else []
     parse_all(requests)
-    loaded = [_task(spec, options) for spec in dict.fromkeys(task_specs)]
+    loaded = [_task(spec, options) for spec in dict.fromkeys(on)]
     rankings = [task for task in loaded if isinstance(task, Retrieval)]
     _check_first_stage(encoder, rankings, len(loaded) > len(rankings), options)
     for name in (*options.metrics, *options.also):

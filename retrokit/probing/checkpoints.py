@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from retrokit import encoders
+from retrokit import encoders as encoder_names
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.runs import RUN_FILE, read_run
 from retrokit.errors import RetrokitError, UsageError
@@ -13,9 +13,7 @@ from retrokit.probing.magnitude import MagnitudeOptions, check_names, how, measu
 from retrokit.probing.magnitude_findings import MagnitudeProbe
 
 
-def probe_training(
-    run: str, task_specs: Sequence[str], options: MagnitudeOptions = MagnitudeOptions()
-) -> MagnitudeProbe:
+def probe_training(run: str, on: Sequence[str], options: MagnitudeOptions = MagnitudeOptions()) -> MagnitudeProbe:
     """Probe a finished run's checkpoints, the encoder that it started from, and its end.
 
     How many there are is ``--save-every`` and ``--keep-checkpoints`` of the training.
@@ -23,13 +21,13 @@ def probe_training(
     Raises:
         UsageError: no finished run, or one that kept no checkpoints; otherwise as for :func:`probe_magnitude`.
     """
-    check_names([run], task_specs)
+    check_names([run], on)
     stages = _stages(run)
-    tasks = read_tasks(task_specs, options)
+    tasks = read_tasks(on, options)
     results, notes = [], [how(options)]
     for step, spec in stages:
         try:
-            encoder = encoders.registry.create(spec, device=options.device)
+            encoder = encoder_names.registry.create(spec, device=options.device)
         except RetrokitError as error:
             if step:
                 raise

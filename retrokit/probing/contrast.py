@@ -128,7 +128,7 @@ class ContrastProbe(Findings):
 
 
 def probe_contrast(
-    encoder_specs: Sequence[str], on: str, size: int, precision: str = "auto", device: str | None = None
+    encoders: Sequence[str], on: str, size: int, precision: str = "auto", device: str | None = None
 ) -> ContrastProbe:
     """Measure how each fragment of ``size`` dimensions responds to what the pairs of ``on`` differ in.
 
@@ -136,10 +136,10 @@ def probe_contrast(
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file.
     """
-    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (contrasts, on)])
+    parse_all([*((encoder_names.registry, spec) for spec in encoders), (contrasts, on)])
     data: ContrastPairs = contrasts.create(on)
     found = ContrastProbe(data.name, data.a, data.b, len(data.first), size, [], [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)
         encoder.use_with(similarities.registry.create(f"sfs:{size}"))
         texts = DistinctTexts()

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from retrokit import encoders, evaluation, similarities
+from retrokit import encoders as encoder_names
+from retrokit import evaluation, similarities
 from retrokit.data.pairs import Pair, read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.encoders.base import Encoder
@@ -236,9 +237,9 @@ class FisherProbe(Findings):
 
 
 def probe_fisher(
-    encoder_specs: Sequence[str],
-    task_specs: Sequence[str] = (),
-    data_specs: Sequence[str] = (),
+    encoders: Sequence[str],
+    on: Sequence[str] = (),
+    data: Sequence[str] = (),
     pairs: int = PAIRS,
     precision: str = "fp32",
     device: str | None = None,
@@ -247,9 +248,9 @@ def probe_fisher(
     """Probe every encoder on up to ``pairs`` queries with relevant documents, drawn from all data together.
 
     Args:
-        encoder_specs: encoders to probe, before training.
-        task_specs: retrieval tasks: their queries with each document judged relevant.
-        data_specs: training data: anchors with positives.
+        encoders: encoders to probe, before training.
+        on: retrieval tasks: their queries with each document judged relevant.
+        data: training data: anchors with positives.
         pairs: how many to draw; all where there are fewer.
         precision: of encoding; rounding would show in the smallest eigenvalues, so float32 by default.
         device: where to encode.
@@ -259,12 +260,12 @@ def probe_fisher(
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests: list[tuple[Registry, str]] = [(encoders.registry, spec) for spec in encoder_specs]
-    requests += [(evaluation.registry, spec) for spec in task_specs]
-    parse_all([*requests, *((sources, spec) for spec in data_specs)])
-    found = [pair for spec in task_specs for pair in _judged_pairs(spec)]
-    found += [pair for spec in data_specs for pair in _training_pairs(spec)]
-    named = ", ".join([*task_specs, *data_specs])
+    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in encoders]
+    requests += [(evaluation.registry, spec) for spec in on]
+    parse_all([*requests, *((sources, spec) for spec in data)])
+    found = [pair for spec in on for pair in _judged_pairs(spec)]
+    found += [pair for spec in data for pair in _training_pairs(spec)]
+    named = ", ".join([*on, *data])
     if not named:
         raise UsageError("no pairs: give `on` TASK or `data` SOURCE")
     sample = np.random.default_rng(seed).permutation(len(found))[:pairs]
@@ -272,8 +273,8 @@ def probe_fisher(
     if len(drawn) < pairs:
         notice(f"{named}: {len(drawn):,} pairs, not {pairs:,}: all are used")
     results = []
-    for spec in encoder_specs:
-        encoder = encoders.registry.create(spec, device=device)
+    for spec in encoders:
+        encoder = encoder_names.registry.create(spec, device=device)
         results.append(measure(encoder, drawn, named, precision, seed))
     return FisherProbe(results)
 

@@ -109,7 +109,7 @@ class FragmentProbe(Findings):
 
 
 def probe_fragments(
-    encoder_specs: Sequence[str],
+    encoders: Sequence[str],
     on: str,
     sizes: Sequence[int],
     prefixes: Sequence[int] = (),
@@ -120,7 +120,7 @@ def probe_fragments(
     """Measure every fragment of every size alone, the whole, and prefixes, on the task ``on``.
 
     Args:
-        encoder_specs: encoders to look into; each encodes the task's texts once.
+        encoders: encoders to look into; each encodes the task's texts once.
         on: a task of :mod:`retrokit.evaluation` that scores with the similarity it is given.
         sizes: dimensions of a fragment; each must divide every encoder's dimensions.
         prefixes: dimensions of the prefixes, each a multiple of every size; default: up to eight, evenly spaced.
@@ -135,10 +135,10 @@ def probe_fragments(
     """
     if not sizes:
         raise UsageError("no fragment size is given")
-    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on)])
+    parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on)])
     task, chosen = read_task(on, metric, PREFERRED_METRIC)
     found = FragmentProbe(task.spec, chosen, [], [], [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
         for size in dict.fromkeys(sizes):
             _check(task, encoder, size, prefixes)

@@ -130,7 +130,7 @@ def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
 
 
 def probe_geometry(
-    encoder_specs: Sequence[str],
+    encoders: Sequence[str],
     on: str,
     size: int | None = None,
     neighbours: int = NEIGHBOURS,
@@ -145,13 +145,13 @@ def probe_geometry(
     """
     if neighbours < 1:
         raise UsageError(f"neighbours must be at least 1, not {neighbours}")
-    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (corpora, on)])[-2:]
+    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoders), (corpora, on)])[-2:]
     name, texts = corpora.create(on)
     if len(texts) <= neighbours:
         where = named(str(source.params["path"]))
         raise DataError(where, f"{len(texts)} different texts, but {neighbours} neighbours of each; expected more")
     found = GeometryProbe(name, len(texts), neighbours, [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)
         if size is not None:
             encoder.use_with(similarities.registry.create(f"sfs:{size}"))

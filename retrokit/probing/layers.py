@@ -79,7 +79,7 @@ class LayerProbe(Findings):
 
 
 def probe_layers(
-    encoder_specs: Sequence[str],
+    encoders: Sequence[str],
     on: str,
     metric: str | None = None,
     sim: str | None = None,
@@ -90,7 +90,7 @@ def probe_layers(
     """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
 
     Args:
-        encoder_specs: transformers, runs and checkpoints among them.
+        encoders: transformers, runs and checkpoints among them.
         on: a task of :mod:`retrokit.evaluation`.
         metric: default: the task's main one.
         sim: what to score with; default: each encoder's own. A neighbour task with a distance of its own keeps it.
@@ -103,10 +103,10 @@ def probe_layers(
         DataError: the task's files.
     """
     others = [*([(similarities.registry, sim)] if sim else []), *([(encoder_names.registry, start)] if start else [])]
-    parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on), *others])
+    parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on), *others])
     task, chosen = read_task(on, metric)
     found = LayerProbe(task.spec, chosen, [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)
         similarity: Similarity = similarities.registry.create(sim) if sim else encoder.similarity
         views = layers(encoder)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit import encoders, evaluation, similarities
+from retrokit import encoders as encoder_names
+from retrokit import evaluation, similarities
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
@@ -191,8 +192,8 @@ _WHY_NONE = {
 
 
 def probe_magnitude(
-    encoder_specs: Sequence[str],
-    task_specs: Sequence[str],
+    encoders: Sequence[str],
+    on: Sequence[str],
     options: MagnitudeOptions = MagnitudeOptions(),
     baseline: str | None = None,
     cv_baseline: str | None = None,
@@ -200,8 +201,8 @@ def probe_magnitude(
     """Probe every encoder on every data set; over three data sets or more, correlate d with the gain.
 
     Args:
-        encoder_specs: encoders to probe.
-        task_specs: retrieval tasks.
+        encoders: encoders to probe.
+        on: retrieval tasks.
         options: how the groups are made.
         baseline: an encoder that gains are measured against, such as a run trained with ``cosine``.
         cv_baseline: an encoder whose spread of query lengths is compared with, such as a run trained with ``dot``.
@@ -214,22 +215,22 @@ def probe_magnitude(
     if baseline is not None and options.proxies is not None:
         raise UsageError("`baseline` is for the gain, which takes labels: leave out `without_labels` or `baseline`")
     others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
-    check_names([*encoder_specs, *others], task_specs)
-    tasks = read_tasks(task_specs, options)
-    made = {spec: MemoizedEncoder(encoders.registry.create(spec, device=options.device)) for spec in others}
+    check_names([*encoders, *others], on)
+    tasks = read_tasks(on, options)
+    made = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=options.device)) for spec in others}
     gain_over, cv_over = (None if spec is None else made[spec] for spec in (baseline, cv_baseline))
     results = []
-    for spec in encoder_specs:
-        encoder = encoders.registry.create(spec, device=options.device)
+    for spec in encoders:
+        encoder = encoder_names.registry.create(spec, device=options.device)
         results += [measure(encoder, task, options, gain_over, cv_over) for task in tasks]
     correlations, notes = _correlations(results) if options.proxies is None else ([], [])
     return MagnitudeProbe(results, correlations, [how(options), *notes])
 
 
-def check_names(encoder_specs: Sequence[str], task_specs: Sequence[str]) -> None:
+def check_names(encoders: Sequence[str], on: Sequence[str]) -> None:
     """Raise :class:`UsageError` for wrong names, all of them in one message."""
-    requests = [(encoders.registry, spec) for spec in encoder_specs]
-    parse_all([*requests, *((evaluation.registry, spec) for spec in task_specs)])
+    requests = [(encoder_names.registry, spec) for spec in encoders]
+    parse_all([*requests, *((evaluation.registry, spec) for spec in on)])
 
 
 def read_tasks(specs: Sequence[str], options: MagnitudeOptions) -> list[Retrieval]:

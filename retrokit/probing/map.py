@@ -90,12 +90,12 @@ class MapProbe(Findings):
 
 
 def probe_map(
-    encoder_specs: Sequence[str], on: str, seed: int = 42, precision: str = "auto", device: str | None = None
+    encoders: Sequence[str], on: str, seed: int = 42, precision: str = "auto", device: str | None = None
 ) -> MapProbe:
     """Lay out all texts of ``on`` by every encoder.
 
     Args:
-        encoder_specs: encoders to compare.
+        encoders: encoders to compare.
         on: ``knn:FILE``, labelled texts; its options decide on neighbours, distance and sample.
         seed: of the layout.
         precision: of the encoding.
@@ -105,7 +105,7 @@ def probe_map(
         UsageError: an unknown name, or a task that is not ``knn:…``.
         DataError: the file, or embeddings that are all the same.
     """
-    *_, source = parse_all([*((encoder_names.registry, spec) for spec in encoder_specs), (evaluation.registry, on)])
+    *_, source = parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on)])
     task, metric = read_task(on, None) if source.name == "knn" else (None, "")
     if not isinstance(task, NearestNeighbours):
         raise UsageError(f"{on}: a map needs labelled texts: knn:FILE")
@@ -113,7 +113,7 @@ def probe_map(
     if len(data.texts) < FEWEST_TEXTS:
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
     found = MapProbe(task.spec, task.k, data, [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
         accuracy = quality(task, encoder, encoder.similarity, metric, precision).value
         embeddings = encoder.embed(data.texts, "document", precision)

@@ -138,7 +138,7 @@ class NearMissProbe(Findings):
 
 
 def probe_near_misses(
-    encoder_specs: Sequence[str],
+    encoders: Sequence[str],
     on: str,
     sim: str = "cosine",
     reference: str | None = None,
@@ -149,7 +149,7 @@ def probe_near_misses(
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
 
     Args:
-        encoder_specs: encoders to compare.
+        encoders: encoders to compare.
         on: ``pairs:FILE``, a file of near-misses.
         sim: what scores; COMP's figure is of cosine.
         reference: pairs in the grammar of training data, whose anchors and positives take the place of the file's own
@@ -162,13 +162,13 @@ def probe_near_misses(
         UsageError: an unknown name, a similarity that does not fit, or a file that holds no near-misses.
         DataError: a wrong line.
     """
-    specs = [*((encoder_names.registry, spec) for spec in encoder_specs), (similarities.registry, sim)]
+    specs = [*((encoder_names.registry, spec) for spec in encoders), (similarities.registry, sim)]
     *_, source = parse_all([*specs, (evaluation.registry, on)])
     task = _read(source)
     pairs = read_reference(reference, reference_pairs) if reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
     found = NearMissProbe(task.name, reference, [], [])
-    for spec in encoder_specs:
+    for spec in encoders:
         encoder: Encoder = encoder_names.registry.create(spec, device=device)
         similarity: Similarity = similarities.registry.create(sim)
         groups, above = _scores(task, encoder, similarity, precision)

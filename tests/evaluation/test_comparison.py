@@ -606,7 +606,7 @@ def _shortest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_retriever_without_embeddings_is_compared_too(folder: Path, tmp_path: Path, is_kept: bool) -> None:
     kept = str(tmp_path / "results") if is_kept else None
-    found = evaluate(["shortest", "hashed:1"], [f"beir:{folder}"], ["cosine", "dot"], results_folder=kept)
+    found = evaluate(["shortest", "hashed:1"], [f"beir:{folder}"], ["cosine", "dot"], results=kept)
     assert [result.encoder for result in found.results] == ["shortest", "hashed:1", "hashed:1"]
     assert [c.baseline.split()[0] for c in found.comparisons if c.metric == "ndcg@10"] == ["shortest"] * 2
     if kept:

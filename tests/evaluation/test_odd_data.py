@@ -162,7 +162,7 @@ def test_strict_json_and_tables_or_one_line(task: str, data: Any, tmp_path: Path
             warnings.filterwarnings("error", category=RuntimeWarning, module="retrokit")
             arguments = ([f"odd:{kind}", "odd:random"], [task.format(path)], [similarity])
             try:
-                found = evaluate(*arguments, results_folder=str(tmp_path / "kept"))
+                found = evaluate(*arguments, results=str(tmp_path / "kept"))
             except DataError as error:
                 refusals.append(str(error))
                 continue

@@ -95,7 +95,7 @@ def run(counted: Counted, folder: Path, tmp_path: Path) -> Run:
         *similarities: str, encoder: str = "counted:1", task: str | None = None, **options: Any
     ) -> Evaluation:
         specs = [task or f"beir:{folder}"]
-        return evaluate([encoder], specs, similarities, results_folder=str(tmp_path / "results"), **options)
+        return evaluate([encoder], specs, similarities, results=str(tmp_path / "results"), **options)
 
     return evaluated
 
@@ -404,7 +404,7 @@ def test_what_a_pipe_held_is_what_counts(
     with piped() as give:
         for rows in (contents[0], contents[1], contents[0]):
             spec = task.format(give("".join(json.dumps(row) + "\n" for row in rows)))
-            found = evaluate(["counted:1"], [spec], results_folder=str(tmp_path / "results"))
+            found = evaluate(["counted:1"], [spec], results=str(tmp_path / "results"))
             direct = evaluate(["counted:1"], [task.format(write_lines(tmp_path / "file.jsonl", rows))])
             assert found.results[0].metrics == direct.results[0].metrics
             assert found.results[0].counts == direct.results[0].counts
@@ -412,7 +412,7 @@ def test_what_a_pipe_held_is_what_counts(
         spent = counted.texts
         assert give(json.dumps(contents[0][0]) + "\n") in spec  # the name again
         spec = task.format(give("".join(json.dumps(row) + "\n" for row in contents[0])))
-        evaluate(["counted:1"], [spec], results_folder=str(tmp_path / "results"))
+        evaluate(["counted:1"], [spec], results=str(tmp_path / "results"))
         assert counted.texts == spent  # the same content is the same task
     assert results[0].per_query == results[2].per_query
     assert results[0].metrics != results[1].metrics
@@ -521,7 +521,7 @@ def test_a_write_that_fails_leaves_what_was_there(
 def test_a_folder_that_cannot_be_made(counted: Counted, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="could not be written"):
-        evaluate(["counted:1"], [f"beir:{folder}"], results_folder=str(tmp_path / "file" / "results"))
+        evaluate(["counted:1"], [f"beir:{folder}"], results=str(tmp_path / "file" / "results"))
 
 
 # --- showing what is there
@@ -530,7 +530,7 @@ def test_a_folder_that_cannot_be_made(counted: Counted, folder: Path, tmp_path: 
 def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Path, pairs: Path, tmp_path: Path) -> None:
     specs = [f"sts:{pairs}", f"beir:{folder}"]
     kept = str(tmp_path / "results")
-    first = evaluate(["counted:2", "counted:1"], specs, results_folder=kept)
+    first = evaluate(["counted:2", "counted:1"], specs, results=kept)
     models = len(counted.models)
     shown = evaluated_before(kept)
     assert len(counted.models) == models
@@ -543,21 +543,21 @@ def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) ->
     run("cosine", task=f"sts:{pairs}")
     kept = str(tmp_path / "results")
     assert evaluated_before(kept, [f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
-    assert [r.similarity for r in evaluated_before(kept, similarity_specs=["dot"]).results] == ["dot"]
+    assert [r.similarity for r in evaluated_before(kept, sim=["dot"]).results] == ["dot"]
     found = evaluated_before(kept, metrics=["mrr@10"], also=["spearman"])
     assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
     with pytest.raises(UsageError, match=r"holds no mrr@17; evaluate"):
         evaluated_before(kept, metrics=["mrr@17"])
     with pytest.raises(UsageError, match="holds no result of l2"):
-        evaluated_before(kept, similarity_specs=["l2"])
+        evaluated_before(kept, sim=["l2"])
 
 
 def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:
     kept = str(tmp_path / "results")
-    evaluate(["counted:1", "counted:2"], [f"beir:{folder}"], results_folder=kept)
+    evaluate(["counted:1", "counted:2"], [f"beir:{folder}"], results=kept)
     qrels = folder / "qrels" / "test.tsv"
     qrels.write_text(qrels.read_text() + "q0\td9\t1\n")
-    evaluate(["counted:2"], [f"beir:{folder}"], results_folder=kept)
+    evaluate(["counted:2"], [f"beir:{folder}"], results=kept)
     with listening(heard := Notices()):
         shown = evaluated_before(kept)
     assert [result.encoder for result in shown.results] == ["counted:2"]

@@ -64,13 +64,13 @@ def spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     results = str(tmp_path / "results")
-    found = evaluate(["hashed:1", "hashed:2"], ["spread:cat,b=dog"], ["cosine", "dot"], results_folder=results)
+    found = evaluate(["hashed:1", "hashed:2"], ["spread:cat,b=dog"], ["cosine", "dot"], results=results)
     assert [result.task for result in found.results] == ["spread:cat,b=dog"] * 4
     assert list(found.results[0].metrics) == ["apart", "together"]
     assert found.results[0].counts == {"texts": 2}
     assert found.results[0].metrics["apart"] == pytest.approx(1 - found.results[0].metrics["together"])
     check_gates(found, [("apart", -1e9)], False)
-    again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results_folder=results)
+    again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results=results)
     assert again.results[0].metrics == found.results[0].metrics
     with pytest.raises(UsageError, match=r"unknown metric 'aprt' \(did you mean apart\?\); spread:cat,b=dog has"):
         evaluate(["hashed:1"], ["spread:cat,b=dog"], metrics=["aprt"])
