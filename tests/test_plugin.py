@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from retrokit.data.jsonl import write_jsonl
+from tests import plugins
 from tests.models import sentences
 
 MODULE = '''
@@ -49,15 +50,9 @@ def make(power):
 
 
 def install(folder: Path, module: str, name: str) -> None:
-    """What a wheel of the third party leaves in site-packages."""
-    information = folder / f"{module}-1.0.dist-info"
-    information.mkdir(parents=True)
-    (folder / f"{module}.py").write_text(MODULE.format(name=name, module=module), encoding="utf-8")
-    (folder / f"{module}_impl.py").write_text(IMPLEMENTATION, encoding="utf-8")
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
-    (information / "entry_points.txt").write_text(
-        f"[retrokit.similarities]\n{name} = {module}:ENTRY\n", encoding="utf-8"
-    )
+    """The similarity ``name``, from the package ``module``."""
+    modules = {module: MODULE.format(name=name, module=module), f"{module}_impl": IMPLEMENTATION}
+    plugins.install(folder, module, modules, f"[retrokit.similarities]\n{name} = {module}:ENTRY\n")
 
 
 @pytest.fixture

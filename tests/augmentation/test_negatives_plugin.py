@@ -10,6 +10,7 @@ import pytest
 from retrokit.augmentation.negatives import registry
 from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
 from retrokit.errors import UsageError
+from tests.plugins import install, look_in
 
 pytest.importorskip("HanTa")
 pytest.importorskip("sentencex")
@@ -35,14 +36,9 @@ def family():
 @pytest.fixture
 def tense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a wheel of the third party leaves in site-packages, and a registry that has not looked there yet."""
-    information = tmp_path / "site" / "tense-1.0.dist-info"
-    information.mkdir(parents=True)
-    (tmp_path / "site" / "tense_of_verbs.py").write_text(MODULE)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tense\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[retrokit.near_misses]\ntense = tense_of_verbs:ENTRY\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    monkeypatch.setattr(registry, "_scanned", False)
+    entry_points = "[retrokit.near_misses]\ntense = tense_of_verbs:ENTRY\n"
+    install(tmp_path / "site", "tense", {"tense_of_verbs": MODULE}, entry_points)
+    look_in(tmp_path / "site", registry, monkeypatch)
 
 
 @pytest.mark.usefixtures("tense")

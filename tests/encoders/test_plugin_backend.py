@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.evaluation.fakes import write_folder
+from tests.plugins import install
 
 ENTRIES = '''
 """Entries only."""
@@ -87,12 +88,8 @@ print(json.dumps([held, whole.tolist(), part.tolist(), refused, loaded]))
 
 def test_a_backend_from_elsewhere(tmp_path: Path) -> None:
     site = tmp_path / "site"
-    information = site / "letters-1.0.dist-info"
-    information.mkdir(parents=True)
-    (site / "letters_entries.py").write_text(ENTRIES)
-    (site / "letters_backend.py").write_text(BACKEND)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: letters\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[retrokit.encoders]\nletters = letters_entries:LETTERS\n")
+    entry_points = "[retrokit.encoders]\nletters = letters_entries:LETTERS\n"
+    install(site, "letters", {"letters_entries": ENTRIES, "letters_backend": BACKEND}, entry_points)
     log = tmp_path / "asked"
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     own = {"RETROKIT_CACHE": str(tmp_path / "cache"), "LETTERS_LOG": str(log), "PYTHONPATH": path}

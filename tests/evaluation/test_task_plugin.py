@@ -15,6 +15,7 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import Request
 from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import hashed
+from tests.plugins import install, look_in
 
 MODULE = """
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
@@ -50,14 +51,9 @@ def spread(a, b):
 @pytest.fixture(autouse=True)
 def spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a wheel of the third party leaves in site-packages, and registries that have not looked there yet."""
-    information = tmp_path / "site" / "spread-1.0.dist-info"
-    information.mkdir(parents=True)
-    (tmp_path / "site" / "spread_of_texts.py").write_text(MODULE)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: spread\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[retrokit.tasks]\nspread = spread_of_texts:ENTRY\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setattr(tasks, "_entries", dict(tasks._entries))
-    monkeypatch.setattr(tasks, "_scanned", False)
+    entry_points = "[retrokit.tasks]\nspread = spread_of_texts:ENTRY\n"
+    install(tmp_path / "site", "spread", {"spread_of_texts": MODULE}, entry_points)
+    look_in(tmp_path / "site", tasks, monkeypatch)
     entry = Entry("hashed", "random embeddings", "tests.evaluation.fakes:hashed", (Param("number", int),), "number")
     monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
 

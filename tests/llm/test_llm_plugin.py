@@ -8,6 +8,7 @@ import pytest
 
 import retrokit
 from retrokit import llm as llms
+from tests.plugins import install, look_in
 from tests.sure.pretending import write_beir_folder
 
 MODULE = """
@@ -25,14 +26,9 @@ class Rules(ScriptedLLM):
 
 
 def test_a_model_from_elsewhere_builds_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    information = tmp_path / "site" / "rules-1.0.dist-info"
-    information.mkdir(parents=True)
-    (tmp_path / "site" / "rules_for_texts.py").write_text(MODULE)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: rules\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[retrokit.llms]\nrules = rules_for_texts:ENTRY\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    monkeypatch.setattr(llms.registry, "_entries", dict(llms.registry._entries))
-    monkeypatch.setattr(llms.registry, "_scanned", False)
+    entry_points = "[retrokit.llms]\nrules = rules_for_texts:ENTRY\n"
+    install(tmp_path / "site", "rules", {"rules_for_texts": MODULE}, entry_points)
+    look_in(tmp_path / "site", llms.registry, monkeypatch)
     data = write_beir_folder(tmp_path / "data", 3)
     built = retrokit.build_sure(retrokit.SureConfig(str(data), "rules:calm", str(tmp_path / "sure")))
     assert built.record["model"] == "rules:calm"

@@ -11,6 +11,7 @@ import pytest
 
 from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder
+from tests.plugins import install
 
 ENTRIES = """
 from retrokit.registry import Entry
@@ -90,14 +91,12 @@ DOCUMENTS = {"a": "xyz", "b": "cat", "c": "a long one", "d": "longer than all"}
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
     """Every command of the plugin's names: exit code, standard output, standard error."""
     folder = tmp_path_factory.mktemp("plugin")
-    information = folder / "site" / "elsewhere-1.0.dist-info"
-    information.mkdir(parents=True)
-    (folder / "site" / "elsewhere.py").write_text(ENTRIES)
-    (folder / "site" / "elsewhere_impl.py").write_text(IMPLEMENTATION)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(
+    install(
+        folder / "site",
+        "elsewhere",
+        {"elsewhere": ENTRIES, "elsewhere_impl": IMPLEMENTATION},
         "[retrokit.searchers]\nlongest = elsewhere:LONGEST\n"
-        "[retrokit.rerankers]\nshared = elsewhere:SHARED\nbackwards = elsewhere:BACKWARDS\n"
+        "[retrokit.rerankers]\nshared = elsewhere:SHARED\nbackwards = elsewhere:BACKWARDS\n",
     )
     data = write_folder(folder / "data", DOCUMENTS, {"q": "cat"}, {"q": {"b": 1}})
     write_jsonl(folder / "pairs.jsonl", [{"anchor": "cat", "positive": "cat"}])
