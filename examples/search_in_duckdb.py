@@ -20,7 +20,6 @@ import duckdb
 
 from retrokit.data.trec import read_run, write_run
 from retrokit.export import TABLE, Export, open_export
-from retrokit.metrics.ranking import trec_order
 
 ROUNDING = 1e-5  # of the score, between sums of float32 in different orders
 
@@ -62,7 +61,7 @@ def check_match(documents: Export, queries: Export) -> None:
 
 def is_same(ours: Mapping[str, float], theirs: Sequence[tuple[str, float]]) -> bool:
     """Whether ``theirs``, best first, are the best of ``ours``, up to the order of equal scores."""
-    best = trec_order(ours)[: len(theirs)]
+    best = sorted(ours, key=ours.__getitem__, reverse=True)[: len(theirs)]
     return len(best) == len(theirs) and all(
         found == expected or abs(ours.get(found, float("-inf")) - ours[expected]) <= ROUNDING * max(1, abs(score))
         for (found, score), expected in zip(theirs, best, strict=True)

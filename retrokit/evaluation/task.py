@@ -73,7 +73,7 @@ class Request:
             UsageError: no encoder, dims, a similarity or an index that does not fit it, or an index where nothing is
                 searched.
         """
-        from retrokit.retrieval.approximate import check_index
+        from retrokit.retrieval.approximate import empty_index
         from retrokit.retrieval.embeddings import SharedEmbeddings
 
         encoder = self.encoder
@@ -82,7 +82,7 @@ class Request:
         if self.index is not None:
             check_searched([task], self.index)
             for similarity in self.similarities:
-                check_index(self.index, similarity, self.dims or encoder.dimension)
+                empty_index(self.index, similarity, self.dims or encoder.dimension)
         chosen = task.scored_with(encoder, self.similarities)
         return SharedEmbeddings(encoder, chosen, self.precision, self.dims), chosen
 

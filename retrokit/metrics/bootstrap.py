@@ -33,10 +33,6 @@ class Draws:
         return _percentiles(self.drawn, self.value)
 
 
-class BootstrapTest(PairedTest):
-    """A two-sided paired bootstrap: ``difference`` (b − a) on all items, its 95% percentile interval, and ``p``."""
-
-
 def draw(statistic: Statistic, items: int, seed: int = 0) -> Draws:
     """Compute ``statistic``, a function of items' positions ``[n]``, on all ``items`` and on items drawn anew.
 
@@ -66,8 +62,8 @@ def mean_of(several: Sequence[Draws]) -> Draws:
     return Draws(several[0].items, value, np.mean([one.drawn for one in several], axis=0))
 
 
-def paired_bootstrap(a: Draws, b: Draws) -> BootstrapTest:
-    """Compare two systems in a statistic of the same items.
+def paired_bootstrap(a: Draws, b: Draws) -> PairedTest:
+    """Compare two systems in a statistic of the same items: ``difference`` on all of them, its percentile interval.
 
     A draw on which the statistic is undefined is left out. p is twice the share of draws on the rarer side of 0, with
     one added to both counts, so that it is never 0.
@@ -87,7 +83,7 @@ def paired_bootstrap(a: Draws, b: Draws) -> BootstrapTest:
     rarer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     low, high = _percentiles(drawn, difference)
     p = min(1.0, 2 * (rarer + 1) / (len(drawn) + 1))
-    return BootstrapTest(a.items, float(difference), low, high, p)
+    return PairedTest(a.items, float(difference), low, high, p)
 
 
 def _check_alike(several: Sequence[Draws]) -> None:

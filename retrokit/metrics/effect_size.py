@@ -84,23 +84,16 @@ class Moments:
         return float(np.sqrt(max(0.0, squares / count - (total / count) ** 2))) if count else float("nan")
 
 
-def cohens_d(first: np.ndarray, second: np.ndarray) -> float:
-    """``(mean of first − mean of second) / pooled deviation`` of values ``[n]`` and ``[m]``.
-
-    NaN if a group is empty, if there are fewer than three values, or if no value differs from its group's mean.
-
-    >>> round(cohens_d(np.array([3.0, 5.0]), np.array([1.0, 3.0])), 4)  # (4 − 2) / √2
-    1.4142
-    """
-    origin = float(first[0]) if len(first) else 0.0
-    tables = [Moments.of([group], origin).table for group in (first, second)]
-    return float(_cohens_d(*tables)[0])
-
-
 def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize:
-    """Cohen's d of two groups whose clusters belong together row by row, with the interval over clusters drawn anew.
+    """Cohen's d, ``(mean of first − mean of second) / pooled deviation``, of two groups whose clusters belong together
+    row by row, with the interval over clusters drawn anew.
 
-    A draw that leaves d undefined is left out of the interval. One cluster alone has no interval (NaN).
+    d is NaN if a group is empty, if there are fewer than three values, or if no value differs from its group's mean. A
+    draw that leaves it undefined is left out of the interval. One cluster alone has no interval (NaN).
+
+    >>> one, other = (Moments.of([np.array(values)]) for values in ([3.0, 5.0], [1.0, 3.0]))
+    >>> round(bootstrapped_d(one, other).value, 4)  # (4 − 2) / √2
+    1.4142
 
     Raises:
         ValueError: different numbers of clusters, or different origins.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import pytrec_eval
 
 from retrokit.errors import UsageError, did_you_mean
@@ -60,15 +59,6 @@ def evaluate_run(qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRIC
         for name, values in results.items():
             values[query] = _value(name, scores)
     return results
-
-
-def trec_order(scores: Mapping[str, float]) -> list[str]:
-    """The documents in the order in which trec_eval ranks them: by score in single precision, then by descending id.
-
-    >>> trec_order({"a": 0.5, "c": 0.25, "b": 0.5})
-    ['b', 'a', 'c']
-    """
-    return sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
 
 
 def _measure(name: str) -> str:

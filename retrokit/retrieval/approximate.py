@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -71,11 +71,11 @@ def approximate_top_k(
         device: where to prepare embeddings and to search exactly; the index itself works on the CPU.
 
     Raises:
-        UsageError: as for :func:`check_index`; different dimensions; k below 1; too few documents to train on.
+        UsageError: as for :func:`empty_index`; different dimensions; k below 1; too few documents to train on.
         MissingExtra: faiss is not installed.
     """
     queries, documents, k = checked(queries, documents, k)
-    check_index(index, similarity, documents.shape[-1])
+    empty_index(index, similarity, documents.shape[-1])
     if not len(queries) or not len(documents):
         found = top_k(similarity, queries, documents, max(1, k), device)
         return Approximate(*found, recall={}, queries_checked=0)
@@ -91,9 +91,22 @@ class ApproximateIndex:
     ) -> None:
         self._similarity = copy.deepcopy(similarity).to(device)
         self._documents, self._index, self._device = documents, index, device
-        self._made = _empty(index, self._similarity, documents.shape[-1])
-        _fill(self._made, index, self._similarity, documents, device)
+        self._made = empty_index(index, self._similarity, documents.shape[-1])
         self._checked: tuple[dict[int, float], int] = {}, 0
+        if not self._made.is_trained:
+            rows = _sample(len(documents), TRAINING_NUMBERS // documents.shape[-1])
+            vectors = np.concatenate(list(self._prepared(documents[rows])))
+            _spare_warnings(self._made, index, len(rows))
+            _asked(index, partial(self._made.train, vectors))
+        with progress("indexing", len(documents), "documents") as advance:
+            for vectors in self._prepared(documents):
+                _asked(index, partial(self._made.add, vectors))
+                advance(len(vectors))
+
+    def _prepared(self, documents: Embeddings) -> Iterator[np.ndarray]:
+        """Blocks of documents as the index takes them, float32 ``[n, d']``."""
+        for _, part in prepared_documents(self._similarity, _SINGLE, documents, self._device):
+            yield part.float().cpu().numpy()
 
     @torch.inference_mode()
     def search(self, queries: Embeddings, k: int) -> Approximate:
@@ -102,9 +115,7 @@ class ApproximateIndex:
         asked = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
         scores, indices = _search(self._made, self._index, asked, k)
         if not self._checked[1]:
-            rows = np.arange(len(queries))
-            if len(rows) > QUERIES_CHECKED:
-                rows = np.sort(np.random.default_rng(0).choice(rows, QUERIES_CHECKED, replace=False))
+            rows = _sample(len(queries), QUERIES_CHECKED)
             recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
             self._checked = recall, len(rows)
         return Approximate(scores, indices, *self._checked)
@@ -116,18 +127,20 @@ class ApproximateIndex:
         return {"index": self._index, "index_recall": {**shares, "queries": queries}}
 
 
-def check_index(index: str, similarity: Similarity, dimension: int) -> None:
-    """Raise :class:`UsageError` if ``index`` cannot hold embeddings ``[n, dimension]`` as ``similarity`` prepares them:
-    the similarity is no inner product, or faiss knows no such index, not for that dimension, or not for that product.
+def _sample(count: int, most: int) -> np.ndarray:
+    """The rows of ``count``, in order; at most ``most`` of them, at random."""
+    rows = np.arange(count)
+    return rows if count <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
+
+def empty_index(index: str, similarity: Similarity, dimension: int) -> Any:
+    """The index of faiss, without documents, for embeddings ``[n, dimension]`` as ``similarity`` prepares them.
 
     Raises:
+        UsageError: the similarity is no inner product, or faiss has no such index, not for that dimension, or not for
+            that product.
         MissingExtra: faiss is not installed.
     """
-    _empty(index, similarity, dimension)
-
-
-def _empty(index: str, similarity: Similarity, dimension: int) -> Any:
-    """The index without documents."""
     if not similarity.factorable:
         raise UsageError(f"index {index}: it serves inner products, and {similarity.spec} is none: search exactly")
     faiss = _faiss()
@@ -161,28 +174,6 @@ def _asked(index: str, ask: Callable[[], Any]) -> Any:
     except RuntimeError as error:
         complaint = re.sub(r"^Error in .*? at \S+:\d+: ", "", " ".join(str(error).split()))
         raise UsageError(f"index {index}: faiss: {complaint.rpartition('failed: ')[2] or complaint}") from None
-
-
-def _fill(
-    made: Any,
-    index: str,
-    similarity: Similarity,
-    documents: Embeddings,
-    device: torch.device | str,
-) -> None:
-    """Train the index, on a sample where there are many documents, and put all of them into it."""
-    if not made.is_trained:
-        rows = np.arange(len(documents))
-        if len(rows) > (most := TRAINING_NUMBERS // documents.shape[-1]):
-            rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-        sample = [part for _, part in prepared_documents(similarity, _SINGLE, documents[rows], device)]
-        _spare_warnings(made, index, len(rows))
-        _asked(index, partial(made.train, torch.cat(sample).float().cpu().numpy()))
-    with progress("indexing", len(documents), "documents") as advance:
-        for _, part in prepared_documents(similarity, _SINGLE, documents, device):
-            vectors = part.float().cpu().numpy()
-            _asked(index, partial(made.add, vectors))
-            advance(len(vectors))
 
 
 def _spare_warnings(made: Any, index: str, points: int) -> None:

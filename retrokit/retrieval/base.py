@@ -80,6 +80,17 @@ class Index(Protocol):
         return Account()
 
 
+class FilteredIndex(Index, Protocol):
+    """An index that leaves documents out by itself. A subclass gives :meth:`search_without`, and has the search."""
+
+    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
+        """As :meth:`search_without`, with nothing left out."""
+        return self.search_without(queries, k, [frozenset()] * len(queries))
+
+    @abstractmethod
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]: ...
+
+
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`.
 

@@ -40,11 +40,7 @@ class BM25Index(Index):
             self._engine.index(words, show_progress=False)
 
     def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """At most ``k`` documents that share a word with each query: scores float32, best first, and positions int64.
-
-        Raises:
-            UsageError: k below 1.
-        """
+        """At most ``k`` documents that share a word with each query."""
         check_k(k)
         found = []
         with progress("searching", len(queries), "queries") as advance:
@@ -57,11 +53,7 @@ class BM25Index(Index):
         return found
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with text i; one that is a document scores as :meth:`search` has it.
-
-        Raises:
-            UsageError: different counts.
-        """
+        """Scores float32 ``[n]``; a text that is a document scores as :meth:`search` has it."""
         check_pairs(queries, texts)
         scores = np.empty(len(texts), dtype=np.float32)
         others = [text for text in dict.fromkeys(texts) if text not in self._place]
@@ -107,25 +99,16 @@ class BM25Index(Index):
 
 
 class BM25(Searcher):
-    """Ranks documents by the words that they share with the query.
-
-    Attributes:
-        spec: the canonical spec it was made from.
-    """
+    """Ranks documents by the words that they share with the query."""
 
     def __init__(self, k1: float, b: float, language: str) -> None:
-        self.spec = "bm25"
         self._settings = (k1, b, language)
 
     def index(self, documents: TextList) -> BM25Index:
-        """Make documents searchable."""
         return BM25Index(documents, *self._settings)
 
     def fingerprint(self) -> str:
-        """A digest of the settings and of the version of the package that computes."""
         return hashlib.sha256(f"bm25 {self._settings} bm25s {bm25s.__version__}".encode()).hexdigest()
 
 
-def bm25(k1: float, b: float, language: str) -> BM25:
-    """The searcher of that spec."""
-    return BM25(k1, b, language)
+bm25 = BM25

@@ -6,7 +6,7 @@ import numpy as np
 
 from retrokit import encoders
 from retrokit.encoders.base import Encoder
-from retrokit.retrieval.approximate import ApproximateIndex, check_index
+from retrokit.retrieval.approximate import ApproximateIndex, empty_index
 from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs
 from retrokit.retrieval.embeddings import SharedEmbeddings, pair_scores
 from retrokit.retrieval.exact import top_k
@@ -18,7 +18,7 @@ class Dense(Searcher):
 
     def __init__(self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None) -> None:
         if faiss is not None:
-            check_index(faiss, scorer, embeddings.dims)
+            empty_index(faiss, scorer, embeddings.dims)
         self.spec = embeddings.encoder.spec
         self.similarity = scorer.spec
         self.embeddings = embeddings
@@ -26,11 +26,9 @@ class Dense(Searcher):
         self.faiss = faiss
 
     def index(self, documents: TextList) -> DenseIndex:
-        """Make documents searchable; they are embedded when that is first needed."""
         return DenseIndex(self, documents)
 
     def fingerprint(self) -> str:
-        """A digest of all that decides a score."""
         embeddings = self.embeddings
         computed_in = embeddings.encoder.computes_in(embeddings.precision)
         return f"{embeddings.encoder.fingerprint()} {self.similarity} {computed_in} {embeddings.dims} {self.faiss}"
@@ -48,12 +46,8 @@ class DenseIndex(Index):
         self._queries = self._others = TextList()
 
     def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """The ``k`` best documents of each query, or about them through an index of faiss.
-
-        Raises:
-            UsageError: k below 1, or too few documents to train an index on.
-            DataError: an embedding or a score is not finite.
-        """
+        """The ``k`` best documents of each query, or about them through an index of faiss, which may have too few
+        documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
         check_k(k)
         self._queries = queries
         asked = self._embeddings.of(queries, "query")
@@ -69,12 +63,7 @@ class DenseIndex(Index):
         return [(scores[places >= 0], places[places >= 0]) for scores, places in pairs]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with text i, exactly; every distinct text is embedded once.
-
-        Raises:
-            UsageError: different counts.
-            DataError: an embedding or a score is not finite.
-        """
+        """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
         check_pairs(queries, texts)
         self._others = texts
         asked, rows = self._embeddings.of_distinct(queries, "query")

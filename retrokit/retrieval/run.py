@@ -11,20 +11,14 @@ from retrokit.data.files import named
 from retrokit.data.trec import read_run_lines
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
-from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs, without
+from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, check_k, check_pairs, without
 
 LEFT_OUT = "run_documents_left_out"
 
 
 class RunSearcher(Searcher):
-    """What a TREC run ranks; ``-`` is standard input.
-
-    Attributes:
-        scores: score and line, from 1, of each document of each query.
-
-    Raises:
-        DataError: a wrong line, which is named.
-    """
+    """What a TREC run ranks; ``-`` is standard input. ``scores`` has score and line, from 1, of each document of each
+    query. Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
 
@@ -38,11 +32,9 @@ class RunSearcher(Searcher):
         self._digest = f"sha256:{seen.hexdigest()}"
 
     def index(self, documents: TextList) -> RunIndex:
-        """The documents, by their ids; raises :class:`UsageError` if they have none."""
         return RunIndex(self, documents)
 
     def fingerprint(self) -> str:
-        """The digest of the file."""
         return self._digest
 
     def ids_of(self, texts: TextList, what: str) -> Sequence[str]:
@@ -52,7 +44,7 @@ class RunSearcher(Searcher):
         return texts.ids
 
 
-class RunIndex(Index):
+class RunIndex(FilteredIndex):
     """The documents that a run may name."""
 
     def __init__(self, run: RunSearcher, documents: TextList) -> None:
@@ -60,17 +52,13 @@ class RunIndex(Index):
         self._positions = {id: position for position, id in enumerate(run.ids_of(documents, "documents"))}
         self._unknown = self._left_out = 0
 
-    def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """At most ``k`` documents that the run has for each query; equal scores in the order of the documents.
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        """At most ``k`` documents that the run has for each query; what is left out is counted.
 
         Raises:
             UsageError: k below 1, or queries without ids.
             DataError: a document that is not there (the line is named), or the run has none of the queries.
         """
-        return self.search_without(queries, k, [frozenset()] * len(queries))
-
-    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """As :meth:`search`; what is left out is counted."""
         check_k(k)
         ids = self._run.ids_of(queries, "queries")
         self._check_queries(ids)
@@ -87,7 +75,6 @@ class RunIndex(Index):
         return found
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Scores float64 ``[n]`` of query i with text i, by their ids; NaN where the run has none."""
         check_pairs(queries, texts)
         pairs = zip(self._run.ids_of(queries, "queries"), self._run.ids_of(texts, "documents"), strict=True)
         unknown = (np.nan, 0)

@@ -17,10 +17,10 @@ from retrokit.errors import UsageError
 from retrokit.metrics.ranking import DEEPEST
 from retrokit.registry import parse_all
 from retrokit.reranking.kept import KeptReranker
-from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, account_of
+from retrokit.retrieval.base import Account, FilteredIndex, Index, Ranking, Searcher, TextList, account_of
 from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
 
-FUSIONS = ("rrf",)
+RRF = "rrf"
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Fusion:
             raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {self.depth}")
         if self.blend is not None and not 0 <= self.blend <= 1:
             raise UsageError(f"blend must be from 0 (the first stage alone) to 1, not {self.blend:g}")
-        if self.fusion is not None and self.fusion not in FUSIONS:
-            raise UsageError(f"fusion {self.fusion!r} is none of {', '.join(FUSIONS)}")
+        if self.fusion not in (None, RRF):
+            raise UsageError(f"fusion {self.fusion!r} is none of {RRF}")
         if self.fusion is not None and self.blend is not None:
             raise UsageError("blend sums scores and fusion goes by ranks: give one of them")
 
@@ -76,15 +76,13 @@ class TwoStage(Searcher):
         self.first, self.reranker, self.fusion = first, reranker, fusion
 
     def index(self, documents: TextList) -> TwoStageIndex:
-        """Make documents searchable."""
         return TwoStageIndex(self, documents)
 
     def fingerprint(self) -> str:
-        """Of both stages."""
         return f"{self.first.fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
 
 
-class TwoStageIndex(Index):
+class TwoStageIndex(FilteredIndex):
     """The documents of the first stage."""
 
     def __init__(self, searcher: TwoStage, documents: TextList) -> None:
@@ -93,12 +91,8 @@ class TwoStageIndex(Index):
         self._first = searcher.first.index(documents)
         self._queries = self._empty = self._below = 0
 
-    def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """At most ``k`` documents of each query."""
-        return self.search_without(queries, k, [frozenset()] * len(queries))
-
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """As :meth:`search`; what is left out is not reranked either."""
+        """What is left out is not reranked either."""
         fusion, depth = self._searcher.fusion, self._searcher.fusion.depth
         at_most = max(1, len(self._documents))
         firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
@@ -150,7 +144,8 @@ def _above(top: np.ndarray, below: int) -> np.ndarray:
 
 
 class Shared(Searcher):
-    """A searcher over one task's documents whose last search is kept, for what several compared ones begin with."""
+    """A searcher over one task's documents, those that it is given first, whose last search is kept: for what several
+    compared ones begin with."""
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity = searcher.spec, searcher.similarity
@@ -158,26 +153,21 @@ class Shared(Searcher):
         self._index: _SharedIndex | None = None
 
     def index(self, documents: TextList) -> Index:
-        """The index; of the documents that were given first."""
         if self._index is None:
             self._index = _SharedIndex(self._searcher, self._searcher.index(documents))
         return self._index
 
     def fingerprint(self) -> str:
-        """The searcher's."""
         return self._searcher.fingerprint()
 
 
-class _SharedIndex(Index):
+class _SharedIndex(FilteredIndex):
     """Keeps what was found, and the account of it, which would embed anew what another task has displaced."""
 
     def __init__(self, searcher: Searcher, index: Index) -> None:
         self._searcher, self._index = searcher, index
         self._last: tuple[TextList, int, Sequence[Set[int]], Sequence[Ranking]] | None = None
         self._account = Account()
-
-    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
-        return self.search_without(queries, k, [frozenset()] * len(queries))
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         last = self._last

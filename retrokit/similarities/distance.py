@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -80,15 +82,8 @@ class Distance(Similarity):
         return -torch.linalg.vector_norm(queries - documents, ord=self.p, dim=-1)
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
-        norms = [torch.linalg.vector_norm(side, ord=self.p, dim=-1).mean().item() for side in (queries, documents)]
-        return max(sum(norms) / 2, TINY)
+        lengths = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]
+        return max(sum(lengths) / 2, TINY)
 
 
-def l2() -> Distance:
-    """Minus the Euclidean distance."""
-    return Distance(2)
-
-
-def l1() -> Distance:
-    """Minus the Manhattan distance."""
-    return Distance(1)
+l2, l1 = partial(Distance, 2), partial(Distance, 1)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
 
 
 class Magnitude(Similarity):
-    """``q·d / (‖q‖^γq ‖d‖^γd)`` with fixed γ, each 0 or 1.
+    """``q·d / (‖q‖^γq ‖d‖^γd)`` with fixed γ, each 0 or 1: ``cosine``, ``dot``, ``qnorm``, ``dnorm`` (MAG, Eq. 3 to 6).
 
     >>> import torch
     >>> q, d = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]])
@@ -79,24 +80,8 @@ def _logit(probability: float) -> float:
     return math.log(probability / (1 - probability))
 
 
-def cosine() -> Magnitude:
-    """``cos θ`` (MAG, Eq. 3)."""
-    return Magnitude(1, 1)
-
-
-def dot() -> Magnitude:
-    """``‖q‖ ‖d‖ cos θ`` (MAG, Eq. 4)."""
-    return Magnitude(0, 0)
-
-
-def qnorm() -> Magnitude:
-    """``‖d‖ cos θ`` (MAG, Eq. 5)."""
-    return Magnitude(1, 0)
-
-
-def dnorm() -> Magnitude:
-    """``‖q‖ cos θ`` (MAG, Eq. 6)."""
-    return Magnitude(0, 1)
+cosine, dot = partial(Magnitude, 1, 1), partial(Magnitude, 0, 0)
+qnorm, dnorm = partial(Magnitude, 1, 0), partial(Magnitude, 0, 1)
 
 
 def learn(query: float = 0.5, document: float = 0.5) -> LearnedMagnitude:

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit.metrics.bootstrap import BootstrapTest, Draws, draw, mean_of, paired_bootstrap
-from retrokit.metrics.significance import paired_t_test
+from retrokit.metrics.bootstrap import Draws, draw, mean_of, paired_bootstrap
+from retrokit.metrics.significance import PairedTest, paired_t_test
 
 
 def average(values: np.ndarray):
     return lambda rows: float(values[rows].mean())
 
 
-def compared(a, b, items: int) -> BootstrapTest:
+def compared(a, b, items: int) -> PairedTest:
     return paired_bootstrap(draw(a, items), draw(b, items))
 
 

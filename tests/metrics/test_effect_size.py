@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.metrics.bootstrap import RESAMPLES
-from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d, cohens_d
+from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
+
+
+def cohens_d(first: np.ndarray, second: np.ndarray) -> float:
+    """d of two groups, each one cluster."""
+    origin = float(first[0]) if len(first) else 0.0
+    return bootstrapped_d(Moments.of([first], origin), Moments.of([second], origin)).value
 
 
 def direct(first: np.ndarray, second: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d, cohens_d
+from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
 from retrokit.probing.checkpoints import probe_training
 from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude
 from retrokit.probing.magnitude_findings import LengthFinding, Lengths, MagnitudeProbe, correlate
@@ -24,6 +24,7 @@ from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder
+from tests.metrics.test_effect_size import cohens_d
 from tests.models import sentences
 
 

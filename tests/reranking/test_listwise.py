@@ -24,7 +24,6 @@ from retrokit.evaluation.tasks.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.llm.base import PromptRefused
 from retrokit.llm.session import Session
-from retrokit.metrics.ranking import trec_order
 from retrokit.notices import listening
 from retrokit.reranking import kept, registry
 from retrokit.reranking.kept import KeptReranker
@@ -32,6 +31,7 @@ from retrokit.reranking.listwise import ListwiseReranker, permutation_of, window
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder, write_lines
 from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure_folders import VARIANTS, write_sure
+from tests.trec import trec_order
 
 
 def passages(prompt: str) -> list[str]:

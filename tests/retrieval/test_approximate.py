@@ -11,7 +11,7 @@ import pytest
 import retrokit
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.retrieval import approximate, exact
-from retrokit.retrieval.approximate import approximate_top_k, check_index
+from retrokit.retrieval.approximate import approximate_top_k, empty_index
 from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.retrieval.test_exact import FORMULAS, embeddings
@@ -126,7 +126,7 @@ def test_nothing_to_search(queries: int, documents: int, shape: tuple[int, int])
 )
 def test_an_index_that_cannot_be(index: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=f"^{complaint}") as found:
-        check_index(index, retrokit.similarity("cosine"), 16)
+        empty_index(index, retrokit.similarity("cosine"), 16)
     assert "\n" not in str(found.value)
 
 
@@ -139,13 +139,13 @@ def test_an_index_that_cannot_be_filled(index: str, complaint: str) -> None:
 @pytest.mark.parametrize("spec", [spec for spec in FORMULAS if spec not in INNER_PRODUCTS])
 def test_a_similarity_that_is_no_inner_product(spec: str) -> None:
     with pytest.raises(UsageError, match=f"index HNSW32: it serves inner products, and {spec.split(',')[0]}.* is none"):
-        check_index("HNSW32", retrokit.similarity(spec), 16)
+        empty_index("HNSW32", retrokit.similarity(spec), 16)
 
 
 def test_the_prepared_dimension_counts() -> None:
     with pytest.raises(UsageError, match="multiple"):
-        check_index("PQ12", retrokit.similarity("cosine"), 16)
-    check_index("PQ12", retrokit.similarity("sfs:4,dims=12"), 16)
+        empty_index("PQ12", retrokit.similarity("cosine"), 16)
+    empty_index("PQ12", retrokit.similarity("sfs:4,dims=12"), 16)
 
 
 @pytest.mark.parametrize("k", [0, -1])
@@ -164,4 +164,4 @@ def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"python -m pip install 'retrokit\[faiss\]'"):
-        check_index("HNSW32", retrokit.similarity("cosine"), 16)
+        empty_index("HNSW32", retrokit.similarity("cosine"), 16)
