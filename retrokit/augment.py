@@ -6,6 +6,10 @@ output that was not finished.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining.mine import mine
@@ -21,36 +25,32 @@ from retrokit.encoders import registry as encoders
 __all__ = ["CropSettings", "MiningSettings", "crops", "dropout", "mask", "mine", "mix", "negatives", "split"]
 
 
-def crops(
-    source: str,
-    output: str,
-    settings: CropSettings = CropSettings(),
-    per_text: int = 1,
-    epochs: int = 1,
-    field: str = "text",
-    seed: int = 0,
-) -> Counts:
-    """Write pairs of two chunks of the same text (CROP 3.1): ``per_text`` of each text in each of ``epochs``."""
-    check_file(output, [source])
-    counts = Counts()
-    write_jsonl(output, crop_pairs(Texts(source, field), settings, per_text, epochs, seed, counts))
-    return counts
+@dataclass(frozen=True)
+class _Pairs:
+    """Writes ``per_text`` pairs of each text in each of ``epochs``."""
+
+    made: Callable[..., Iterator[dict[str, Any]]]
+
+    def __call__(
+        self,
+        source: str,
+        output: str,
+        settings: CropSettings = CropSettings(),
+        per_text: int = 1,
+        epochs: int = 1,
+        field: str = "text",
+        seed: int = 0,
+    ) -> Counts:
+        check_file(output, [source])
+        counts = Counts()
+        write_jsonl(output, self.made(Texts(source, field), settings, per_text, epochs, seed, counts))
+        return counts
 
 
-def dropout(
-    source: str,
-    output: str,
-    settings: CropSettings = CropSettings(),
-    per_text: int = 1,
-    epochs: int = 1,
-    field: str = "text",
-    seed: int = 0,
-) -> Counts:
-    """Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1)."""
-    check_file(output, [source])
-    counts = Counts()
-    write_jsonl(output, dropout_pairs(Texts(source, field), settings, per_text, epochs, seed, counts))
-    return counts
+crops = _Pairs(crop_pairs)
+"""Write pairs of two chunks of the same text (CROP 3.1)."""
+dropout = _Pairs(dropout_pairs)
+"""Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1)."""
 
 
 def mask(

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrokit.augmentation.crops import CropSettings
-from retrokit.cli.common import (
-    ENCODERS,
-    LLMS,
-    MIXTURE,
-    NEAR_MISSES,
-    RERANKERS,
-    SEARCHERS,
-    SIMILARITIES,
-    SPLITTERS,
-    Commands,
-    DeviceOption,
-    PrecisionOption,
-    app,
-    show,
-    with_names,
-)
+from retrokit.cli.common import Commands, DeviceOption, PrecisionOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
+
+if TYPE_CHECKING:  # help is shown without loading what augments
+    from retrokit.augmentation.texts import Counts
 
 augment = Commands(
     no_args_is_help=True,
@@ -42,55 +31,50 @@ PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")
 EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
 
 
-@augment.command(cls=with_names(SPLITTERS))
-@takes(CropSettings)
-def crops(
-    path: InputArgument,
-    output: OutputOption = "-",
-    *,
-    settings: CropSettings,
-    per_text: PerTextOption = 1,
-    epochs: EpochsOption = 1,
-    field: FieldOption = "text",
-    seed: SeedOption = 0,
-) -> None:
+def _pairs_command(name: str, about: str) -> None:
+    @augment.command(name, cls=with_names("splitters"), help=about)
+    @takes(CropSettings)
+    def pairs(
+        path: InputArgument,
+        output: OutputOption = "-",
+        *,
+        settings: CropSettings,
+        per_text: PerTextOption = 1,
+        epochs: EpochsOption = 1,
+        field: FieldOption = "text",
+        seed: SeedOption = 0,
+    ) -> None:
+        import retrokit.augment
+
+        _write(lambda: getattr(retrokit.augment, name)(path, output, settings, per_text, epochs, field, seed))
+
+
+_pairs_command(
+    "crops",
     """Pairs of two chunks of the same text (CROP 3.1).
 
     retrokit augment crops corpus.jsonl -o pairs.jsonl
-    """
-    import retrokit.augment
-    from retrokit.augmentation.texts import summary
-    from retrokit.notices import notice
-
-    with readers_may_leave():
-        notice(summary(retrokit.augment.crops(path, output, settings, per_text, epochs, field, seed)))
-
-
-@augment.command(cls=with_names(SPLITTERS))
-@takes(CropSettings)
-def dropout(
-    path: InputArgument,
-    output: OutputOption = "-",
-    *,
-    settings: CropSettings,
-    per_text: PerTextOption = 1,
-    epochs: EpochsOption = 1,
-    field: FieldOption = "text",
-    seed: SeedOption = 0,
-) -> None:
+    """,
+)
+_pairs_command(
+    "dropout",
     """Pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1).
 
     retrokit augment dropout corpus.jsonl -o pairs.jsonl
-    """
-    import retrokit.augment
+    """,
+)
+
+
+def _write(work: Callable[[], Counts]) -> None:
+    """Make rows from texts, and say what became of the texts."""
     from retrokit.augmentation.texts import summary
     from retrokit.notices import notice
 
     with readers_may_leave():
-        notice(summary(retrokit.augment.dropout(path, output, settings, per_text, epochs, field, seed)))
+        notice(summary(work()))
 
 
-@augment.command(cls=with_names(ENCODERS))
+@augment.command(cls=with_names("encoders"))
 def mask(
     path: Annotated[
         str, typer.Argument(metavar="INPUT", help="Pairs or texts as JSON lines, .gz too; - is standard input.")
@@ -109,11 +93,8 @@ def mask(
     retrokit augment crops corpus.jsonl | retrokit augment mask - --encoder minilm -o pairs.jsonl
     """
     import retrokit.augment
-    from retrokit.augmentation.texts import summary
-    from retrokit.notices import notice
 
-    with readers_may_leave():
-        notice(summary(retrokit.augment.mask(path, output, encoder, fraction, epochs, field, seed)))
+    _write(lambda: retrokit.augment.mask(path, output, encoder, fraction, epochs, field, seed))
 
 
 @augment.command()
@@ -133,7 +114,7 @@ def split(
     notice(f"{counts[0]:,} rows to train on, {counts[1]:,} to ask about: --on knn:{train},test={test}")
 
 
-@augment.command(cls=with_names(NEAR_MISSES, LLMS))
+@augment.command(cls=with_names("near-misses", "llms"))
 def negatives(
     path: Annotated[
         str,
@@ -203,7 +184,7 @@ def negatives(
             notice(line)
 
 
-@augment.command(cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, RERANKERS))
+@augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
 def mine(
     data: Annotated[list[str], typer.Argument(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.")],
     encoder: Annotated[str, typer.Option(help="Encoder, or another searcher such as bm25, that searches.")],
@@ -281,7 +262,7 @@ def mine(
         notice(mined.summary())
 
 
-@augment.command(cls=with_names(MIXTURE))
+@augment.command(cls=with_names("mixture"))
 def mix(
     parts: Annotated[list[str], typer.Argument(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.")],
     output: OutputOption = "-",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import LLMS, Commands, GroupWithDefault, JsonOption, app, show, with_names
+from retrokit.cli.common import Commands, GroupWithDefault, JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.sure.config import SureConfig
@@ -52,7 +52,7 @@ SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; e
 FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
 
 
-@build_sure.command(cls=with_names(LLMS))
+@build_sure.command(cls=with_names("llms"))
 @takes(SureConfig)
 def build(
     config: SureConfig,
@@ -114,7 +114,7 @@ def audit(
     notice(f"{output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
 
 
-@build_sure.command("judge", cls=with_names(LLMS))
+@build_sure.command("judge", cls=with_names("llms"))
 def judge_command(
     folder: FolderArgument,
     llm: Annotated[str, typer.Option(help="Language model that judges.")],

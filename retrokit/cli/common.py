@@ -122,9 +122,6 @@ NAMES = {
     "near-misses": "retrokit.augmentation.negatives:registry",
 }
 """The kinds of names, each with its registry."""
-ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS, SEARCHERS, RERANKERS, VERIFIERS, LLMS, *_REST = NAMES
-CONTRASTS, CORPORA, SPLITTERS, MIXTURE, NEAR_MISSES = _REST
-
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
@@ -165,10 +162,8 @@ DeviceOption = Annotated[
 ]
 
 
-PrecisionOption = Annotated[
-    str,
-    typer.Option(help="Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."),
-]
+PRECISION = "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."
+PrecisionOption = Annotated[str, typer.Option(help=PRECISION)]
 
 
 def _version(asked: bool) -> None:

@@ -7,19 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    ENCODERS,
-    SEARCHERS,
-    SIMILARITIES,
-    TASKS,
-    DeviceOption,
-    JsonOption,
-    app,
-    show,
-    with_names,
-    writable,
-    writable_folder,
-)
+from retrokit.cli.common import DeviceOption, JsonOption, app, show, with_names, writable, writable_folder
 from retrokit.errors import UsageError
 
 if TYPE_CHECKING:  # help is shown without loading what evaluates
@@ -32,7 +20,7 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 _gate_option = partial(typer.Option, rich_help_panel="Gates")
 
 
-@app.command("eval", cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, TASKS))
+@app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
 def evaluate(
     encoders: Annotated[
         list[str] | None, typer.Argument(help="Encoders or searchers to evaluate; the first is the one compared with.")

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import ENCODERS, SIMILARITIES, DeviceOption, JsonOption, PrecisionOption, app, show, with_names
+from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, app, show, with_names
 
 
-@app.command(cls=with_names(ENCODERS, SIMILARITIES))
+@app.command(cls=with_names("encoders", "similarities"))
 def export(
     encoder: Annotated[str, typer.Argument(help="Encoder whose embeddings are written.")],
     on: Annotated[

@@ -6,27 +6,15 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    AUGMENTATIONS,
-    DATA,
-    ENCODERS,
-    SIMILARITIES,
-    TASKS,
-    DeviceOption,
-    JsonOption,
-    app,
-    is_first_process,
-    show,
-    with_names,
-)
+from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.registry import importing
 from retrokit.training.config import RUN, FinetuneConfig
 
 
-@app.command(cls=with_names(ENCODERS, SIMILARITIES, DATA, AUGMENTATIONS, TASKS))
-@takes(FinetuneConfig, device=DeviceOption)
+@app.command(cls=with_names("encoders", "similarities", "data", "augmentations", "tasks"))
+@takes(FinetuneConfig)
 def finetune(
     config: FinetuneConfig,
     dry_run: Annotated[

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    DATA,
-    ENCODERS,
-    TASKS,
-    Commands,
-    DeviceOption,
-    JsonOption,
-    PrecisionOption,
-    app,
-    show,
-    with_names,
-    writable_folder,
-)
+from retrokit.cli.common import PRECISION, Commands, app, show, with_names, writable_folder
+from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
+from retrokit.settings import Settings, setting
 
 if TYPE_CHECKING:  # help is shown without loading what probes
     from retrokit.probing.findings import Findings
@@ -45,21 +36,43 @@ PlotOption = Annotated[
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of what is drawn at random: samples, bootstrap.")]
 
 
-def render(
-    found: Findings, tables: list[Any], pictures: Callable[[str], None], folder: str | None, as_json: bool
-) -> None:
-    """Print the tables and the conclusion, or JSON; with a folder, write the data and draw the pictures there."""
-    from retrokit.report.tables import to_json
+@dataclass(frozen=True)
+class Look(Settings):
+    """What every probe is asked for: where it computes, and what is done with its findings."""
 
-    if folder is not None:
+    plot: str | None = setting(None)
+    precision: str = setting("auto", PRECISION)
+    device: str | None = setting(None)
+    as_json: bool = setting(False)
+
+    def show(self, room: str, kind: str, found: Findings) -> None:
+        """Print the tables and the conclusion, or JSON; with a folder, write the data and draw the pictures there.
+        Tables and pictures of a ``kind`` are functions of that name in the ``room`` of :mod:`retrokit.report`."""
         from retrokit.report.probe_tables import write_csv
+        from retrokit.report.tables import to_json
 
-        write_csv(found.rows(), folder)
-        pictures(folder)
-    show(*([to_json(found.to_json())] if as_json else [*tables, found.conclusion]))
+        if self.plot is not None:
+            write_csv(found.rows(), self.plot)
+            getattr(import_module(f"retrokit.report.{room}_plots"), f"{kind}_plots")(found, self.plot)
+        if self.as_json:
+            show(to_json(found.to_json()))
+        else:
+            tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(found)
+            show(*tables, found.conclusion)
 
 
-@probe.command(cls=with_names(ENCODERS, TASKS))
+@dataclass(frozen=True)
+class FisherLook(Look):
+    """A look at what rounding hides."""
+
+    precision: str = setting("fp32", "fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
+
+
+takes_look = takes(Look, plot=PlotOption)
+
+
+@probe.command(cls=with_names("encoders", "tasks"))
+@takes_look
 def magnitude(
     encoders: EncodersArgument,
     on: TasksOption,
@@ -86,11 +99,9 @@ def magnitude(
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="The encoder is a run: probe its start, checkpoints and end.")
     ] = False,
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
+    *,
+    look: Look,
     seed: SeedOption = 0,
-    as_json: JsonOption = False,
 ) -> None:
     """Lengths of embeddings: do relevant documents have longer ones, and can qnorm use that? (MAG 4.3)
 
@@ -103,22 +114,18 @@ def magnitude(
         raise UsageError("--proxies is for --without-labels: give both")
     if checkpoints and (len(encoders) > 1 or baseline is not None or cv_baseline is not None):
         raise UsageError("--checkpoints is about one run: give one encoder, no --baseline and no --cv-baseline")
-    options = MagnitudeOptions(irrelevant, (proxies or 10) if without_labels else None, precision, device, seed)
+    options = MagnitudeOptions(
+        irrelevant, (proxies or 10) if without_labels else None, look.precision, look.device, seed
+    )
     if checkpoints:
         found = probe_training(encoders[0], on, options)
     else:
         found = probe_magnitude(encoders, on, options, baseline, cv_baseline)
-    from retrokit.report import probe_tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_plots import magnitude_plots
-
-        magnitude_plots(found, folder)
-
-    render(found, probe_tables.magnitude_tables(found), pictures, plot, as_json)
+    look.show("probe", "magnitude", found)
 
 
-@probe.command(cls=with_names(ENCODERS, TASKS, DATA))
+@probe.command(cls=with_names("encoders", "tasks", "data"))
+@takes(FisherLook, plot=PlotOption)
 def fisher(
     encoders: EncodersArgument,
     on: Annotated[
@@ -128,13 +135,9 @@ def fisher(
         list[str] | None, typer.Option(help="Training data whose pairs to use, as finetune takes it. Repeatable.")
     ] = None,
     pairs: Annotated[int, typer.Option(min=10, help="Pairs to draw.")] = 1000,
-    plot: PlotOption = None,
-    precision: Annotated[
-        str, typer.Option(help="fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
-    ] = "fp32",
-    device: DeviceOption = None,
+    *,
+    look: FisherLook,
     seed: SeedOption = 0,
-    as_json: JsonOption = False,
 ) -> None:
     """What training can move, by similarity, and whether qnorm or dnorm will train better (MAG 4.1, 4.5).
 
@@ -142,12 +145,5 @@ def fisher(
     """
     from retrokit.probing.fisher import probe_fisher
 
-    found = probe_fisher(encoders, on or (), data or (), pairs, precision, device, seed)
-    from retrokit.report import probe_tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_plots import fisher_plots
-
-        fisher_plots(found, folder)
-
-    render(found, probe_tables.fisher_tables(found), pictures, plot, as_json)
+    found = probe_fisher(encoders, on or (), data or (), pairs, look.precision, look.device, seed)
+    look.show("probe", "fisher", found)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    CONTRASTS,
-    CORPORA,
-    DATA,
-    ENCODERS,
-    SIMILARITIES,
-    TASKS,
-    DeviceOption,
-    JsonOption,
-    PrecisionOption,
-    with_names,
-    writable_folder,
-)
-from retrokit.cli.probe import EncodersArgument, PlotOption, SeedOption, probe, render
+from retrokit.cli.common import with_names, writable_folder
+from retrokit.cli.probe import EncodersArgument, Look, SeedOption, probe, takes_look
+from retrokit.cli.settings import takes
+from retrokit.settings import setting
 
 MetricOption = Annotated[str | None, typer.Option(help="Metric to measure by; default: the task's main one.")]
 
 
-@probe.command(cls=with_names(ENCODERS, TASKS))
+@probe.command(cls=with_names("encoders", "tasks"))
+@takes_look
 def fragments(
     encoders: EncodersArgument,
     on: Annotated[
@@ -40,10 +32,8 @@ def fragments(
         str | None,
         typer.Option(help="Metric to measure by; default: knn_accuracy where there is one, else the task's main one."),
     ] = None,
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: Look,
 ) -> None:
     """What each fragment holds by itself, and how few are enough (SFS 6).
 
@@ -51,28 +41,23 @@ def fragments(
     """
     from retrokit.probing.fragments import probe_fragments
 
-    found = probe_fragments(encoders, on, size, prefix or (), metric, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import fragment_plots
-
-        fragment_plots(found, folder)
-
-    render(found, tables.fragment_tables(found), pictures, plot, as_json)
+    look.show(
+        "probe_embedding",
+        "fragment",
+        probe_fragments(encoders, on, size, prefix or (), metric, look.precision, look.device),
+    )
 
 
-@probe.command(cls=with_names(ENCODERS, CONTRASTS))
+@probe.command(cls=with_names("encoders", "contrasts"))
+@takes_look
 def contrast(
     encoders: EncodersArgument,
     on: Annotated[
         str, typer.Option("--on", help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.")
     ],
     size: Annotated[int, typer.Option(help="Dimensions of a fragment.")],
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: Look,
 ) -> None:
     """Which fragments and dimensions respond to what the texts of a pair differ in (SFS Figure 3).
 
@@ -80,18 +65,11 @@ def contrast(
     """
     from retrokit.probing.contrast import probe_contrast
 
-    found = probe_contrast(encoders, on, size, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import contrast_plots
-
-        contrast_plots(found, folder)
-
-    render(found, tables.contrast_tables(found), pictures, plot, as_json)
+    look.show("probe_embedding", "contrast", probe_contrast(encoders, on, size, look.precision, look.device))
 
 
-@probe.command("near-miss", cls=with_names(ENCODERS, SIMILARITIES, DATA))
+@probe.command("near-miss", cls=with_names("encoders", "similarities", "data"))
+@takes_look
 def near_miss(
     encoders: EncodersArgument,
     on: Annotated[
@@ -105,10 +83,8 @@ def near_miss(
     ] = None,
     reference_pairs: Annotated[int, typer.Option(min=2, help="At most so many of them, at random.")] = 10_000,
     sim: Annotated[str, typer.Option(help="Similarity that scores.")] = "cosine",
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: Look,
 ) -> None:
     """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
 
@@ -116,18 +92,15 @@ def near_miss(
     """
     from retrokit.probing.near_miss import probe_near_misses
 
-    found = probe_near_misses(encoders, on, sim, reference, reference_pairs, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import near_miss_plots
-
-        near_miss_plots(found, folder)
-
-    render(found, tables.near_miss_tables(found), pictures, plot, as_json)
+    look.show(
+        "probe_embedding",
+        "near_miss",
+        probe_near_misses(encoders, on, sim, reference, reference_pairs, look.precision, look.device),
+    )
 
 
-@probe.command(cls=with_names(ENCODERS, SIMILARITIES, TASKS))
+@probe.command(cls=with_names("encoders", "similarities", "tasks"))
+@takes_look
 def layers(
     encoders: EncodersArgument,
     on: Annotated[str, typer.Option("--on", help="Task, e.g. knn:FILE or beir:PATH.")],
@@ -137,10 +110,8 @@ def layers(
         str | None,
         typer.Option(help="Encoder that training started from, to compare weights with. Default: what a run says."),
     ] = None,
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: Look,
 ) -> None:
     """How good is an encoder after each layer, and how far did training move it? (CROP 4)
 
@@ -148,27 +119,18 @@ def layers(
     """
     from retrokit.probing.layers import probe_layers
 
-    found = probe_layers(encoders, on, metric, sim, start, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import layer_plots
-
-        layer_plots(found, folder)
-
-    render(found, tables.layer_tables(found), pictures, plot, as_json)
+    look.show("probe_embedding", "layer", probe_layers(encoders, on, metric, sim, start, look.precision, look.device))
 
 
-@probe.command(cls=with_names(ENCODERS, CORPORA))
+@probe.command(cls=with_names("encoders", "corpora"))
+@takes_look
 def geometry(
     encoders: EncodersArgument,
     on: Annotated[str, typer.Option("--on", help="Texts: beir:PATH, or JSON lines with a field text.")],
     size: Annotated[int | None, typer.Option(help="Dimensions of a fragment; default: the whole alone.")] = None,
     neighbours: Annotated[int, typer.Option(min=1, help="Neighbours that count for hubness.")] = 10,
-    plot: PlotOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: Look,
 ) -> None:
     """How embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
 
@@ -176,28 +138,31 @@ def geometry(
     """
     from retrokit.probing.geometry import probe_geometry
 
-    found = probe_geometry(encoders, on, size, neighbours, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import geometry_plots
-
-        geometry_plots(found, folder)
-
-    render(found, tables.geometry_tables(found), pictures, plot, as_json)
+    look.show(
+        "probe_embedding", "geometry", probe_geometry(encoders, on, size, neighbours, look.precision, look.device)
+    )
 
 
-@probe.command("map", cls=with_names(ENCODERS, TASKS))
+@dataclass(frozen=True)
+class MapLook(Look):
+    """A look that is a picture."""
+
+    plot: str = setting()
+
+
+MapOption = Annotated[
+    str, typer.Option(callback=writable_folder, help="Folder for the picture as PNG and SVG and its data as CSV.")
+]
+
+
+@probe.command("map", cls=with_names("encoders", "tasks"))
+@takes(MapLook, plot=MapOption)
 def text_map(
     encoders: EncodersArgument,
     on: Annotated[str, typer.Option("--on", help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")],
-    plot: Annotated[
-        str, typer.Option(callback=writable_folder, help="Folder for the picture as PNG and SVG and its data as CSV.")
-    ],
     seed: SeedOption = 42,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
-    as_json: JsonOption = False,
+    *,
+    look: MapLook,
 ) -> None:
     """A picture of labelled texts in two dimensions (CROP Figure 2).
 
@@ -205,12 +170,4 @@ def text_map(
     """
     from retrokit.probing.map import probe_map
 
-    found = probe_map(encoders, on, seed, precision, device)
-    from retrokit.report import probe_embedding_tables as tables
-
-    def pictures(folder: str) -> None:
-        from retrokit.report.probe_embedding_plots import map_plots
-
-        map_plots(found, folder)
-
-    render(found, tables.map_tables(found), pictures, plot, as_json)
+    look.show("probe_embedding", "map", probe_map(encoders, on, seed, look.precision, look.device))

@@ -7,18 +7,7 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    ENCODERS,
-    RERANKERS,
-    SEARCHERS,
-    SIMILARITIES,
-    TASKS,
-    DeviceOption,
-    JsonOption,
-    show,
-    with_names,
-    writable_folder,
-)
+from retrokit.cli.common import DeviceOption, JsonOption, show, with_names, writable_folder
 from retrokit.cli.rerank_group import RUN, group
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
@@ -32,7 +21,7 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 _gate_option = partial(typer.Option, rich_help_panel="Gates")
 
 
-@group.command(RUN, cls=with_names(ENCODERS, SEARCHERS, SIMILARITIES, TASKS, RERANKERS))
+@group.command(RUN, cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 def run_two_stages(
     encoder: Annotated[
         str | None, typer.Argument(help="Encoder or searcher of the first stage; left out where --run gives it.")

@@ -6,17 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import (
-    DATA,
-    ENCODERS,
-    VERIFIERS,
-    DeviceOption,
-    JsonOption,
-    PrecisionOption,
-    is_first_process,
-    show,
-    with_names,
-)
+from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, is_first_process, show, with_names
 from retrokit.cli.rerank_group import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
@@ -26,8 +16,8 @@ from retrokit.training.config import RUN
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
 
 
-@group.command(cls=with_names(VERIFIERS, ENCODERS, DATA))
-@takes(VerifierConfig, device=DeviceOption)
+@group.command(cls=with_names("verifiers", "encoders", "data"))
+@takes(VerifierConfig)
 def train(
     config: VerifierConfig,
     dry_run: Annotated[

@@ -10,15 +10,16 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from retrokit.cli.common import option
+from retrokit.cli.common import DeviceOption, JsonOption, option
 from retrokit.settings import Settings
 
 
 def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for every field of ``settings``, in place of its parameter of that type.
 
-    ``annotations`` are those of fields whose option has more to it.
+    ``annotations`` are those of fields whose option has more to it; ``device`` and ``as_json`` are the same everywhere.
     """
+    annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
     hints = get_type_hints(settings)
     parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in settings.ordered()]
 
