@@ -26,7 +26,7 @@ from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, writing
 from retrokit.data.jsonl import fields_of, read_jsonl
 from retrokit.data.outputs import check_file
-from retrokit.data.pairs import Kind, read_records
+from retrokit.data.pairs import Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Entry, Param, Registry
@@ -218,7 +218,7 @@ def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
         with _steps(f"reading {part.name}", None) as step:
             for number, row in read_jsonl(part.path, "rows of a data set, one JSON object a line", place.feed):
                 found.kind = found.kind or _kind_of(row, part.path, number)
-                read_records([(number, row)], found.kind, part.path)
+                list(iterate_records([(number, row)], found.kind, part.path))
                 found.starts.append(place.start)
                 found.has_field.append(field in row)
                 step()

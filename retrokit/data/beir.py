@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.files import digest, writing
-from retrokit.data.jsonl import fields_of, read_jsonl, str_id, write_jsonl
+from retrokit.data.files import digest, plain_or_packed, writing
+from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.trec import read_judgements
 from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors
@@ -54,15 +54,6 @@ class RetrievalData:
     counts: dict[str, int]
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where the three files of one split are."""
-
-    corpus: Path
-    queries: Path
-    qrels: Path
-
-
 def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
     """Read the corpus of a BEIR folder and the queries that ``split`` judges.
 
@@ -75,36 +66,39 @@ def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
             of the three files that is wrong: also one that judges a query or a document that is not there.
     """
     folder = located(folder)
-    files = _layout(folder, split)
-    document_ids, documents = [], []
-    for document in read_corpus(files.corpus):
-        document_ids.append(document.id)
-        documents.append(document.full_text)
-    texts = dict(read_queries(files.queries))
+    corpus_path, queries_path, qrels_path = _layout(folder, split)
+    documents = {document.id: document.full_text for document in read_corpus(corpus_path)}
+    queries = dict(read_queries(queries_path))
     qrels: dict[str, dict[str, int]] = {}
-    known = set(document_ids)
-    for line, query_id, document_id, grade in read_judgements(files.qrels):
-        if query_id not in texts:
-            raise DataError(files.qrels, f"query {query_id!r} is not in {files.queries.name}", line)
-        if document_id not in known:
-            raise DataError(files.qrels, f"document {document_id!r} is not in {files.corpus.name}", line)
+    for line, query_id, document_id, grade in read_judgements(qrels_path):
+        if query_id not in queries:
+            raise DataError(qrels_path, f"query {query_id!r} is not in {queries_path.name}", line)
+        if document_id not in documents:
+            raise DataError(qrels_path, f"document {document_id!r} is not in {corpus_path.name}", line)
         qrels.setdefault(query_id, {})[document_id] = grade
-    query_ids = [query_id for query_id in texts if query_id in qrels]
+    return retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels)
+
+
+def retrieval_data(
+    name: str,
+    split: str,
+    documents: Mapping[str, str],
+    queries: Mapping[str, str],
+    qrels: dict[str, dict[str, int]],
+    more_counts: Mapping[str, int] | None = None,
+) -> RetrievalData:
+    """What was read, counted: of the ``queries`` those that ``qrels`` judges; all of them, where it judges none."""
+    asked = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
     return RetrievalData(
-        name=Path(folder).resolve().name,
-        split=split,
-        document_ids=document_ids,
-        documents=documents,
-        query_ids=query_ids,
-        queries=[texts[query_id] for query_id in query_ids],
-        qrels=qrels,
+        *(name, split, list(documents), list(documents.values()), list(asked), list(asked.values()), qrels),
         counts={
             "documents": len(documents),
-            "documents_without_text": sum(not document for document in documents),
-            "queries": len(query_ids),
-            "queries_without_judgements": len(texts) - len(query_ids),
-            "judgements": sum(len(grades) for grades in qrels.values()),
+            "documents_without_text": sum(not text.strip() for text in documents.values()),
+            "queries": len(asked),
+            "queries_without_judgements": len(queries) - len(asked),
+            "judgements": sum(map(len, qrels.values())),
             "queries_without_relevant": sum(max(grades.values()) <= 0 for grades in qrels.values()),
+            **(more_counts or {}),
         },
     )
 
@@ -118,15 +112,15 @@ def read_answers(folder: str | Path) -> dict[str, list[str]]:
     """
     path = queries_file(folder)
     found = {}
-    for line, row in read_jsonl(path):
+    for _, row in read_jsonl(path):
         metadata = row.get("metadata")
         fields = {**(metadata if isinstance(metadata, dict) else {}), **row}
         given = fields.get("answers", fields.get("answer"))
         answers = [given] if isinstance(given, str) else [] if given is None else given
         if not isinstance(answers, list) or not all(isinstance(part, str) for part in answers):
-            raise DataError(path, "the answers should be a string or a list of strings", line)
+            raise row.wrong("the answers should be a string or a list of strings")
         if answers:
-            found[str_id(row, path, line)] = answers
+            found[row.id] = answers
     return found
 
 
@@ -137,8 +131,7 @@ def digest_beir(folder: str | Path, split: str) -> str:
         DataError: the folder or one of the files is not there.
     """
     folder = located(folder)
-    files = _layout(folder, split)
-    return digest(folder, [path.relative_to(folder).as_posix() for path in (files.corpus, files.queries, files.qrels)])
+    return digest(folder, [path.relative_to(folder).as_posix() for path in _layout(folder, split)])
 
 
 def located(folder: str | Path) -> Path:
@@ -187,7 +180,7 @@ def _download(name: str, folder: Path) -> None:
 
 def is_beir(folder: str | Path) -> bool:
     """Whether ``folder`` holds a corpus as a BEIR folder does."""
-    return _plain_or_packed(Path(folder) / "corpus.jsonl") is not None
+    return plain_or_packed(Path(folder) / "corpus.jsonl") is not None
 
 
 def has_judgements(folder: str | Path) -> bool:
@@ -201,29 +194,12 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     Raises:
         DataError: no corpus, no queries, or a line of either that is wrong.
     """
-    queries_file = _plain_or_packed(Path(folder) / "queries.jsonl")
+    queries_file = plain_or_packed(Path(folder) / "queries.jsonl")
     if queries_file is None:
         raise DataError(folder, f"holds no queries.jsonl; expected {_LAYOUT}")
-    corpus = list(read_corpus(corpus_file(folder)))
-    queries = list(read_queries(queries_file))
-    counts = {
-        "documents": len(corpus),
-        "documents_without_text": sum(not document.full_text for document in corpus),
-        "queries": len(queries),
-        "queries_without_judgements": 0,
-        "judgements": 0,
-        "queries_without_relevant": 0,
-    }
-    return RetrievalData(
-        name=Path(folder).resolve().name,
-        split="without judgements",
-        document_ids=[document.id for document in corpus],
-        documents=[document.full_text for document in corpus],
-        query_ids=[identifier for identifier, _ in queries],
-        queries=[text for _, text in queries],
-        qrels={},
-        counts=counts,
-    )
+    documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder))}
+    name = Path(folder).resolve().name
+    return retrieval_data(name, "without judgements", documents, dict(read_queries(queries_file)), {})
 
 
 def corpus_file(folder: str | Path) -> Path:
@@ -250,42 +226,38 @@ def judgements_file(folder: str | Path, split: str) -> Path:
     Raises:
         DataError: no BEIR folder, or no such split (the message lists those that are there).
     """
-    return _layout(folder, split).qrels
+    return _layout(folder, split)[2]
 
 
 def _file(folder: str | Path, name: str) -> Path:
-    found = _plain_or_packed(Path(folder) / name)
+    found = plain_or_packed(Path(folder) / name)
     if found is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
         raise DataError(folder, f"holds no {name}; it holds {present}")
     return found
 
 
-def _layout(folder: str | Path, split: str) -> _Layout:
+def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
+    """Where the corpus, the queries and the judgements of one split are."""
     folder = Path(folder)
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         hint = did_you_mean(str(folder), PUBLISHED)
         raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
-    corpus = _plain_or_packed(folder / "corpus.jsonl")
-    queries = _plain_or_packed(folder / "queries.jsonl")
+    corpus = plain_or_packed(folder / "corpus.jsonl")
+    queries = plain_or_packed(folder / "queries.jsonl")
     qrels = folder / "qrels"
     if corpus is None or queries is None or not os.path.isdir(qrels):
         there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
         missing = ", ".join(name for name, found in there.items() if not found)
         present = fields_of(sorted(path.name for path in folder.glob("*")))
         raise DataError(folder, f"is no BEIR folder: {missing} missing; it holds {present}")
-    judged = _plain_or_packed(qrels / f"{split}.tsv")
+    judged = plain_or_packed(qrels / f"{split}.tsv")
     if judged is None:
         names = {path.name.removesuffix(".gz") for path in qrels.glob("*")}
         splits = sorted(name.removesuffix(".tsv") for name in names if name.endswith(".tsv"))
         raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
-    return _Layout(corpus, queries, judged)
-
-
-def _plain_or_packed(path: Path) -> Path | None:
-    candidates = (path, path.with_name(path.name + ".gz"))
-    return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
+    return corpus, queries, judged
 
 
 def write_beir(

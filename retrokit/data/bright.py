@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from retrokit.data.beir import RetrievalData
+from retrokit.data.beir import RetrievalData, retrieval_data
 from retrokit.data.files import digest
-from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, str_id, text_of
+from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
 from retrokit.data.trec import LARGEST_GRADE
 from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean
 
@@ -88,34 +88,13 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     judged = [example for example in examples if example.gold]
     if not judged:
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
+    qrels = {example.id: example.gold for example in judged}
+    counts = {"repeated_documents": repeated, **_example_counts(documents, judged)}
+    queries = {example.id: example.query for example in examples}
     return BrightData(
-        RetrievalData(
-            name=domain,
-            split="long" if long else "short",
-            document_ids=list(documents),
-            documents=list(documents.values()),
-            query_ids=[example.id for example in judged],
-            queries=[example.query for example in judged],
-            qrels={example.id: example.gold for example in judged},
-            counts={
-                **_retrieval_counts(documents, examples, judged),
-                "repeated_documents": repeated,
-                **_example_counts(documents, judged),
-            },
-        ),
+        retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),
         excluded={example.id: example.excluded for example in judged},
     )
-
-
-def _retrieval_counts(documents: Mapping[str, str], examples: list[_Example], judged: list[_Example]) -> dict[str, int]:
-    return {
-        "documents": len(documents),
-        "documents_without_text": sum(not text.strip() for text in documents.values()),
-        "queries": len(judged),
-        "queries_without_judgements": len(examples) - len(judged),
-        "judgements": sum(len(example.gold) for example in judged),
-        "queries_without_relevant": sum(max(example.gold.values()) <= 0 for example in judged),
-    }
 
 
 def _example_counts(documents: Mapping[str, str], judged: list[_Example]) -> dict[str, int]:
@@ -233,67 +212,64 @@ def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
     documents: dict[str, str] = {}
     rows = 0
     for path in paths:
-        for line, row in _rows(path):
+        for row in _rows(path):
             rows += 1
-            documents[str_id(row, path, line)] = text_of(row, "content", path, line)
+            documents[row.id] = row.text("content")
     return documents, rows - len(documents)
 
 
 def _read_examples(paths: Iterable[Path], key: str) -> list[_Example]:
     examples: dict[str, _Example] = {}
-    for path in paths:
-        for line, row in _rows(path):
-            example = _example(row, path, line, key)
-            if example.id in examples:
-                raise DataError(path, f"the id {example.id!r} is already that of an earlier example", line)
-            examples[example.id] = example
+    for row in (row for path in paths for row in _rows(path)):
+        example = _example(row, key)
+        if example.id in examples:
+            raise row.wrong(f"the id {example.id!r} is already that of an earlier example")
+        examples[example.id] = example
     return list(examples.values())
 
 
-def _example(row: Mapping[str, Any], path: Path, line: int, key: str) -> _Example:
-    if key not in row:
-        raise DataError(path, f"no field {key!r}; the fields are {fields_of(row)}", line)
-    gold = _grades(row[key], key, path, line)
-    excluded = frozenset(_ids(row.get("excluded_ids") or [], "excluded_ids", path, line))
-    repeated = len(row[key] or ()) - sum(identifier == NO_ID for identifier in row[key] or ()) - len(gold)
-    return _Example(str_id(row, path, line), text_of(row, "query", path, line), gold, excluded, repeated)
+def _example(row: Row, key: str) -> _Example:
+    given = row.required(key) or ()
+    gold = _grades(row, key)
+    excluded = frozenset(_ids(row, "excluded_ids"))
+    repeated = len(given) - sum(identifier == NO_ID for identifier in given) - len(gold)
+    return _Example(row.id, row.text("query"), gold, excluded, repeated)
 
 
-def _grades(value: Any, key: str, path: Path, line: int) -> dict[str, int]:
-    if isinstance(value, dict):
-        wrong = next((grade for grade in value.values() if type(grade) is not int), None)
-        if wrong is not None:
-            raise DataError(path, f"a grade in {key!r} should be a whole number, found {wrong!r}", line)
-        beyond = next((grade for grade in value.values() if abs(grade) > LARGEST_GRADE), None)
-        if beyond is not None:
-            raise DataError(path, f"the grade {beyond} in {key!r} is beyond {LARGEST_GRADE:,}", line)
-        return {identifier: grade for identifier, grade in value.items() if identifier != NO_ID}
-    return dict.fromkeys(_ids(value or [], key, path, line), 1)
+def _grades(row: Row, key: str) -> dict[str, int]:
+    value = row[key]
+    if not isinstance(value, dict):
+        return dict.fromkeys(_ids(row, key), 1)
+    for grade in value.values():
+        if type(grade) is not int:
+            raise row.wrong(f"a grade in {key!r} should be a whole number, found {grade!r}")
+    for grade in value.values():
+        if abs(grade) > LARGEST_GRADE:
+            raise row.wrong(f"the grade {grade} in {key!r} is beyond {LARGEST_GRADE:,}")
+    return {identifier: grade for identifier, grade in value.items() if identifier != NO_ID}
 
 
-def _ids(value: Any, key: str, path: Path, line: int) -> list[str]:
+def _ids(row: Row, key: str) -> list[str]:
+    value = row.get(key) or []
     if not isinstance(value, list):
-        raise DataError(path, f"field {key!r} should be a list of ids, found {kind_of(value)}", line)
-    wrong = next((found for found in value if not isinstance(found, (str, int)) or isinstance(found, bool)), None)
-    if wrong is not None:
-        raise DataError(path, f"field {key!r} should hold ids alone, found {kind_of(wrong)}", line)
+        raise row.wrong(f"field {key!r} should be a list of ids, found {kind_of(value)}")
+    for found in value:
+        if not isinstance(found, (str, int)) or isinstance(found, bool):
+            raise row.wrong(f"field {key!r} should hold ids alone, found {kind_of(found)}")
     return [str(found) for found in value if found != NO_ID]
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(path: Path) -> Iterator[Row]:
     if path.suffix != ".parquet":
-        yield from read_jsonl(path)
+        yield from (row for _, row in read_jsonl(path))
         return
     import pyarrow
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as table:
-            number = 0
-            for batch in table.iter_batches():
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+            rows = (row for batch in table.iter_batches() for row in batch.to_pylist())
+            yield from (Row(row, path, number) for number, row in enumerate(rows, 1))
     except (pyarrow.ArrowException, OSError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise DataError(path, f"is not a parquet file that can be read: {reason}") from error

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl, str_id, text_of
-from retrokit.errors import DataError
+from retrokit.data.jsonl import Row, read_jsonl
 
 
 class Document(NamedTuple):
@@ -32,28 +30,24 @@ def read_corpus(path: str | Path, feed: Callable[[bytes], object] | None = None)
     Raises:
         DataError: a line that is no such object, or an identifier that an earlier line has (both lines are named).
     """
-    for line, identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed):
-        title = text_of(row, "title", path, line) if row.get("title") is not None else ""
-        yield Document(identifier, title, text_of(row, "text", path, line))
+    for identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed):
+        title = row.text("title", "")
+        yield Document(identifier, title, row.text("text"))
 
 
 def read_queries(path: str | Path) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a JSONL file, in file order: ``id`` (or ``_id``) and ``text``.
-
-    Raises:
-        DataError: as for :func:`read_corpus`.
-    """
-    for line, identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line'):
-        yield identifier, text_of(row, "text", path, line)
+    """``(id, text)`` of each query of a JSONL file, in file order; raises as :func:`read_corpus`."""
+    for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line'):
+        yield identifier, row.text("text")
 
 
 def _identified(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
-) -> Iterator[tuple[int, str, dict[str, Any]]]:
+) -> Iterator[tuple[str, Row]]:
     line_of: dict[str, int] = {}
     for line, row in read_jsonl(path, expected, feed):
-        identifier = str_id(row, path, line)
+        identifier = row.id
         first = line_of.setdefault(identifier, line)
         if first != line:
-            raise DataError(named(path), f"the id {identifier!r} is already on line {first}", line)
-        yield line, identifier, row
+            raise row.wrong(f"the id {identifier!r} is already on line {first}")
+        yield identifier, row

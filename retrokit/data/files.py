@@ -43,6 +43,11 @@ def named(path: str | Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
+def plain_or_packed(path: Path) -> Path | None:
+    """The file itself, or the one of that name with ``.gz``; ``None``: neither is there."""
+    return next((one for one in (path, path.with_name(path.name + ".gz")) if os.path.isfile(one)), None)
+
+
 def read_lines(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
 ) -> Iterator[tuple[int, str]]:

@@ -18,17 +18,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def from_hf(
-    name: str,
-    config: str | None,
-    split: str,
-    weight: float,
-    query_prompt: str | None,
-    document_prompt: str | None,
-    *,
-    kind: Kind,
-    spec_text: str,
-) -> Source:
+def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     """The source ``hf``: the rows of one split, columns named as in ``columns.py``; wrong rows are named from 1.
 
     ``name`` is a folder that ``save_to_disk`` wrote, a folder of data files, or a hub id.
@@ -47,15 +37,8 @@ def from_hf(
         raise DataError(where, str(error)) from error
     seen = hashlib.sha256()
     # the other columns may hold images or audio, which would be decoded row by row
-    return build_source(
-        iterate_records(_rows(dataset.select_columns(used), seen.update), kind, where),
-        spec=spec_text,
-        name=Path(name).name,
-        weight=weight,
-        query_prompt=query_prompt,
-        document_prompt=document_prompt,
-        digest=lambda: f"sha256:{seen.hexdigest()}",
-    )
+    records = iterate_records(_rows(dataset.select_columns(used), seen.update), kind, where)
+    return build_source(records, spec_text, Path(name).name, lambda: f"sha256:{seen.hexdigest()}", **use)
 
 
 def _used_columns(names: tuple[str, ...], kind: Kind) -> list[str]:

@@ -13,6 +13,10 @@ from retrokit.errors import DataError
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
+_KINDS = {
+    **{type(None): "null", bool: "true or false", str: "a string", int: "a number", float: "a number"},
+    **{list: "a list", dict: "an object"},
+}
 _AS_JSONL = {
     kind: f"python -c \"import pandas; pandas.read_csv('IN.{kind}'{more}).to_json('OUT.jsonl', orient='records', "
     'lines=True, force_ascii=False)" makes JSON lines of it'
@@ -30,7 +34,7 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 def read_jsonl(
     path: str | Path, expected: str = "one JSON object a line", feed: Callable[[bytes], object] | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, Row]]:
     """The objects of a JSONL file, each with its line number (from 1); blank lines are skipped.
 
     ``path`` may be ``-`` (standard input) and may end in ``.gz``. ``expected`` and ``feed`` are those of
@@ -55,7 +59,7 @@ def read_jsonl(
             raise DataError(named(path), f"malformed JSON: {error}", number) from error
         if not isinstance(row, dict):
             raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
-        yield number, row
+        yield number, Row(row, path, number)
 
 
 def _check_surrogates(row: Any) -> None:
@@ -69,16 +73,7 @@ def _check_surrogates(row: Any) -> None:
 
 def kind_of(value: Any) -> str:
     """What a decoded JSON value is, in words: "a string", "a number", "null"…"""
-    names = {
-        type(None): "null",
-        bool: "true or false",
-        str: "a string",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
-    }
-    return names.get(type(value), type(value).__name__)
+    return _KINDS.get(type(value), type(value).__name__)
 
 
 def fields_of(names: Iterable[str]) -> str:
@@ -90,40 +85,48 @@ def fields_of(names: Iterable[str]) -> str:
     return ", ".join(shown) or "none"
 
 
-def text_of(row: Mapping[str, Any], key: str, path: str | Path, line: int) -> str:
-    """The string in the required field ``key`` of ``row``, which is line ``line`` of ``path``.
+class Row(dict[str, Any]):
+    """A JSON object of a file, and where it stands: line ``line`` of ``path``. What asks for a field raises
+    :class:`DataError`, which names both, where the field is not as expected."""
 
-    Raises:
-        DataError: there is no such field (the message names those that are there), or it holds no string.
-    """
-    if key not in row:
-        raise DataError(named(path), f"no field {key!r}; the fields are {fields_of(row)}", line)
-    value = row[key]
-    if not isinstance(value, str):
-        raise DataError(named(path), f"field {key!r} should be a string, found {kind_of(value)}", line)
-    return value
+    def __init__(self, fields: Mapping[str, Any], path: str | Path, line: int) -> None:
+        super().__init__(fields)
+        self.path, self.line = path, line
 
+    def wrong(self, problem: str) -> DataError:
+        """What is wrong with this line, as an error to raise."""
+        return DataError(named(self.path), problem, self.line)
 
-def str_id(row: Mapping[str, Any], path: str | Path, line: int) -> str:
-    """The identifier of ``row``, in its field ``id`` or ``_id``: a string, or a whole number that becomes one.
+    def required(self, key: str) -> Any:
+        """The value of the field ``key``; without it the message names the fields that are there."""
+        if key not in self:
+            raise self.wrong(f"no field {key!r}; the fields are {fields_of(self)}")
+        return self[key]
 
-    Raises:
-        DataError: neither field is there, both are and differ, or the value is no string and no whole number, or empty.
-    """
-    keys = [key for key in ("id", "_id") if key in row]
-    if not keys:
-        raise DataError(named(path), f"no field 'id' or '_id'; the fields are {fields_of(row)}", line)
-    if len(keys) == 2 and row["id"] != row["_id"]:
-        raise DataError(named(path), "has both 'id' and '_id', and they differ", line)
-    value = row[keys[0]]
-    if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise DataError(
-            named(path), f"field {keys[0]!r} should be a string or a whole number, found {kind_of(value)}", line
-        )
-    if value == "":
-        raise DataError(named(path), f"field {keys[0]!r} is empty", line)
-    check_id(str(value), path, line)
-    return str(value)
+    def text(self, key: str, default: str | None = None) -> str:
+        """The string in the field ``key``; ``default``, if given, where there is none, or null."""
+        if default is not None and self.get(key) is None:
+            return default
+        value = self.required(key)
+        if not isinstance(value, str):
+            raise self.wrong(f"field {key!r} should be a string, found {kind_of(value)}")
+        return value
+
+    @property
+    def id(self) -> str:
+        """The identifier in the field ``id`` or ``_id``: a string, or a whole number that becomes one."""
+        keys = [key for key in ("id", "_id") if key in self]
+        if not keys:
+            raise self.wrong(f"no field 'id' or '_id'; the fields are {fields_of(self)}")
+        if len(keys) == 2 and self["id"] != self["_id"]:
+            raise self.wrong("has both 'id' and '_id', and they differ")
+        value = self[keys[0]]
+        if not isinstance(value, (str, int)) or isinstance(value, bool):
+            raise self.wrong(f"field {keys[0]!r} should be a string or a whole number, found {kind_of(value)}")
+        if value == "":
+            raise self.wrong(f"field {keys[0]!r} is empty")
+        check_id(str(value), self.path, self.line)
+        return str(value)
 
 
 def check_id(value: str, path: str | Path, line: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import fields_of, kind_of, read_jsonl, text_of, write_jsonl
+from retrokit.data.jsonl import Row, kind_of, read_jsonl, write_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 
@@ -92,10 +92,7 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
         DataError: a line without them or of another type, labels of two types, or fewer than ``least`` labels.
     """
     seen = hashlib.sha256()
-    rows = [
-        (line, text_of(row, "text", path, line), _label(row, path, line))
-        for line, row in read_jsonl(path, _EXPECTED, seen.update)
-    ]
+    rows = [(line, row.text("text"), _label(row)) for line, row in read_jsonl(path, _EXPECTED, seen.update)]
     first_line, _, first = rows[0]
     other = next((line for line, _, label in rows if type(label) is not type(first)), None)
     if other is not None:
@@ -119,13 +116,11 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
 _TYPES = {int: "whole number", str: "string"}
 
 
-def _label(row: dict[str, Any], path: str | Path, line: int) -> Any:
-    if "label" not in row:
-        raise DataError(named(path), f"no field 'label'; the fields are {fields_of(row)}", line)
-    label = row["label"]
+def _label(row: Row) -> Any:
+    label = row.required("label")
     if type(label) not in _TYPES:
         found = "a fraction" if isinstance(label, float) else kind_of(label)
-        raise DataError(named(path), f"field 'label' should be a string or a whole number, found {found}", line)
+        raise row.wrong(f"field 'label' should be a string or a whole number, found {found}")
     return label
 
 

@@ -150,15 +150,7 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     return str(file_of(found)) if os.path.isdir(found) else path
 
 
-def from_jsonl(
-    path: str,
-    weight: float,
-    query_prompt: str | None,
-    document_prompt: str | None,
-    *,
-    kind: Kind,
-    spec_text: str,
-) -> Source:
+def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     """The source ``jsonl``: a file of one object a line (``-``: standard input), columns named as in ``columns.py``.
 
     A list of positives gives one pair each. Raises as :func:`read_source`.
@@ -167,43 +159,23 @@ def from_jsonl(
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
     rows = read_jsonl(path, expected="training data, one JSON object a line", feed=seen.update)
-    packed = path.endswith(".gz")
-    return build_source(
-        iterate_records(rows, kind, path),
-        spec=spec_text,
-        name="stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl"),
-        weight=weight,
-        query_prompt=query_prompt,
-        document_prompt=document_prompt,
+    name = "stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
+
+    def digest_read() -> str:
         # of a plain file, the bytes read are the file's; a pipe could not be read again
-        digest=lambda: digest(path) if packed else f"sha256:{seen.hexdigest()}",
-    )
+        return digest(path) if path.endswith(".gz") else f"sha256:{seen.hexdigest()}"
+
+    return build_source(iterate_records(rows, kind, path), spec_text, name, digest_read, **use)
 
 
-def from_beir(
-    path: str,
-    split: str,
-    weight: float,
-    query_prompt: str | None,
-    document_prompt: str | None,
-    *,
-    kind: Kind,
-    spec_text: str,
-) -> Source:
+def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     """The source ``beir``: one pair per query and document with a grade above 0 in the split; or the corpus' texts.
 
     Documents without any text are left out, counted, and mentioned in a notice. Raises as :func:`read_source`.
     """
     if kind == "texts":
-        return build_source(
-            (Unlabelled(document.text) for document in read_corpus(corpus_file(path))),
-            spec=spec_text,
-            name=Path(path).name,
-            weight=weight,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-            digest=lambda: digest(corpus_file(path)),
-        )
+        texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(path)))
+        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(path)), **use)
     if kind != "pairs":
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not sentences with scores")
     data = read_beir(path, split)
@@ -217,27 +189,19 @@ def from_beir(
         without_text += relevant.count("")
     if without_text:
         notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
-    return build_source(
-        records,
-        spec=spec_text,
-        name=data.name,
-        weight=weight,
-        query_prompt=query_prompt,
-        document_prompt=document_prompt,
-        digest=lambda: digest_beir(path, split),
-        left_out={"pairs_without_text": without_text},
-    )
+    left_out = {"pairs_without_text": without_text}
+    return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
 
 
 def build_source(
     records: Iterable[Any],
-    *,
     spec: str,
     name: str,
+    digest: Callable[[], str],
+    *,
     weight: float,
     query_prompt: str | None,
     document_prompt: str | None,
-    digest: Callable[[], str],
     left_out: Mapping[str, int] | None = None,
 ) -> Source:
     """A source of ``records``, all of one type: repeated pairs left out, positives gathered, everything counted.
@@ -266,13 +230,8 @@ def build_source(
         store = stored(stream, RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED)))
         kept, duplicates = store, store.drop_duplicates()
         positives, anchors, documents = _numbered(kept)
-    counts = {
-        "records": len(kept),
-        "anchors": anchors,
-        "documents": documents,
-        "duplicates": duplicates,
-        **(left_out or {}),
-    }
+    counts = {"records": len(kept), "anchors": anchors, "documents": documents, "duplicates": duplicates}
+    counts |= left_out or {}
     return Source(spec, name, kept, weight, query_prompt, document_prompt, digest(), positives, counts)
 
 
@@ -306,20 +265,14 @@ def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[
     return record.sentence1, (record.sentence2,)
 
 
-def read_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> list[Any]:
+def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
     """The records of numbered rows of the place ``where`` (a path or a data set's name).
 
     Raises:
         DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
     """
-    return list(iterate_records(rows, kind, where))
-
-
-def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
-    """The same as a stream, which is checked as far as it is read."""
-    makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
-    makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
-    records_of = makers[kind]
+    records_of: Callable[[Mapping[str, Any]], list[Any]]
+    records_of = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}[kind]
     for line, row in rows:
         try:
             yield from records_of(row)
@@ -355,17 +308,18 @@ def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
 
 
 def _text_record_of(row: Mapping[str, Any]) -> list[Unlabelled]:
-    value = row[text_column(tuple(row))]
-    if not isinstance(value, str):
-        raise ValueError(f"field 'text' should be a string, found {kind_of(value)}")
-    return [Unlabelled(value)]
+    return [Unlabelled(_string(row, text_column(tuple(row))))]
 
 
-def _text(row: Mapping[str, Any], column: str) -> str:
+def _string(row: Mapping[str, Any], column: str) -> str:
     value = row[column]
     if not isinstance(value, str):
         raise ValueError(f"field {column!r} should be a string, found {kind_of(value)}")
-    return _not_blank(value, column)
+    return value
+
+
+def _text(row: Mapping[str, Any], column: str) -> str:
+    return _not_blank(_string(row, column), column)
 
 
 def _texts(row: Mapping[str, Any], column: str) -> list[str]:

@@ -15,8 +15,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.data.files import digest, named, read_lines
-from retrokit.data.jsonl import fields_of, read_jsonl, str_id, text_of
+from retrokit.data.files import digest, named, plain_or_packed, read_lines
+from retrokit.data.jsonl import fields_of, read_jsonl
 from retrokit.data.trec import read_judgements
 from retrokit.errors import DataError
 
@@ -155,19 +155,16 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
 def _missing(folder: Path, testbed: str) -> list[str]:
     """The names of the files that ``testbed`` needs and ``folder`` lacks."""
     kinds = [kind for kind in TESTBEDS[testbed] if kind != ORIGINAL]
-    absent = [name for name in (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds)) if _found(folder, name) is None]
+    absent = [
+        name for name in (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds)) if plain_or_packed(folder / name) is None
+    ]
     suffix = _EQUIVALENCE if testbed == "equivalence" else ""
     absent += [f"{stem}-N{end}.tsv" for stem, end in (("query", suffix), ("qrels", "")) if not _all(folder, stem, end)]
     return absent
 
 
-def _found(folder: Path, name: str) -> Path | None:
-    candidates = (folder / name, folder / f"{name}.gz")
-    return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
-
-
 def _required(folder: Path, name: str) -> Path:
-    found = _found(folder, name)
+    found = plain_or_packed(folder / name)
     if found is None:
         raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
     return found
@@ -207,8 +204,8 @@ def _read_texts(path: Path) -> tuple[dict[str, str], int]:
     """Passage id → text, and how many ids have come again with another text."""
     texts: dict[str, str] = {}
     repeated = 0
-    for line, row in read_jsonl(path, 'passages, one {"id": …, "contents": …} a line'):
-        id, text = str_id(row, path, line), text_of(row, "contents", path, line)
+    for _, row in read_jsonl(path, 'passages, one {"id": …, "contents": …} a line'):
+        id, text = row.id, row.text("contents")
         repeated += texts.get(id, text) != text
         texts[id] = text
     return texts, repeated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import DataError
 from retrokit.llm.base import LLM, Completion, Sampling, encodable, estimated_tokens, without_thinking
 
@@ -27,11 +27,10 @@ class ReplayLLM(LLM):
         lines: dict[bytes, int] = {}
         seen = hashlib.sha256()
         for number, row in read_jsonl(path, _EXPECTED, seen.update):
-            system = text_of(row, "system", path, number) if row.get("system") is not None else None
-            key = _key(text_of(row, "prompt", path, number), system)
-            answer = text_of(row, "answer", path, number)
+            system = None if row.get("system") is None else row.text("system")
+            key, answer = _key(row.text("prompt"), system), row.text("answer")
             if self._answers.setdefault(key, answer) != answer:
-                raise DataError(path, f"another answer to the prompt of line {lines[key]}", number)
+                raise row.wrong(f"another answer to the prompt of line {lines[key]}")
             lines.setdefault(key, number)
         self.identity = f"replay sha256:{seen.hexdigest()}"
 

@@ -15,7 +15,7 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import similarities
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
@@ -48,10 +48,8 @@ def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
     """
     if a == b:
         raise UsageError(f"{named(path)}: a and b are the same field, {a!r}")
-    rows = [
-        (text_of(row, a, path, line), text_of(row, b, path, line))
-        for line, row in read_jsonl(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
-    ]
+    lines = read_jsonl(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
+    rows = [(row.text(a), row.text(b)) for _, row in lines]
     differing = [(first, second) for first, second in rows if first != second]
     if len(differing) < 2:
         raise DataError(named(path), f"{len(differing)} pairs whose texts differ; expected two or more")

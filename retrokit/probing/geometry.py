@@ -18,7 +18,7 @@ from retrokit import similarities
 from retrokit.data.beir import corpus_file, is_beir
 from retrokit.data.corpus import read_corpus
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl, text_of
+from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
@@ -39,10 +39,8 @@ def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
     Raises:
         DataError: a line without a text.
     """
-    texts = []
-    for line, row in read_jsonl(path, 'texts, one {"text": …} a line'):
-        title = text_of(row, "title", path, line) if row.get("title") is not None else ""
-        texts.append((title + " " + text_of(row, "text", path, line)).strip())
+    rows = read_jsonl(path, 'texts, one {"text": …} a line')
+    texts = [(row.text("title", "") + " " + row.text("text")).strip() for _, row in rows]
     return _sampled(short_name(path), texts, sample)
 
 

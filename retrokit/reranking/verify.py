@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from retrokit.data.files import named, writing
-from retrokit.data.jsonl import fields_of, json_line, read_jsonl, text_of
+from retrokit.data.files import writing
+from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_file
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import UsageError
 from retrokit.reranking.maps import MapReranker
 from retrokit.reranking.verifier import load_verifier, read_verifier
 
@@ -81,7 +81,7 @@ def verify(
 
 def _judged(reranker: MapReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
     rows = read_jsonl(path, "pairs of texts, one JSON object a line")
-    pairs = ((row, *_texts(row, path, line)) for line, row in rows)
+    pairs = ((row, *_texts(row)) for _, row in rows)
     while part := list(islice(pairs, AT_ONCE)):
         scores = reranker.score_pairs([first for _, first, _ in part], [second for _, _, second in part])
         for (row, _, _), score in zip(part, scores.tolist(), strict=True):
@@ -91,9 +91,9 @@ def _judged(reranker: MapReranker, path: str, verdicts: Verdicts) -> Iterator[di
             yield {**row, "score": score, "accepted": accepted}
 
 
-def _texts(row: Mapping[str, Any], path: str, line: int) -> tuple[str, str]:
+def _texts(row: Row) -> tuple[str, str]:
     for first, second in FIELDS:
         if first in row and second in row:
-            return text_of(row, first, path, line), text_of(row, second, path, line)
+            return row.text(first), row.text(second)
     expected = ", or ".join(" and ".join(names) for names in FIELDS)
-    raise DataError(named(path), f"expected {expected}; the fields are {fields_of(row)}", line)
+    raise row.wrong(f"expected {expected}; the fields are {fields_of(row)}")

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import kind_of, read_jsonl, text_of
+from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.sure import VARIANT_FILES
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import UsageError
 
 Variant = tuple[str, str]
 """A query's id and a kind."""
@@ -86,22 +86,19 @@ def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]
     verdicts: dict[str, dict[Variant, bool]] = {}
     samples: dict[str, str] = {}
     for path in paths:
-        for line, row in read_jsonl(path, "verdicts of build-sure audit or judge"):
-            query, kind, annotator = (text_of(row, key, path, line) for key in ("query", "kind", "annotator"))
-            sample, qualified = text_of(row, "sample", path, line), row.get("qualified")
+        for _, row in read_jsonl(path, "verdicts of build-sure audit or judge"):
+            query, kind, annotator, sample = (row.text(key) for key in ("query", "kind", "annotator", "sample"))
+            qualified = row.get("qualified")
             if kind not in VARIANT_FILES:
-                problem = f"the kind {kind!r} is none of {', '.join(VARIANT_FILES)}"
-                raise DataError(named(path), problem, line)
+                raise row.wrong(f"the kind {kind!r} is none of {', '.join(VARIANT_FILES)}")
             if not isinstance(qualified, bool):
-                problem = f"field 'qualified' should be true or false, found {kind_of(qualified)}"
-                raise DataError(named(path), problem, line)
+                raise row.wrong(f"field 'qualified' should be true or false, found {kind_of(qualified)}")
             first = next(iter(samples), sample)
             if samples.setdefault(sample, named(path)) and sample != first:
-                problem = f"is on the sample {sample!r}, and {samples[first]} on {first!r}: they hold different texts"
-                raise DataError(named(path), problem, line)
+                other = f"{samples[first]} on {first!r}"
+                raise row.wrong(f"is on the sample {sample!r}, and {other}: they hold different texts")
             if verdicts.setdefault(annotator, {}).setdefault((query, kind), qualified) != qualified:
-                problem = f"annotator {annotator!r} has another verdict on {kind} of query {query!r} before"
-                raise DataError(named(path), problem, line)
+                raise row.wrong(f"annotator {annotator!r} has another verdict on {kind} of query {query!r} before")
     return verdicts
 
 

@@ -16,7 +16,7 @@ from retrokit.augmentation.draws import bits
 from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import named
-from retrokit.data.jsonl import kind_of, read_jsonl, str_id, text_of
+from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.trec import read_judgements
 from retrokit.errors import DataError, UsageError
 
@@ -121,15 +121,15 @@ def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, 
     texts: dict[str, str] = {}
     judged: dict[str, dict[str, int]] = {}
     expected = 'queries, one {"id": …, "text": …, "passage_id": …} a line'
-    for line, row in read_jsonl(path, expected):
-        query, text = str_id(row, path, line), text_of(row, "text", path, line)
+    for _, row in read_jsonl(path, expected):
+        query, text = row.id, row.text("text")
         if query in texts:
-            raise DataError(named(path), f"the id {query!r} is on an earlier line already", line)
+            raise row.wrong(f"the id {query!r} is on an earlier line already")
         passage = row.get("passage_id")
         if not isinstance(passage, (str, int)) or isinstance(passage, bool) or passage == "":
             found = f"found {kind_of(passage)}" if "passage_id" in row else "there is none"
             problem = f"field 'passage_id' should be the id of the passage that answers, {found}"
-            raise DataError(named(path), f"{problem} (or give the judgements with `qrels`)", line)
+            raise row.wrong(f"{problem} (or give the judgements with `qrels`)")
         texts[query], judged[query] = text, {str(passage): 1}
     return texts, judged
 

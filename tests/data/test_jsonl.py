@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.jsonl import read_jsonl, str_id, text_of, write_jsonl
+from retrokit.data.jsonl import Row, read_jsonl, write_jsonl
 from retrokit.errors import DataError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -74,7 +74,7 @@ def test_an_empty_file_says_what_was_expected(tmp_path: Path) -> None:
 
 def test_required_text() -> None:
     row = {"text": "x", "n": 3, "flag": True, "none": None, "list": [], "object": {}}
-    assert text_of(row, "text", "f", 7) == "x"
+    assert Row(row, "f", 7).text("text") == "x"
     for key, kind in [
         ("n", "a number"),
         ("flag", "true or false"),
@@ -83,15 +83,15 @@ def test_required_text() -> None:
         ("object", "an object"),
     ]:
         with pytest.raises(DataError) as caught:
-            text_of(row, key, "f", 7)
+            Row(row, "f", 7).text(key)
         assert str(caught.value) == f"f:7: field {key!r} should be a string, found {kind}"
     with pytest.raises(DataError) as caught:
-        text_of({"txt": "x", "new\nline": ""}, "text", "-", 7)
+        Row({"txt": "x", "new\nline": ""}, "-", 7).text("text")
     assert str(caught.value) == "standard input:7: no field 'text'; the fields are 'txt', 'new\\nline'"
     with pytest.raises(DataError, match=r"the fields are none$"):
-        text_of({}, "text", "f", 7)
+        Row({}, "f", 7).text("text")
     with pytest.raises(DataError, match=r"'k10', 'k11', and 3 more$"):
-        text_of({f"k{i}": 0 for i in range(15)}, "text", "f", 7)
+        Row({f"k{i}": 0 for i in range(15)}, "f", 7).text("text")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_required_text() -> None:
     [({"id": "a"}, "a"), ({"_id": "a"}, "a"), ({"id": 3}, "3"), ({"id": "a", "_id": "a"}, "a"), ({"_id": 0}, "0")],
 )
 def test_identifier(row: dict[str, object], expected: str) -> None:
-    assert str_id(row, "f", 1) == expected
+    assert Row(row, "f", 1).id == expected
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_identifier(row: dict[str, object], expected: str) -> None:
 )
 def test_no_identifier(row: dict[str, object], problem: str) -> None:
     with pytest.raises(DataError) as caught:
-        str_id(row, "f", 4)
+        Row(row, "f", 4).id  # noqa: B018
     assert str(caught.value) == f"f:4: {problem}"
 
 

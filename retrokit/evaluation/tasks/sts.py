@@ -16,7 +16,7 @@ from retrokit import similarities as similarity_functions
 from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
-from retrokit.data.pairs import ScoredPair, read_records
+from retrokit.data.pairs import ScoredPair, iterate_records
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate, resampled
 from retrokit.evaluation.task import Request
@@ -94,7 +94,7 @@ def sts(path: str) -> SentenceSimilarity:
     """
     seen = hashlib.sha256()
     rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line', seen.update)
-    pairs = cast(list[ScoredPair], read_records(rows, "scored", path))
+    pairs = cast(list[ScoredPair], list(iterate_records(rows, "scored", path)))
     if len({pair.score for pair in pairs}) < 2:
         problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"
         raise DataError(named(path), f"{problem}; expected scores that differ")
