@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from math import isqrt
 
@@ -70,20 +70,17 @@ class CropSettings(Settings):
         wanted = f"{self.min_chars} to {self.max_chars} characters"
         if not lengths:
             return "empty text"
+        if max(lengths) < self.min_chars:
+            return f"every sentence under {self.min_chars} characters"
+        if min(lengths) > self.max_chars:
+            return f"every sentence over {self.max_chars} characters"
         if kept == 0:
-            return self._why_none_kept(lengths, wanted)
+            return f"no sentence of {wanted}"
         if kept < self.sentences:
             return f"fewer than {self.sentences} sentences of {wanted}"
         if kept == self.sentences:
             return f"only one chunk ({self.sentences} sentence{'s' * (self.sentences > 1)} of {wanted})"
         return "all chunks the same"
-
-    def _why_none_kept(self, lengths: Sequence[int], wanted: str) -> str:
-        if max(lengths) < self.min_chars:
-            return f"every sentence under {self.min_chars} characters"
-        if min(lengths) > self.max_chars:
-            return f"every sentence over {self.max_chars} characters"
-        return f"no sentence of {wanted}"
 
 
 # --- drawing
@@ -169,9 +166,11 @@ def crop_pairs(
     epochs: int = 1,
     seed: int = 0,
     counts: Counts | None = None,
+    *,
+    twice: bool = False,
 ) -> Iterator[dict[str, str]]:
     """Rows ``anchor``, ``positive`` and, where the text has one, ``id``, as a stream: one epoch after another, in the
-    texts' order, ``per_text`` pairs each.
+    texts' order, ``per_text`` pairs each; of two chunks, or with ``twice`` of one chunk and itself.
 
     For several epochs ``texts`` is read several times (a pipe's are kept in a temporary file). What becomes of the
     texts is added to ``counts``.
@@ -180,55 +179,27 @@ def crop_pairs(
         UsageError: ``per_text`` or ``epochs`` is below 1.
         DataError: as for :func:`croppable`, while the rows are read.
     """
-    return _rows(texts, settings, _pairs, 2, per_text, epochs, seed, counts)
+    check_number("pairs per text", per_text)
+    check_number("epochs", epochs)
+    counted = Counts() if counts is None else counts
+    draw: _Draw = _twice if twice else _pairs
+
+    def rows() -> Iterator[dict[str, str]]:
+        if epochs > 1:
+            texts.keep()
+        for epoch in range(epochs):
+            # a text counts once, in the first epoch
+            for index, text, chunks in croppable(texts, settings, Counts() if epoch else counted, 1 if twice else 2):
+                for anchor, positive in draw(chunks, per_text, seed, epoch, index):
+                    counted.pairs += 1
+                    yield pair_row(anchor, positive, text.id)
+
+    return rows()
 
 
-def dropout_pairs(
-    texts: Texts,
-    settings: CropSettings,
-    per_text: int = 1,
-    epochs: int = 1,
-    seed: int = 0,
-    counts: Counts | None = None,
-) -> Iterator[dict[str, str]]:
-    """Rows as those of :func:`crop_pairs`, whose anchor and positive are one and the same chunk. Raises as it does."""
-    return _rows(texts, settings, _twice, 1, per_text, epochs, seed, counts)
+dropout_pairs = partial(crop_pairs, twice=True)
+"""Rows as those of :func:`crop_pairs`, whose anchor and positive are one and the same chunk."""
 
 
 def _twice(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
     return ((one, one) for one in _chunks(chunks, count, seed, epoch, index))
-
-
-def _rows(
-    texts: Texts,
-    settings: CropSettings,
-    draw: _Draw,
-    needed: int,
-    per_text: int,
-    epochs: int,
-    seed: int,
-    counts: Counts | None,
-) -> Iterator[dict[str, str]]:
-    check_number("pairs per text", per_text)
-    check_number("epochs", epochs)
-    return _stream(texts, settings, draw, needed, per_text, epochs, seed, Counts() if counts is None else counts)
-
-
-def _stream(
-    texts: Texts,
-    settings: CropSettings,
-    draw: _Draw,
-    needed: int,
-    per_text: int,
-    epochs: int,
-    seed: int,
-    counts: Counts,
-) -> Iterator[dict[str, str]]:
-    if epochs > 1:
-        texts.keep()
-    for epoch in range(epochs):
-        # a text counts once, in the first epoch
-        for index, text, chunks in croppable(texts, settings, counts if epoch == 0 else Counts(), needed):
-            for anchor, positive in draw(chunks, per_text, seed, epoch, index):
-                counts.pairs += 1
-                yield pair_row(anchor, positive, text.id)

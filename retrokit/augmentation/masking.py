@@ -15,7 +15,7 @@ the ids. Tokens that hold no character of the text (a lone space of some tokeniz
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
@@ -153,28 +153,7 @@ class Masker:
         return "".join([*parts, text[done:]])
 
 
-def mask_text(text: str, tokenizer: PreTrainedTokenizerFast, fraction: float, *key: int | str) -> str:
-    """``text`` with a fraction of its tokens replaced by the mask token; the same ``key``, the same tokens.
-
-    Raises:
-        UsageError: as :class:`Masker`.
-    """
-    masker = Masker(tokenizer, fraction)
-    return masker.mask(text, masker.spans([text])[0], *key)
-
-
 # --- rows
-
-
-def mask_pairs(rows: Iterable[Mapping[str, Any]], masker: Masker, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The ``rows`` with ``anchor`` and ``positive`` masked, each in its own way; all else, negatives too, stays.
-
-    Equal rows are masked differently: what is masked depends on the row's running number.
-    """
-    for start, batch in _batches(rows):
-        spans = masker.spans([row[side] for row in batch for side in _SIDES])
-        for i, row in enumerate(batch):
-            yield _masked_pair(row, masker, spans[2 * i : 2 * i + 2], seed, 0, start + i)
 
 
 def masked_rows(
@@ -182,52 +161,47 @@ def masked_rows(
 ) -> Iterator[dict[str, Any]]:
     """The pairs of a file masked, and its texts made pairs: as a stream, one epoch after another, in the file's order.
 
-    A row with ``anchor`` and ``positive`` is masked as by :func:`mask_pairs`. Any other is a text, in the field
-    ``field``: two different maskings of it make a row ``anchor``, ``positive`` and, where it has one, ``id``. What
-    becomes of the rows is added to ``counts``; for several epochs a pipe is kept in a temporary file.
+    Of a row with ``anchor`` and ``positive`` both are masked, each in its own way, and all else, negatives too, stays;
+    equal rows are masked differently. Any other is a text, in the field ``field``: two different maskings of it make a
+    row ``anchor``, ``positive`` and, where it has one, ``id``. What becomes of the rows is added to ``counts``; for
+    several epochs a pipe is kept in a temporary file.
 
     Raises:
         UsageError: ``epochs`` is below 1.
         DataError: a line that is neither pair nor text, or no row that can be masked; while the rows are read.
     """
     check_number("epochs", epochs)
-    return _masked_rows(rows, masker, field, epochs, seed, Counts() if counts is None else counts)
+    counted = Counts() if counts is None else counts
+
+    def made() -> Iterator[dict[str, Any]]:
+        if epochs > 1:
+            rows.keep()
+        for epoch in range(epochs):
+            record = Counts() if epoch else counted  # a row counts once, in the first epoch
+            for masked in _masked(rows, masker, field, seed, epoch, record):
+                counted.pairs += 1
+                yield masked
+            record.check_used(rows.name, "a larger fraction may mask more")
+
+    return made()
 
 
-def _masked_rows(
-    rows: Rows, masker: Masker, field: str, epochs: int, seed: int, counts: Counts
-) -> Iterator[dict[str, Any]]:
-    if epochs > 1:
-        rows.keep()
-    for epoch in range(epochs):
-        record = counts if epoch == 0 else Counts()  # a row counts once, in the first epoch
-        for start, batch in _batches(_with_texts(rows, field)):
-            spans = iter(masker.spans([text for *_, texts in batch for text in texts]))
-            for index, (line, row, texts) in enumerate(batch, start):
-                record.texts += 1
-                if len(texts) == 2:
-                    made = _masked_pair(row, masker, [next(spans), next(spans)], seed, epoch, index)
-                else:
-                    found = next(spans)
-                    two = masker.mask_twice(texts[0], found, seed, epoch, index)
-                    if two is None:
-                        record.dropped["too few tokens for two maskings" if found else "empty text"] += 1
-                        continue
-                    made = pair_row(*two, rows.id_of(row, line))
-                counts.pairs += 1
-                yield made
-        record.check_used(rows.name, "a larger fraction may mask more")
-
-
-def _with_texts(rows: Rows, field: str) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
-    for line, row in rows:
-        keys = _SIDES if all(side in row for side in _SIDES) else (field,)
-        yield line, row, [rows.text_of(row, line, key) for key in keys]
-
-
-def _masked_pair(row: Mapping[str, Any], masker: Masker, spans: Sequence[Sequence[Span]], *key: int) -> dict[str, Any]:
-    sides = zip(_SIDES, spans, strict=True)
-    return {**row, **{side: masker.mask(row[side], found, *key, side) for side, found in sides}}
+def _masked(rows: Rows, masker: Masker, field: str, seed: int, epoch: int, counts: Counts) -> Iterator[dict[str, Any]]:
+    texts = ((row, [row.text(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows)
+    for start, batch in _batches(texts):
+        spans = iter(masker.spans([text for _, texts in batch for text in texts]))
+        for index, (row, texts) in enumerate(batch, start):
+            counts.texts += 1
+            if len(texts) == 2:
+                sides = zip(_SIDES, texts, spans, strict=False)
+                yield {**row, **{side: masker.mask(text, at, seed, epoch, index, side) for side, text, at in sides}}
+                continue
+            found = next(spans)
+            two = masker.mask_twice(texts[0], found, seed, epoch, index)
+            if two is None:
+                counts.dropped["too few tokens for two maskings" if found else "empty text"] += 1
+            else:
+                yield pair_row(*two, row.id_if_any)
 
 
 def _batches(items: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:

@@ -10,13 +10,12 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl, str_id, text_of
+from retrokit.data.jsonl import Row, read_jsonl
 from retrokit.errors import DataError, UsageError, disk_errors
 
 _EXPECTED = 'texts, one {"text": …} a line'
@@ -34,14 +33,9 @@ class Rows:
     """The objects of a JSONL file (``-`` and pipes too) with their line numbers, as a stream."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = path
+        self.path, self.name = path, named(path)
         self._copy: IO[bytes] | None = None
         self._is_copied = False
-
-    @property
-    def name(self) -> str:
-        """How messages call the file."""
-        return named(self.path)
 
     def keep(self) -> None:
         """Let a later iteration read everything again: what the first one takes from a pipe goes to a temporary file
@@ -49,37 +43,27 @@ class Rows:
         if self._copy is None and not os.path.isfile(self.path):
             self._copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 # lives as long as the object
 
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
         """Read from the start; raises :class:`DataError` as :func:`retrokit.data.jsonl.read_jsonl` does."""
-        if self._copy is None:
-            yield from read_jsonl(self.path, _EXPECTED)
-        elif self._is_copied:
-            yield from read_jsonl(self._copy.name, _EXPECTED)
-        else:
-            yield from read_jsonl(self.path, _EXPECTED, feed=self._keep)
-            with self._copy_errors():
-                self._copy.flush()
-            self._is_copied = True
+        copy = self._copy
+        if copy is None or self._is_copied:
+            yield from read_jsonl(self.path if copy is None else copy.name, _EXPECTED)
+            return
 
-    def _keep(self, raw: bytes) -> None:
-        assert self._copy is not None
-        with self._copy_errors():
-            self._copy.write(raw)
+        about = f"the copy of {self.name} in {tempfile.gettempdir()}"
 
-    def _copy_errors(self) -> AbstractContextManager[None]:
-        return disk_errors(f"the copy of {self.name} in {tempfile.gettempdir()}")
+        def keep(raw: bytes) -> None:
+            with disk_errors(about):
+                copy.write(raw)
 
-    def text_of(self, row: dict[str, Any], line: int, key: str) -> str:
-        """The string in the field ``key`` of ``row``; raises :class:`DataError` naming file, line and fields."""
-        return text_of(row, key, self.path, line)
-
-    def id_of(self, row: dict[str, Any], line: int) -> str | None:
-        """The ``id`` or ``_id`` of ``row``, ``None`` where it has neither; raises :class:`DataError` for a bad one."""
-        return str_id(row, self.path, line) if "id" in row or "_id" in row else None
+        yield from read_jsonl(self.path, _EXPECTED, feed=keep)
+        with disk_errors(about):
+            copy.flush()
+        self._is_copied = True
 
 
 class Texts:
-    """The texts of a JSONL file, from the field ``field`` of its objects, as a stream.
+    """The texts of a JSONL file, from the field ``field`` of its objects, as a stream; to be kept as :class:`Rows` are.
 
     An empty text comes as ``""``: whoever reads counts it.
 
@@ -89,27 +73,11 @@ class Texts:
     """
 
     def __init__(self, path: str | Path, field: str = "text") -> None:
-        self._rows = Rows(path)
-        self._field = field
-
-    @property
-    def name(self) -> str:
-        """How messages call the file."""
-        return self._rows.name
-
-    def keep(self) -> None:
-        """Let a later iteration read the texts again, those of a pipe too (see :meth:`Rows.keep`)."""
-        self._rows.keep()
+        self._rows, self._field = Rows(path), field
+        self.name, self.keep = self._rows.name, self._rows.keep
 
     def __iter__(self) -> Iterator[Text]:
-        rows = self._rows
-        for line, row in rows:
-            yield Text(line, rows.id_of(row, line), rows.text_of(row, line, self._field))
-
-
-def read_texts(path: str | Path, field: str = "text") -> Iterator[Text]:
-    """The texts of a JSONL file, once; ``path``, ``field`` and the errors are those of :class:`Texts`."""
-    return iter(Texts(path, field))
+        return (Text(line, row.id_if_any, row.text(self._field)) for line, row in self._rows)
 
 
 def check_number(name: str, number: int) -> None:

@@ -128,6 +128,11 @@ class Row(dict[str, Any]):
         check_id(str(value), self.path, self.line)
         return str(value)
 
+    @property
+    def id_if_any(self) -> str | None:
+        """The same, ``None`` where it has neither field."""
+        return self.id if "id" in self or "_id" in self else None
+
 
 def check_id(value: str, path: str | Path, line: int) -> None:
     """Raise :class:`DataError` for an identifier that holds a NUL, at which whatever is written in C would end it."""

@@ -24,14 +24,12 @@ from retrokit.augmentation.crops import CropSettings, crop_pairs
 from retrokit.augmentation.masking import (
     Masker,
     mask_ids,
-    mask_pairs,
-    mask_text,
     masked_count,
     masked_rows,
     special_ids,
 )
 from retrokit.augmentation.texts import Counts, Rows, Texts
-from retrokit.data.jsonl import write_jsonl
+from retrokit.data.jsonl import Row, write_jsonl
 from retrokit.errors import DataError, UsageError
 from tests.models import sentences
 
@@ -64,6 +62,22 @@ def roberta() -> PreTrainedTokenizerFast:
 
 def ids_of(tokenizer, text):
     return tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+
+def mask_text(text, tokenizer, fraction, *key):
+    masker = Masker(tokenizer, fraction)
+    return masker.mask(text, masker.spans([text])[0], *key)
+
+
+class Made(Rows):
+    """Rows that stand in no file."""
+
+    def __init__(self, rows):
+        super().__init__("made")
+        self.rows = rows
+
+    def __iter__(self):
+        return ((number, Row(row, "made", number)) for number, row in enumerate(self.rows, 1))
 
 
 def masked_directly(tokenizer, text, fraction, *key):
@@ -245,9 +259,10 @@ def test_a_wrong_fraction(bert, fraction):
 
 def test_pairs(bert):
     row = {"anchor": "one two three four", "positive": "cat dog", "negatives": ["fish", "bird"], "id": "a"}
-    rows = list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=1))
-    assert rows == list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=1))
-    assert rows != list(mask_pairs([row] * 600, Masker(bert, 0.25), seed=2))
+    same = Made([row] * 600)
+    rows = list(masked_rows(same, Masker(bert, 0.25), seed=1))
+    assert rows == list(masked_rows(same, Masker(bert, 0.25), seed=1))
+    assert rows != list(masked_rows(same, Masker(bert, 0.25), seed=2))
     assert row["anchor"] == "one two three four"  # the rows given are left as they are
     for masked in rows:
         assert list(masked) == list(row)
@@ -266,7 +281,7 @@ def test_pairs_of_a_file_are_those_of_the_stream(tmp_path, bert):
     write_jsonl(path, rows)
     counts = Counts()
     masked = list(masked_rows(Rows(path), Masker(bert, 0.3), seed=4, counts=counts))
-    assert masked == list(mask_pairs(rows, Masker(bert, 0.3), seed=4))
+    assert masked == list(masked_rows(Made(rows), Masker(bert, 0.3), seed=4))
     assert counts == Counts(300, 300)
     again = list(masked_rows(Rows(path), Masker(bert, 0.3), epochs=2, seed=4))
     assert again[:300] == masked
@@ -337,6 +352,6 @@ def test_masking_on_top_of_crops(tmp_path, bert):
     write_jsonl(path, [{"text": "one cat. two dogs. three birds. four fish"}] * 20)
     settings = CropSettings(1, 1, 20)
     crops = list(crop_pairs(Texts(path), settings))
-    masked = list(mask_pairs(crop_pairs(Texts(path), settings), Masker(bert, 0.3)))
+    masked = list(masked_rows(Made(crop_pairs(Texts(path), settings)), Masker(bert, 0.3)))
     assert all("[MASK]" in row["anchor"] and "[MASK]" in row["positive"] for row in masked)
     assert len(masked) == len(crops) == 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.augmentation.texts import Counts, Rows, Text, Texts, check_number, read_texts, summary
+from retrokit.augmentation.texts import Counts, Rows, Text, Texts, check_number, summary
 from retrokit.errors import DataError, UsageError
 
 LINES = b'{"id": "a", "text": "one"}\n\n{"_id": 7, "text": ""}\n{"text": "three \xc3\xa9", "year": 2020}\n'
@@ -27,19 +27,19 @@ def stdin(monkeypatch, content: bytes) -> None:
 def test_a_file(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(LINES)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(LINES))
-    assert list(read_texts(tmp_path / "a.jsonl")) == TEXTS
-    assert list(read_texts(tmp_path / "a.jsonl.gz")) == TEXTS
+    assert list(Texts(tmp_path / "a.jsonl")) == TEXTS
+    assert list(Texts(tmp_path / "a.jsonl.gz")) == TEXTS
 
 
 def test_standard_input(monkeypatch):
     stdin(monkeypatch, LINES)
-    assert list(read_texts("-")) == TEXTS
+    assert list(Texts("-")) == TEXTS
 
 
 def test_another_field(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"abstract": "x", "text": 3}\n')
-    assert list(read_texts(path, "abstract")) == [Text(1, None, "x")]
+    assert list(Texts(path, "abstract")) == [Text(1, None, "x")]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_another_field(tmp_path):
 def test_a_wrong_line_is_named_after_those_before_it(tmp_path, line, problem):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "na\xc3\xafve"}\n' + line + b"\n")
-    texts = read_texts(path)
+    texts = iter(Texts(path))
     assert next(texts).text == "naïve"
     with pytest.raises(DataError) as caught:
         next(texts)
@@ -67,7 +67,7 @@ def test_a_wrong_line_is_named_after_those_before_it(tmp_path, line, problem):
 def test_an_empty_file(tmp_path):
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(DataError, match=r'is empty; expected texts, one {"text": …} a line$'):
-        list(read_texts(tmp_path / "a.jsonl"))
+        list(Texts(tmp_path / "a.jsonl"))
 
 
 def test_a_file_is_read_again_without_a_copy(tmp_path, monkeypatch):

@@ -154,8 +154,8 @@ def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, st
 
 
 def _pairs(rows: Rows) -> Iterator[tuple[str, str]]:
-    for line, row in rows:
-        yield rows.text_of(row, line, "anchor"), rows.text_of(row, line, "positive")
+    for _, row in rows:
+        yield row.text("anchor"), row.text("positive")
 
 
 def _files(output: str, split: float | None) -> dict[Literal["train", "test"], str]:
