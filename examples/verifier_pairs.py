@@ -26,7 +26,7 @@ from itertools import islice
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.negatives.generator import why_not
 from retrokit.augmentation.negatives.sentence import Change, inflected, rewrite, tag
-from retrokit.augmentation.negatives.view import view_of
+from retrokit.augmentation.negatives.view import View
 from retrokit.augmentation.splitters import Multilingual
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 
@@ -80,7 +80,7 @@ _FORMS = {"VVZ": "VBZ", "VVD": "VBD", "VVN": "VBN", "VVG": "VBG", "NN2": "NNS"}
 def rewritings(text: str) -> Iterator[tuple[str, str]]:
     """What keeps the meaning of a sentence: the kind of each rewriting, and the text."""
     sentence = tag(text)
-    view = view_of(sentence)
+    view = View(sentence)
     ending = {phrase.end: phrase for phrase in view.phrases}
     for rules, name in ((CONTRACTIONS, "contract"), (EXPANSIONS, "expand")):
         made = text

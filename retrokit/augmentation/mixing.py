@@ -16,15 +16,15 @@ import json
 import os
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from retrokit.data.columns import pair_columns, scored_columns
-from retrokit.data.files import named, writing
-from retrokit.data.jsonl import fields_of, read_jsonl
+from retrokit.data.files import named, opened, writing
+from retrokit.data.jsonl import Row, fields_of, read_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.data.pairs import Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
@@ -188,18 +188,32 @@ def _check_paths(parts: Sequence[Part], output: str) -> None:
 
 
 class _Indexed:
-    """A part whose rows can be read in any order."""
+    """A part whose rows can be read in any order: from its file, or a ``copy`` of what is compressed or a pipe."""
 
-    def __init__(self, part: Part, stream: BinaryIO) -> None:
-        self.part = part
-        self.stream = stream
+    def __init__(self, part: Part, stream: BinaryIO, copy: bool) -> None:
+        self.part, self.stream, self.copy = part, stream, copy
         self.kind: Kind | None = None
         self.starts = array("q")
         self.has_field = bytearray()  # which rows have the provenance field already
-        self.state: tuple[int, int] | None = None
+        self.state = None if copy else _state(part)
+        self._start = self._end = 0
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def feed(self, raw: bytes) -> None:
+        """Take the next line, which may be a row."""
+        self._start, self._end = self._end, self._end + len(raw)
+        if self.copy:
+            with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
+                self.stream.write(raw)
+
+    def add(self, row: Row, field: str | None) -> None:
+        """Check the row that the last line holds, and note where it starts."""
+        self.kind = self.kind or _kind_of(row)
+        list(iterate_records([(row.line, row)], self.kind, self.part.path))
+        self.starts.append(self._start)
+        self.has_field.append(field in row)
 
     def line(self, row: int) -> bytes:
         """The JSON object of a row, without white space around it."""
@@ -211,25 +225,14 @@ class _Indexed:
 def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
     """Check the whole of a part; the file that its rows are read from stays open in the block."""
     is_plain = os.path.isfile(part.path) and not part.path.endswith(".gz")
-    with _opened(part) if is_plain else tempfile.TemporaryFile() as stream:
-        found = _Indexed(part, stream)
-        found.state = _state(part) if is_plain else None
-        place = _Place(None if is_plain else found.stream)
-        with _steps(f"reading {part.name}", None) as step:
-            for number, row in read_jsonl(part.path, "rows of a data set, one JSON object a line", place.feed):
-                found.kind = found.kind or _kind_of(row, part.path, number)
-                list(iterate_records([(number, row)], found.kind, part.path))
-                found.starts.append(place.start)
-                found.has_field.append(field in row)
-                step()
+    with opened(part.path) if is_plain else tempfile.TemporaryFile() as stream:
+        found = _Indexed(part, stream, copy=not is_plain)
+        with progress(f"reading {part.name}", None, "rows") as advance:
+            for _, row in read_jsonl(part.path, "rows of a data set, one JSON object a line", found.feed):
+                found.add(row, field)
+                if len(found) % BLOCK == 0:
+                    advance(BLOCK)
         yield found
-
-
-def _opened(part: Part) -> BinaryIO:
-    try:
-        return open(part.path, "rb")
-    except OSError as error:
-        raise DataError(part.path, f"could not be read: {error.strerror}") from error
 
 
 def _state(part: Part) -> tuple[int, int]:
@@ -238,22 +241,7 @@ def _state(part: Part) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-class _Place:
-    """Where the last line that a reader has read starts; and a copy of all lines, if wanted."""
-
-    def __init__(self, copy: BinaryIO | None) -> None:
-        self.copy = copy
-        self.start = self.end = 0
-
-    def feed(self, raw: bytes) -> None:
-        """Take the next line."""
-        self.start, self.end = self.end, self.end + len(raw)
-        if self.copy is not None:
-            with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
-                self.copy.write(raw)
-
-
-def _kind_of(row: Mapping[str, Any], path: str, line: int) -> Kind:
+def _kind_of(row: Row) -> Kind:
     names = tuple(row)
     with suppress(ValueError):
         pair_columns(names)
@@ -264,7 +252,7 @@ def _kind_of(row: Mapping[str, Any], path: str, line: int) -> Kind:
     if "text" in row:
         return "texts"
     expected = "a pair ('anchor', 'positive'), a scored pair ('sentence1', 'sentence2', 'score') or a 'text'"
-    raise DataError(named(path), f"expected {expected}; the fields are {fields_of(names)}", line)
+    raise row.wrong(f"expected {expected}; the fields are {fields_of(names)}")
 
 
 def _check_kinds(indexed: Sequence[_Indexed]) -> None:
@@ -284,7 +272,7 @@ def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]
     order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
     np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)
     additions = [_addition(field, one.part.name) for one in indexed]
-    with _steps("mixing", len(order)) as step, writing(output) as stream:
+    with progress("mixing", len(order), "rows") as advance, writing(output) as stream:
         for start in range(0, len(order), BLOCK):
             numbers = order[start : start + BLOCK]
             positions = np.searchsorted(first_of, numbers, side="right") - 1
@@ -295,7 +283,7 @@ def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]
                 if not one.has_field[row]:
                     line = line[:-1].rstrip() + additions[position]
                 stream.write(line.decode() + "\n")
-                step()
+            advance(len(rows))
         for one in indexed:
             if one.state is not None and one.state != _state(one.part):
                 raise DataError(one.part.path, "was written to while it was read")
@@ -306,18 +294,3 @@ def _addition(field: str | None, name: str) -> bytes:
     if field is None:
         return b"}"
     return f", {json.dumps(field, ensure_ascii=False)}: {json.dumps(name, ensure_ascii=False)}}}".encode()
-
-
-@contextmanager
-def _steps(label: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """A progress display that is told of every row, and tells of every thousandth."""
-    done = 0
-    with progress(label, total, "rows") as advance:
-
-        def step() -> None:
-            nonlocal done
-            done += 1
-            if done % BLOCK == 0:
-                advance(BLOCK)
-
-        yield step

@@ -62,7 +62,7 @@ def read_lines(
             a line of more than 64 MiB.
     """
     blank = True
-    with _opened(path) as stream:
+    with opened(path) as stream:
         try:
             for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
                 if len(raw) > LONGEST_LINE:
@@ -87,7 +87,8 @@ def read_lines(
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[BinaryIO]:
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked, or of standard input; raises :class:`DataError` where there are none to read."""
     if str(path) == "-":
         if sys.stdin is None or sys.stdin.closed:
             raise DataError("standard input", "could not be read: it is closed")

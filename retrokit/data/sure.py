@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +69,11 @@ class SureData:
     repeated: int
 
 
+def kinds_of(testbeds: Iterable[str]) -> list[str]:
+    """The kinds of variants that belong to the testbeds, in their order, each once."""
+    return list(dict.fromkeys(kind for name in testbeds for kind in TESTBEDS[name] if kind != ORIGINAL))
+
+
 def variant_id(passage_id: str, kind: str) -> str:
     """What a variant is called in a TREC run.
 
@@ -98,14 +104,14 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
     passages, repeated = _read_texts(_required(folder, PASSAGES))
     originals = _read_originals(_numbered(folder, "qrels"), queries, passages)
     variants = {}
-    for kind in dict.fromkeys(kind for name in wanted for kind in TESTBEDS[name] if kind != ORIGINAL):
+    for kind in kinds_of(wanted):
         variants[kind], again = _read_texts(_required(folder, VARIANT_FILES[kind]))
         repeated += again
     testbeds: dict[str, list[str]] = {}
     dropped: dict[str, dict[str, int]] = {}
     for name in wanted:
         judged = [id for id in queries_by_testbed[name] if id in originals]
-        kinds = [kind for kind in TESTBEDS[name] if kind != ORIGINAL]
+        kinds = kinds_of([name])
         testbeds[name] = [id for id in judged if all(variants[kind].get(originals[id], "").strip() for kind in kinds)]
         dropped[name] = {
             "without_judgement": len(queries_by_testbed[name]) - len(judged),
@@ -127,9 +133,8 @@ def digest_sure(folder: str | Path, testbed: str | None = None) -> str:
     folder = Path(folder)
     wanted = _testbeds_there(folder, testbed)
     files = {_required(folder, PASSAGES), _numbered(folder, "qrels")}
-    for name in wanted:
-        files |= {_query_file(folder, name)}
-        files |= {_required(folder, VARIANT_FILES[kind]) for kind in TESTBEDS[name] if kind != ORIGINAL}
+    files |= {_query_file(folder, name) for name in wanted}
+    files |= {_required(folder, VARIANT_FILES[kind]) for kind in kinds_of(wanted)}
     return digest(folder, [path.relative_to(folder).as_posix() for path in files])
 
 
@@ -154,10 +159,8 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
 
 def _missing(folder: Path, testbed: str) -> list[str]:
     """The names of the files that ``testbed`` needs and ``folder`` lacks."""
-    kinds = [kind for kind in TESTBEDS[testbed] if kind != ORIGINAL]
-    absent = [
-        name for name in (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds)) if plain_or_packed(folder / name) is None
-    ]
+    names = (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds_of([testbed])))
+    absent = [name for name in names if plain_or_packed(folder / name) is None]
     suffix = _EQUIVALENCE if testbed == "equivalence" else ""
     absent += [f"{stem}-N{end}.tsv" for stem, end in (("query", suffix), ("qrels", "")) if not _all(folder, stem, end)]
     return absent

@@ -12,7 +12,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -349,30 +349,3 @@ def wait_for(work: Coroutine[Any, Any, Found]) -> Found:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
-
-
-def iterate(stream: Callable[[], AsyncGenerator[Found, None]]) -> Iterator[Found]:
-    """What an asynchronous generator yields, for code that is not asynchronous.
-
-    ``stream`` makes the generator within the event loop, which runs whenever a next one is asked for.
-    """
-    end = object()
-
-    async def started() -> AsyncGenerator[Found, None]:
-        return stream()
-
-    with asyncio.Runner() as runner:
-        found = runner.run(started())
-        try:
-            while (one := runner.run(_next(found, end))) is not end:
-                yield one  # type: ignore[misc] # no end, so found
-        finally:
-            runner.run(_closed(found))
-
-
-async def _next(found: AsyncGenerator[Found, None], end: object) -> Found | object:
-    return await anext(found, end)
-
-
-async def _closed(found: AsyncGenerator[Found, None]) -> None:
-    await found.aclose()

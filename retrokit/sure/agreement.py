@@ -7,7 +7,7 @@ them. Counted are the variants that all annotators have judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -62,19 +62,8 @@ class Agreement:
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-
-        def counts(one: Joint) -> dict[str, Any]:
-            return {"annotators": list(one.annotators), "qualified": one.qualified, "unqualified": one.unqualified}
-
-        return {
-            "judged": self.judged,
-            "common": self.common,
-            "joint": [counts(one) for one in self.joint],
-            "kinds": {kind: counts(one) for kind, one in self.kinds.items()},
-            "cohen": [{"annotators": list(pair), "kappa": value} for pair, value in self.cohen.items()],
-            "fleiss": self.fleiss,
-            "same": self.same,
-        }
+        cohen = [{"annotators": list(pair), "kappa": value} for pair, value in self.cohen.items()]
+        return {**asdict(self), "cohen": cohen}
 
 
 def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]:

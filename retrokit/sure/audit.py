@@ -22,7 +22,7 @@ from pathlib import Path
 
 from retrokit.augmentation.draws import bits
 from retrokit.data.files import writing
-from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, read_sure
+from retrokit.data.sure import SureData, kinds_of, read_sure
 from retrokit.errors import UsageError
 from retrokit.notices import progress
 from retrokit.sure.prompts import PromptTemplate
@@ -83,12 +83,12 @@ def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
     if count < 1:
         raise UsageError(f"`sample` is how many queries are drawn: at least 1, not {count}")
     data = read_sure(folder)
-    kinds_of: dict[str, list[str]] = {}
+    kinds: dict[str, list[str]] = {}
     for testbed, queries in data.testbeds.items():
         for query in queries:
-            kinds_of.setdefault(query, []).extend(kind for kind in TESTBEDS[testbed] if kind != ORIGINAL)
-    drawn = sorted(kinds_of, key=lambda query: (-len(kinds_of[query]), bits(seed, "audit", query), query))[:count]
-    return Sample(data.name, [_judgeable(data, query, kind) for query in drawn for kind in kinds_of[query]], len(drawn))
+            kinds.setdefault(query, []).extend(kinds_of([testbed]))
+    drawn = sorted(kinds, key=lambda query: (-len(kinds[query]), bits(seed, "audit", query), query))[:count]
+    return Sample(data.name, [_judgeable(data, query, kind) for query in drawn for kind in kinds[query]], len(drawn))
 
 
 def _judgeable(data: SureData, query: str, kind: str) -> Judgeable:

@@ -22,7 +22,7 @@ from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import progress
 from retrokit.sure.folder import BenchmarkRows, check_output, write_folder
 from retrokit.sure.items import Items
-from retrokit.sure.prompts import PromptTemplate
+from retrokit.sure.prompts import SHAPES, PromptTemplate
 from retrokit.sure.variants import STEPS, VariantMaker
 
 _SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts
@@ -178,31 +178,19 @@ def estimate(
     steps = _steps(settings.testbeds)
     asked = written = 0
     for item in items.items:
-        passage = item.passage
-        text = {kind: _resized(passage, share) for kind, share in _STAND_INS.items()}
-        sentences = text["key-sentences"]
-        fields = {
-            "key-sentences": {"query": item.query, "passage": passage},
-            "pronouns": {"sentences": sentences, "passage": passage},
-            "verify-key-sentences": {"query": item.query, "sentences": sentences},
-            "noise": {"query": item.query},
-            "summary": {"query": item.query, "passage": passage},
-            "verify-summary": {"query": item.query, "summary": text["summary"]},
-            "expansion": {"passage": passage},
-            "paraphrase": {"query": item.query, "passage": passage},
-            "verify-paraphrase": {"query": item.query, "passage": text["paraphrase"]},
-        }
+        texts = {kind: _resized(item.passage, share) for kind, share in _STAND_INS.items()}
+        given = {"query": item.query, "passage": item.passage, "sentences": texts["key-sentences"], **texts}
         answers = {
-            "key-sentences": sentences,
-            "pronouns": sentences,
-            "noise": "x" * _WRITTEN["noise"],
-            "summary": text["summary"],
-            "expansion": passage + "x" * _WRITTEN["expansion"],
-            "paraphrase": item.query + text["paraphrase"],
+            **{"key-sentences": texts["key-sentences"], "pronouns": texts["key-sentences"]},
+            **{"noise": "x" * _WRITTEN["noise"], "summary": texts["summary"]},
+            **{"expansion": item.passage + "x" * _WRITTEN["expansion"], "paraphrase": item.query + texts["paraphrase"]},
         }
         for step in steps:
             prompt = prompts[step]
-            asked += estimated_tokens(prompt.system, prompt.fill(**fields[step]))
+            fields = {name: given[name] for name in SHAPES[step].fields}
+            if step == "verify-paraphrase":
+                fields["passage"] = texts["paraphrase"]
+            asked += estimated_tokens(prompt.system, prompt.fill(**fields))
             written += estimated_tokens(" ".join([*prompt.words.values(), answers.get(step, "")]))
     calls = len(steps) * len(items.items)
     return Estimate(len(items.items), calls, calls * (settings.retries + 1), asked, written)

@@ -19,28 +19,23 @@ from typing import IO, Any
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
 from retrokit.data.outputs import check_folder, check_replaceable, is_empty
-from retrokit.data.sure import ORIGINAL, PASSAGES, TESTBEDS, VARIANT_FILES
+from retrokit.data.sure import ORIGINAL, PASSAGES, VARIANT_FILES, kinds_of
 from retrokit.errors import UsageError, disk_errors
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.items import SKIPPED, Items
 from retrokit.sure.prompts import PromptTemplate
 from retrokit.sure.statistics import Vocabulary
-from retrokit.sure.variants import POSITIONS, Variants
+from retrokit.sure.variants import POSITIONS, STEPS, Variants
 
 MANIFEST = "manifest.jsonl"
 RECORD = "build-sure.json"
 _FILES = (MANIFEST, RECORD, "README.md", PASSAGES, *VARIANT_FILES.values(), "query-*.tsv", "qrels-*.tsv")
 
 _KIND_OF_STEP = {
-    "key-sentences": "key-sentences",
-    "pronouns": "key-sentences",
-    "verify-key-sentences": "key-sentences",
-    "noise": "key-sentences-with-noise",
-    "summary": "summary",
-    "verify-summary": "summary",
-    "expansion": "expansion",
-    "paraphrase": "paraphrase",
-    "verify-paraphrase": "paraphrase",
+    step: kind
+    for testbed, chains in STEPS.items()
+    for kind, chain in zip(kinds_of([testbed]), chains, strict=True)
+    for step in chain
 }
 
 
@@ -79,7 +74,7 @@ class BenchmarkRows:
         self._kept: Counter[str] = Counter()
         self._dropped: dict[str, Counter[str]] = {testbed: Counter() for testbed in testbeds}
         self._positions: Counter[str] = Counter(dict.fromkeys(POSITIONS, 0))
-        kinds = [kind for testbed in testbeds for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+        kinds = kinds_of(testbeds)
         self._tried: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._rejections: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._lexicons = {kind: Vocabulary(language) for kind in (ORIGINAL, *kinds)}
@@ -172,17 +167,13 @@ def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
         DataError: it cannot be written.
     """
     record = rows.record
-    kept = [testbed for testbed, counts in record["testbeds"].items() if counts["kept"]]
+    sizes = Counter(part for row in rows for part, _ in _lines(row))
     with ExitStack() as stack:
-
-        def opened(name: str) -> IO[str]:
-            return stack.enter_context(writing(folder / name))
-
-        manifest = opened(MANIFEST)
-        layout = _FolderLayout(opened, kept, rows)
+        names = {part: name.format(sizes[part]) for part, name in _PARTS.items() if sizes[part]}
+        streams = {part: stack.enter_context(writing(folder / name)) for part, name in names.items()}
         for row in rows:
-            manifest.write(json_line(row["manifest"]))
-            layout.write(row)
+            for part, line in _lines(row):
+                streams[part].write(line)
     with writing(folder / RECORD) as stream:
         stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
     with writing(folder / "README.md") as stream:
@@ -190,39 +181,27 @@ def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
     return record
 
 
-class _FolderLayout:
-    """The release's files, opened for the testbeds that have queries. N of their names is how many lines they have."""
+_PARTS = {
+    **{"manifest": MANIFEST, "queries": "query-{}.tsv", "equivalence": "query-{}-semantic-equivalence.tsv"},
+    **{"qrels": "qrels-{}.tsv", ORIGINAL: PASSAGES, **VARIANT_FILES},
+}
+"""The files, named by how many lines they have."""
 
-    def __init__(self, opened: Any, kept: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-        own = [testbed for testbed in kept if testbed != "equivalence"]
-        both = equivalent = union = 0
-        for row in rows:
-            stays = [testbed for testbed in row["manifest"]["kept"] if testbed in kept]
-            both += any(testbed in own for testbed in stays)
-            equivalent += "equivalence" in stays
-            union += bool(stays)
-        self._queries = opened(f"query-{both}.tsv") if own else None
-        self._equivalence = opened(f"query-{equivalent}-semantic-equivalence.tsv") if equivalent else None
-        self._qrels: IO[str] | None = opened(f"qrels-{union}.tsv") if kept else None
-        self._passages: IO[str] | None = opened(PASSAGES) if kept else None
-        kinds = [kind for testbed in kept for kind in TESTBEDS[testbed] if kind != ORIGINAL]
-        self._variants = {kind: opened(VARIANT_FILES[kind]) for kind in kinds}
 
-    def write(self, row: dict[str, Any]) -> None:
-        """The lines of one query in all files."""
-        manifest = row["manifest"]
-        query, passage, stays = manifest["query"], manifest["passage"], manifest["kept"]
-        if not stays or self._qrels is None or self._passages is None:
-            return
-        line = f"{query}\t{row['query']}\n"
-        if self._queries is not None and any(testbed != "equivalence" for testbed in stays):
-            self._queries.write(line)
-        if self._equivalence is not None and "equivalence" in stays:
-            self._equivalence.write(line)
-        self._qrels.write(f"{query}\t0\t{passage}\t1\n")
-        self._passages.write(json_line({"id": passage, "contents": row["passage"]}))
-        for kind, text in row["texts"].items():
-            self._variants[kind].write(json_line({"id": passage, "contents": text}))
+def _lines(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The lines of one query, each with the part of the folder that it belongs to."""
+    manifest = row["manifest"]
+    query, passage, stays = manifest["query"], manifest["passage"], manifest["kept"]
+    yield "manifest", json_line(manifest)
+    if not stays:
+        return
+    if stays != ["equivalence"]:
+        yield "queries", f"{query}\t{row['query']}\n"
+    if "equivalence" in stays:
+        yield "equivalence", f"{query}\t{row['query']}\n"
+    yield "qrels", f"{query}\t0\t{passage}\t1\n"
+    for kind, text in {ORIGINAL: row["passage"], **row["texts"]}.items():
+        yield kind, json_line({"id": passage, "contents": text})
 
 
 def data_card(record: Mapping[str, Any]) -> str:

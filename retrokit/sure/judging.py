@@ -68,12 +68,8 @@ def judge_sample(
             session = Session(llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=sampling)
 
             async def one(item: Judgeable) -> bool | None:
-                asked = prompt.fill(
-                    query=item.query,
-                    passage=item.passage,
-                    variant=item.variant,
-                    requirement=prompt.words[item.kind],
-                )
+                texts = {"query": item.query, "passage": item.passage, "variant": item.variant}
+                asked = prompt.fill(**texts, requirement=prompt.words[item.kind])
                 again = asked
                 for attempt in range(retries + 1):
                     try:
@@ -92,7 +88,8 @@ def judge_sample(
                         item = next(waiting)
                         told[verdict] += 1
                         if verdict is not None:
-                            rows.append(_row(item, verdict, name, sample.digest))
+                            judged = {"query": item.query_id, "kind": item.kind, "qualified": verdict}
+                            rows.append({**judged, "annotator": name, "sample": sample.digest})
                         advance(1)
             return session.counts
 
@@ -104,13 +101,3 @@ def judge_sample(
         )
     write_jsonl(output, rows)
     return Judged(told[True], told[False], told[None], counts)
-
-
-def _row(item: Judgeable, qualified: bool, annotator: str, sample: str) -> dict[str, Any]:
-    return {
-        "query": item.query_id,
-        "kind": item.kind,
-        "qualified": qualified,
-        "annotator": annotator,
-        "sample": sample,
-    }

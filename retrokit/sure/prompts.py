@@ -147,8 +147,10 @@ def load_prompts(named: str | Path = OURS) -> dict[str, PromptTemplate]:
             near = difflib.get_close_matches(name, SHAPES, n=1)
             hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
             raise DataError(path, f"is not a prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
-        text = "\n".join(line for _, line in _all_lines(path))
-        prompts[name] = _parsed(name, text, path, _OWN)
+        lines: list[str] = []
+        for number, line in read_lines(path, "a prompt in TOML"):
+            lines += [""] * (number - 1 - len(lines)) + [line]  # blank ones, which the reader leaves out
+        prompts[name] = _parsed(name, "\n".join(lines), path, _OWN)
     return prompts
 
 
@@ -165,15 +167,6 @@ def _packaged(wording: str) -> dict[str, PromptTemplate]:
     return {
         name: _parsed(name, file.read_text("utf-8"), name, wording) for name, file in files.items() if file.is_file()
     }
-
-
-def _all_lines(path: Path) -> list[tuple[int, str]]:
-    """The lines of a file, blank ones too, which :func:`read_lines` leaves out but whose numbers it keeps."""
-    lines: list[tuple[int, str]] = []
-    for number, line in read_lines(path, "a prompt in TOML"):
-        lines += [(blank, "") for blank in range(len(lines) + 1, number)]
-        lines.append((number, line))
-    return lines
 
 
 def _parsed(name: str, text: str, where: object, wording: str) -> PromptTemplate:

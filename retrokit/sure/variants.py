@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
 from retrokit.augmentation.draws import below
@@ -32,6 +32,13 @@ STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "equivalence": (("paraphrase", "verify-paraphrase"),),
 }
 """The prompts of each testbed, in the order they are asked, a chain a variant."""
+
+_VERDICTS = {
+    "verify-key-sentences": (True, "the sentences do not answer the query"),
+    "verify-summary": (True, "the summary does not answer the query"),
+    "verify-paraphrase": (False, "the paraphrased passage still contains keywords of the query"),
+}
+"""What a verdict should be, and what is wrong where it is not."""
 
 Made = TypeVar("Made")
 
@@ -55,9 +62,7 @@ class Call:
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the manifest."""
-        return {"step": self.step, "attempt": self.attempt, "prompt": self.prompt, "answer": self.answer} | (
-            {"rejected": self.rejected} if self.rejected else {}
-        )
+        return {name: value for name, value in asdict(self).items() if name != "rejected" or value}
 
 
 @dataclass
@@ -127,11 +132,12 @@ class _Dialogue:
             self._known[prompt, attempt] = completion.text
         return self._known[prompt, attempt]
 
-    async def verify(self, step: str, expected: bool, blamed: str, reason: str, **fields: str) -> None:
-        """Ask for a verdict; another than ``expected`` is the fault of the prompt ``blamed``."""
+    async def verify(self, step: str, **fields: str) -> None:
+        """Ask for a verdict; one that is not as it should be is the fault of the prompt that is verified."""
         words = self._prompts[step].words
+        expected, reason = _VERDICTS[step]
         if read_verdict(await self.ask(step, **fields), words["yes"], words["no"]) != expected:
-            raise _Blamed("verdict", reason, blamed)
+            raise _Blamed("verdict", reason, step.removeprefix("verify-"))
 
     async def make(self, kind: str, steps: Sequence[str], chain: Callable[[], Awaitable[Made]]) -> Made:
         """What ``chain`` makes, tried again from the prompt that is to blame for as long as there are retries."""
@@ -239,14 +245,7 @@ class VariantMaker:
         replaced = read_sentences(answer, self._marker("pronouns"))
         together = self._splitter.join(replaced)
         checks.check_pronouns(together, sentences, item.passage, item.query)
-        await dialogue.verify(
-            "verify-key-sentences",
-            expected=True,
-            blamed="key-sentences",
-            reason="the sentences do not answer the query",
-            query=item.query,
-            sentences=together,
-        )
+        await dialogue.verify("verify-key-sentences", query=item.query, sentences=together)
         return replaced
 
     async def _noise(self, dialogue: _Dialogue, item: Item, key_sentences: Sequence[str]) -> list[str]:
@@ -265,14 +264,7 @@ class VariantMaker:
         answer = await dialogue.ask("summary", query=item.query, passage=item.passage)
         summary = read_text(answer, self._marker("summary"))
         checks.check_summary(summary, item.passage)
-        await dialogue.verify(
-            "verify-summary",
-            expected=True,
-            blamed="summary",
-            reason="the summary does not answer the query",
-            query=item.query,
-            summary=summary,
-        )
+        await dialogue.verify("verify-summary", query=item.query, summary=summary)
         return summary
 
     async def _expansion(self, dialogue: _Dialogue, item: Item) -> str:
@@ -293,14 +285,7 @@ class VariantMaker:
         named, paraphrase = read_paraphrase(answer, words["keywords"], words["marker"])
         keywords = checks.keywords_in_query(named, item.query)
         checks.check_paraphrase(paraphrase, item.passage, keywords)
-        await dialogue.verify(
-            "verify-paraphrase",
-            expected=False,
-            blamed="paraphrase",
-            reason="the paraphrased passage still contains keywords of the query",
-            query=item.query,
-            passage=paraphrase,
-        )
+        await dialogue.verify("verify-paraphrase", query=item.query, passage=paraphrase)
         return keywords, paraphrase
 
     def _marker(self, step: str) -> str:

@@ -129,13 +129,12 @@ def test_a_shortfall_is_counted() -> None:
 
 
 def test_comps_figures() -> None:
-    quotas = generator._Quotas(registry.names(), 9_940, 0.8, Counter())
-    assert quotas.left is not None
-    assert Counter(split for (_, split), left in quotas.left.items() for _ in range(left)) == {
+    quotas = generator._quotas(registry.names(), 9_940, 0.8)
+    assert Counter(split for (_, split), left in quotas.items() for _ in range(left)) == {
         "train": 23_856,
         "test": 5_964,
     }
-    assert set(quotas.left.values()) == {7_952, 1_988}
+    assert set(quotas.values()) == {7_952, 1_988}
 
 
 def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import Completion, PromptRefused, Sampling, TryAgain
-from retrokit.llm.session import BudgetSpent, Session, iterate, run_all
+from retrokit.llm.session import BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
 
 
@@ -218,24 +218,6 @@ def test_run_all_is_in_order_and_holds_few() -> None:
 
     assert asyncio.run(collected()) == [item * item for item in range(50)]
     assert max(held) <= 7
-
-
-def test_iterate_runs_an_asynchronous_generator() -> None:
-    closed = []
-
-    async def stream() -> AsyncGenerator[int, None]:
-        try:
-            for number in range(5):
-                await asyncio.sleep(0)
-                yield number
-        finally:
-            closed.append(True)
-
-    assert list(iterate(stream)) == [0, 1, 2, 3, 4]
-    some = iterate(stream)
-    assert [next(some), next(some)] == [0, 1]
-    some.close()  # who has seen enough
-    assert closed == [True, True]
 
 
 @pytest.mark.parametrize(

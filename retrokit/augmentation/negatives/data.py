@@ -88,10 +88,7 @@ def _add(made: Lexicon, section: str, kind: str, entries: list[str]) -> None:
     if kind == "pairs":
         pairs = made.pairs.setdefault(section, {})
         for entry in entries:
-            match = re.fullmatch(r"([^/>]+)([/>])([^/>]+)", entry)
-            if match is None:
-                raise ValueError(f"{entry} is neither a>b nor a/b")
-            found = [(match[1], match[3]), (match[3], match[1])][: 2 if match[2] == "/" else 1]
+            found = pairs_of(entry)
             if twice := [word for word, _ in found if word in pairs]:
                 raise ValueError(f"{twice[0]} is there twice")
             pairs.update(found)
@@ -108,6 +105,14 @@ def _add(made: Lexicon, section: str, kind: str, entries: list[str]) -> None:
         if twice := sorted(words & made.words.get(section, frozenset())):
             raise ValueError(f"{twice[0]} is there twice")
         made.words[section] = made.words.get(section, frozenset()) | words
+
+
+def pairs_of(entry: str) -> list[tuple[str, str]]:
+    """What gives way to what: ``a>b``, or ``a/b`` both ways; raises ``ValueError`` for anything else."""
+    match = re.fullmatch(r"([^/>]+)([/>])([^/>]+)", entry)
+    if match is None:
+        raise ValueError(f"{entry} is neither a>b nor a/b")
+    return [(match[1], match[3]), (match[3], match[1])][: 2 if match[2] == "/" else 1]
 
 
 def _words(made: Lexicon, entries: list[str]) -> frozenset[str]:

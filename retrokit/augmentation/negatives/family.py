@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retrokit.augmentation.negatives import registry
-from retrokit.augmentation.negatives.sentence import Sentence
+from retrokit.augmentation.negatives.sentence import Named, Sentence, rewrite
 from retrokit.errors import UsageError
 from retrokit.registry import parse_all
 
@@ -53,3 +53,14 @@ def load_families(names: Sequence[str] | None = None) -> tuple[Family, ...]:
     if len({spec.name for spec in specs}) < len(specs):
         raise UsageError(f"a family is named twice: {', '.join(names)}")
     return tuple(registry.create(spec) for spec in specs)
+
+
+def written(sentence: Sentence, found: Iterable[Named]) -> Iterator[Edit]:
+    """The near-misses that the changes make of ``sentence``; none that differs from it, or from one before, in its
+    capitals alone."""
+    seen = {sentence.text.lower()}
+    for name, changes in found:
+        text = rewrite(sentence, changes)
+        if (key := text.lower()) not in seen:
+            seen.add(key)
+            yield Edit(name, text)

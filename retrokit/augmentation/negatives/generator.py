@@ -8,9 +8,10 @@ seed and the sentence alone, never on its place in the stream or on the process 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from retrokit.augmentation.negatives.family import MOST_LOTS, Edit, Family
@@ -96,66 +97,55 @@ def near_misses(
     if split is not None and not 0 < split < 1:
         raise UsageError(f"the share of the training split must lie between 0 and 1, not {split:g}")
     counts = Counter() if counts is None else counts
-    return _Generator(
-        families, seed, split, _Quotas([family.name for family in families], per_family, split, counts), counts
-    ).run(texts)
+    left = _quotas([family.name for family in families], per_family, split)
+    return _Generator(families, seed, split, left, counts).run(texts)
 
 
-class _Quotas:
-    """What each family still needs of each split."""
-
-    def __init__(
-        self, families: Iterable[str], per_family: int | None, split: float | None, counts: Counter[str]
-    ) -> None:
-        self.counts = counts
-        self.left: dict[tuple[str, Split], int] | None = None
-        if per_family is not None:
-            train = per_family if split is None else round(per_family * split)
-            shares: dict[Split, int] = {"train": train, "test": per_family - train}
-            self.left = {(name, part): share for name in families for part, share in shares.items()}
-
-    @property
-    def full(self) -> bool:
-        return self.left is not None and not any(self.left.values())
-
-    def open(self, family: str, split: Split) -> bool:
-        return self.left is None or self.left[family, split] > 0
-
-    def take(self, family: str, split: Split) -> None:
-        self.counts[f"{family}/{split}"] += 1
-        if self.left is not None:
-            self.left[family, split] -= 1
-
-    def report_missing(self) -> None:
-        for (family, split), missing in (self.left or {}).items():
-            if missing:
-                self.counts[f"missing:{family}/{split}"] = missing
+def _quotas(names: Iterable[str], per_family: int | None, split: float | None) -> dict[tuple[str, Split], float]:
+    """How many near-misses are wanted of each family and split."""
+    total = math.inf if per_family is None else per_family
+    train = total if split is None or per_family is None else round(per_family * split)
+    shares: dict[Split, float] = {"train": train, "test": total if per_family is None else total - train}
+    return {(name, part): share for name in names for part, share in shares.items()}
 
 
 class _Generator:
-    """One pass over the texts: the quotas, and digests of what came out."""
+    """One pass over the texts: ``left``, what each family still needs of each split, and digests of what came out."""
 
     def __init__(
-        self, families: Sequence[Family], seed: int, split: float | None, quotas: _Quotas, counts: Counter[str]
+        self,
+        families: Sequence[Family],
+        seed: int,
+        split: float | None,
+        left: dict[tuple[str, Split], float],
+        counts: Counter[str],
     ) -> None:
-        self.families, self.seed, self.split, self.quotas, self.counts = families, seed, split, quotas, counts
+        self.families, self.seed, self.split, self.left, self.counts = families, seed, split, left, counts
         self.anchors: set[int] = set()
         self.pairs: set[int] = set()
         self.members: dict[Split, set[int]] = {"train": set(), "test": set()}
 
+    @property
+    def full(self) -> bool:
+        """Whether nothing is needed any more."""
+        return not any(self.left.values())
+
     def run(self, texts: Iterable[str | tuple[str, str]]) -> Iterator[tuple[Split, NearMiss]]:
-        if not self.quotas.full:
+        if not self.full:
             for text in texts:
                 self.counts["texts"] += 1
                 before = self.counts["sentences"]
                 for anchor, positive in sentences_of(text):
                     self.counts["sentences"] += 1
                     yield from self._of_sentence(anchor, positive)
-                    if self.quotas.full:
+                    if self.full:
                         return
                 if self.counts["sentences"] == before:
                     self.counts["empty"] += 1
-        self.quotas.report_missing()
+        missing = {
+            f"missing:{family}/{split}": int(left) for (family, split), left in self.left.items() if 0 < left < math.inf
+        }
+        self.counts.update(missing)
 
     def _of_sentence(self, anchor: str, positive: str) -> Iterator[tuple[Split, NearMiss]]:
         rule = why_not(anchor)
@@ -166,7 +156,7 @@ class _Generator:
             self.counts[rule] += 1
             return
         split = self._split_of(key)
-        wanted = [family for family in self.families if self.quotas.open(family.name, split)]
+        wanted = [family for family in self.families if self.left[family.name, split] > 0]
         if not wanted:
             self.counts["quota-full"] += 1
             return
@@ -180,7 +170,8 @@ class _Generator:
             offered = offered or bool(edits)
             edit = self._drawn(family, key, edits)
             if edit is not None and self._admits(key, _key(positive), _key(edit.text), split):
-                self.quotas.take(family.name, split)
+                self.counts[f"{family.name}/{split}"] += 1
+                self.left[family.name, split] -= 1
                 yield split, NearMiss(anchor, positive, (edit.text,), family.name, edit.name)
         if not offered:
             self.counts["no-edit"] += 1
@@ -270,37 +261,14 @@ def why_not(sentence: str) -> str | None:
     >>> why_not("Too short."), why_not("The cat sleeps inside the box.")
     ('short', None)
     """
-    if len(sentence) < MIN_CHARS:
-        return "short"
-    if len(sentence) > MAX_CHARS:
-        return "long"
     words = sentence.split()
-    if len(words) < MIN_WORDS:
-        return "few-words"
-    if len(words) > MAX_WORDS:
-        return "long"
-    if _BROKEN.search(sentence):
-        return "broken"
-    if _LINK.search(sentence):
-        return "link"
-    if _MARKUP.search(sentence):
-        return "markup"
-    if sum(map(str.isalpha, sentence)) < 0.7 * (len(sentence) - len(words) + 1):
-        return "symbols"
-    if not _balanced(sentence):
-        return "brackets"
-    if _capitals(words):
-        return "capitals"
-    return None if _ENGLISH.search(sentence) else "language"
+    return next((rule for rule, holds in _TESTS if holds(sentence, words)), None)
 
 
 def _balanced(sentence: str) -> bool:
     """Whether every bracket and every double quotation mark has its counterpart."""
-    if (
-        sentence.count('"') % 2
-        or sentence.count("“") != sentence.count("”")
-        or sentence.count("``") != sentence.count("''")
-    ):
+    odd = sentence.count('"') % 2
+    if odd or any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
         return False
     open_brackets: list[str] = []
     for mark in re.findall(r"[()\[\]]", sentence):
@@ -315,3 +283,18 @@ def _capitals(words: Sequence[str]) -> bool:
     """Whether more than 60% of the words of four and more letters begin with a capital, the first word apart."""
     long = [word for word in words[1:] if len(word) > 3 and word[0].isalpha()]
     return len(long) > 1 and sum(word[0].isupper() for word in long) > 0.6 * len(long)
+
+
+_TESTS: tuple[tuple[str, Callable[[str, Sequence[str]], object]], ...] = (
+    ("short", lambda sentence, words: len(sentence) < MIN_CHARS),
+    ("long", lambda sentence, words: len(sentence) > MAX_CHARS),
+    ("few-words", lambda sentence, words: len(words) < MIN_WORDS),
+    ("long", lambda sentence, words: len(words) > MAX_WORDS),
+    ("broken", lambda sentence, words: _BROKEN.search(sentence)),
+    ("link", lambda sentence, words: _LINK.search(sentence)),
+    ("markup", lambda sentence, words: _MARKUP.search(sentence)),
+    ("symbols", lambda sentence, words: sum(map(str.isalpha, sentence)) < 0.7 * (len(sentence) - len(words) + 1)),
+    ("brackets", lambda sentence, words: not _balanced(sentence)),
+    ("capitals", lambda sentence, words: _capitals(words)),
+    ("language", lambda sentence, words: not _ENGLISH.search(sentence)),
+)

@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from retrokit.augmentation.negatives.data import Lexicon
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected
-from retrokit.augmentation.negatives.tags import PENN
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.data import Lexicon, pairs_of
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected
 from retrokit.augmentation.negatives.view import View
 from retrokit.errors import DataError
 
@@ -62,9 +61,9 @@ class Swap(Generic[V]):
         text = self.text
         if text.startswith("~"):
             verb, space, rest = text[1:].partition(" ")
-            if view.tags[at] not in PENN:
+            if view.tags[at] not in c5.PENN:
                 return None
-            text = inflected(verb, PENN[view.tags[at]]) + space + rest
+            text = inflected(verb, c5.PENN[view.tags[at]]) + space + rest
         titled = at == start > 0 and view.sentence.tokens[at].text.istitle()  # "the Western programme"
         return self.name, [Change(start, end, text.capitalize() if titled else text)]
 
@@ -99,7 +98,8 @@ def read_swaps(
                 shared[match[1]] = conditions
                 continue
             for entry in match[3].split():
-                for old, new in _pairs(entry, lexicon):
+                pairs = lexicon.pairs[entry[1:]].items() if entry.startswith("$") else pairs_of(entry)
+                for old, new in ((one.replace("_", " "), other.replace("_", " ")) for one, other in pairs):
                     words = old.split()
                     first = next((i for i, word in enumerate(words) if word.startswith("*")), 0)
                     words[first] = words[first].removeprefix("*")
@@ -108,18 +108,6 @@ def read_swaps(
         except (KeyError, ValueError) as error:
             told = f"nothing is named {error}" if isinstance(error, KeyError) else str(error)
             raise DataError(where, told, number) from None
-
-
-def _pairs(entry: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
-    if entry.startswith("$"):
-        yield from lexicon.pairs[entry[1:]].items()
-        return
-    match = re.fullmatch(r"([^/>]+)([/>])([^/>]+)", entry.replace("_", " "))
-    if match is None:
-        raise ValueError(f"{entry} is neither a>b nor a/b")
-    yield match[1], match[3]
-    if match[2] == "/":
-        yield match[3], match[1]
 
 
 def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Condition[V]:

@@ -8,9 +8,10 @@ modal, ``XX0`` *not*, ``PRP`` preposition, ``PUN`` punctuation, and so on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from retrokit.errors import MissingExtra
@@ -55,6 +56,10 @@ class Change(NamedTuple):
     start: int
     end: int
     text: str
+
+
+Named = tuple[str, Sequence[Change]]
+"""A name of an edit and the changes that make it."""
 
 
 def tag(text: str) -> Sentence:
@@ -135,42 +140,33 @@ def inflected(lemma: str, tag: str) -> str:
     there are several; the lemma itself if the form is not known, or the lemma is empty."""
     if not lemma:
         return lemma
-    forms = _inflections().getInflection(lemma, tag) or _inflections().getInflectionOOV(lemma, tag)
+    forms = _package("lemminflect").getInflection(lemma, tag) or _package("lemminflect").getInflectionOOV(lemma, tag)
     return str(forms[0]) if forms else lemma
 
 
 @lru_cache(maxsize=20_000)
 def lemma(word: str, part: str) -> str:
     """The dictionary form of ``word`` as a ``VERB``, ``NOUN`` or ``ADJ``."""
-    found = _inflections().getLemma(word.lower(), upos=part)
+    found = _package("lemminflect").getLemma(word.lower(), upos=part)
     return str(found[0]) if found else word.lower()
 
 
-@lru_cache(maxsize=1)
+@cache
 def _tagger() -> Any:
-    try:
-        from HanTa.HanoverTagger import HanoverTagger
-    except ModuleNotFoundError as error:
-        raise MissingExtra("near-misses", "negatives") from error
-    tagger = HanoverTagger("morphmodel_en.pgz")
+    tagger = _package("HanTa.HanoverTagger").HanoverTagger("morphmodel_en.pgz")
     # A word that is not in the tagger's lexicon is taken apart afresh each time: most of the cost of running text.
     tagger.analyze_forward = lru_cache(maxsize=100_000)(tagger.analyze_forward)
     return tagger
 
 
-@lru_cache(maxsize=1)
+@cache
 def _articles() -> Any:
-    try:
-        import inflect
-    except ModuleNotFoundError as error:
-        raise MissingExtra("near-misses", "negatives") from error
-    return inflect.engine()
+    return _package("inflect").engine()
 
 
-@lru_cache(maxsize=1)
-def _inflections() -> Any:
+@cache
+def _package(name: str) -> Any:
     try:
-        import lemminflect
+        return import_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtra("near-misses", "negatives") from error
-    return lemminflect

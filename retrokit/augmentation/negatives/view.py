@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 from retrokit.augmentation.negatives.sentence import Sentence, Token, inflected, lemma, uncapitalized
@@ -111,9 +111,9 @@ class View:
     @cached_property
     def subjects(self) -> list[Phrase]:
         """The noun phrases that stand where a clause starts: subjects of the verb group at their end."""
-        first = [extended(self, phrase, "fP") for phrase in self.phrases[:1] if phrase.start == 0]
-        later = (phrase for phrase in self.phrases if phrase.start > 0 and _starts_clause(self, phrase.start))
-        return first + [extended(self, phrase) for phrase in later]
+        first = [self.extended(phrase, "fP") for phrase in self.phrases[:1] if phrase.start == 0]
+        later = (phrase for phrase in self.phrases if phrase.start > 0 and self._starts_clause(phrase.start))
+        return first + [self.extended(phrase) for phrase in later]
 
     def head(self, phrase: Phrase) -> str:
         """The dictionary form of the phrase's head."""
@@ -157,11 +157,66 @@ class View:
             at += 1
         return at
 
+    def extended(self, phrase: Phrase, codes: str = "f") -> Phrase:
+        """The phrase with the noun phrases that its prepositions attach: of *of*, and with ``codes="fP"`` all."""
+        end = phrase.end
+        while self.codes[end] in codes and (after := self.starting.get(end + 1)):
+            end = after.end
+        return phrase._replace(end=end)
 
-@lru_cache(maxsize=4)
-def view_of(sentence: Sentence) -> View:
-    """The view of a sentence; the last few are remembered, for the families that come to it in turn."""
-    return View(sentence)
+    def active(self, at: int) -> VerbGroup | None:
+        """The active verb group that starts at a token."""
+        return _group(_ACTIVE.match(self.shape, at))
+
+    def passive(self, at: int) -> VerbGroup | None:
+        """The passive verb group that starts at a token."""
+        return _group(_PASSIVE.match(self.shape, at))
+
+    def copula(self, at: int) -> VerbGroup | None:
+        """The form of *be*, with its auxiliaries, that starts at a token."""
+        return _group(_COPULA.match(self.shape, at))
+
+    def agrees(self, finite: int, subject: Phrase) -> bool:
+        """Whether the finite verb has the number of its subject; if not, one of the two is misread."""
+        number, head = subject.plural, self.words[subject.head]
+        return agreeing(self.words[finite], self.tags[finite], number, head) == self.words[finite]
+
+    def as_subject(self, phrase: Phrase) -> str:
+        """The phrase's words for use as a subject inside a sentence."""
+        return self._in_case(phrase, _NOMINATIVE)
+
+    def as_object(self, phrase: Phrase) -> str:
+        """The phrase's words for use as an object inside a sentence."""
+        return self._in_case(phrase, _ACCUSATIVE)
+
+    def lowered(self, start: int, end: int) -> str:
+        """The words of some tokens for use inside a sentence; adjectives of names (*Italian*) keep their capital."""
+        first = self.sentence.tokens[start]
+        if start == 0 and ((first.tag == "AJ0" and is_of_name(first.text)) or self._is_headline()):
+            return self.sentence.words(start, end)
+        words = uncapitalized(self.sentence, start, end)
+        labelled = self.words[start - 1] == ":" and first.text.istitle() and first.tag not in ("NP0", "NN0")
+        return words[0].lower() + words[1:] if labelled and first.text != "I" else words  # "Results: Blood flow rose."
+
+    def _in_case(self, phrase: Phrase, cases: dict[str, str]) -> str:
+        if self.codes[phrase.head] == "i":
+            word = self.words[phrase.head]
+            return cases.get(word, "I" if word == "i" else word)
+        return self.lowered(phrase.start, phrase.end)
+
+    def _is_headline(self) -> bool:
+        long = [token.text for token in self.sentence.tokens if len(token.text) > 3]
+        return len(long) > 2 and sum(text[0].isupper() for text in long) > 0.7 * len(long)
+
+    def _starts_clause(self, at: int) -> bool:
+        before = self.codes[at - 1]
+        if before == "," and self.shape.find(",") == at - 1:
+            return self.codes[0] in "PsrmT"
+        if self.words[at - 1] in (";", ":"):
+            return True
+        if before == "&" and self.codes[at - 2] == ",":
+            return self.starting[at].plural is False
+        return before in "hsq" and self.words[at - 1] not in ("as", "than", "like")
 
 
 def _code(token: Token, index: int) -> str:
@@ -189,40 +244,11 @@ def _is_plural(head: Token) -> bool | None:
     return None if head.tag == "NN0" and not head.lower.endswith(("ia", "is", "ism", "ity")) else False
 
 
-def extended(view: View, phrase: Phrase, codes: str = "f") -> Phrase:
-    """The phrase with the noun phrases that its prepositions attach: those of *of*, and with ``codes="fP"`` all."""
-    end = phrase.end
-    while view.codes[end] in codes and (after := view.starting.get(end + 1)):
-        end = after.end
-    return phrase._replace(end=end)
-
-
-def active(view: View, at: int) -> VerbGroup | None:
-    """The active verb group that starts at a token."""
-    return _group(_ACTIVE.match(view.shape, at))
-
-
-def passive(view: View, at: int) -> VerbGroup | None:
-    """The passive verb group that starts at a token."""
-    return _group(_PASSIVE.match(view.shape, at))
-
-
-def copula(view: View, at: int) -> VerbGroup | None:
-    """The form of *be*, with its auxiliaries, that starts at a token."""
-    return _group(_COPULA.match(view.shape, at))
-
-
 def _group(match: re.Match[str] | None) -> VerbGroup | None:
     if match is None:
         return None
     finite = match.start() + next(i for i, code in enumerate(match.group()) if code not in "rm")
     return VerbGroup(match.start(), match.end(), finite, match.end() - 1)
-
-
-def agrees(view: View, finite: int, subject: Phrase) -> bool:
-    """Whether the finite verb has the number of its subject; a disagreement means that one of the two is misread."""
-    number, head = subject.plural, view.words[subject.head]
-    return agreeing(view.words[finite], view.tags[finite], number, head) == view.words[finite]
 
 
 def agreeing(word: str, tag: str, plural: bool | None, subject: str = "") -> str | None:
@@ -237,49 +263,6 @@ def agreeing(word: str, tag: str, plural: bool | None, subject: str = "") -> str
     return _IRREGULAR.get((word, plural), word if (word, not plural) in _IRREGULAR else None)
 
 
-def as_subject(view: View, phrase: Phrase) -> str:
-    """The phrase's words for use as a subject inside a sentence."""
-    return _in_case(view, phrase, _NOMINATIVE)
-
-
-def as_object(view: View, phrase: Phrase) -> str:
-    """The phrase's words for use as an object inside a sentence."""
-    return _in_case(view, phrase, _ACCUSATIVE)
-
-
-def _in_case(view: View, phrase: Phrase, cases: dict[str, str]) -> str:
-    if view.codes[phrase.head] == "i":
-        word = view.words[phrase.head]
-        return cases.get(word, "I" if word == "i" else word)
-    return lowered(view, phrase.start, phrase.end)
-
-
-def lowered(view: View, start: int, end: int) -> str:
-    """The words of some tokens for use inside a sentence; adjectives of names (*Italian*) keep their capital."""
-    first = view.sentence.tokens[start]
-    if start == 0 and ((first.tag == "AJ0" and is_of_name(first.text)) or _is_headline(view)):
-        return view.sentence.words(start, end)
-    words = uncapitalized(view.sentence, start, end)
-    labelled = view.words[start - 1] == ":" and first.text.istitle() and first.tag not in ("NP0", "NN0")
-    return words[0].lower() + words[1:] if labelled and first.text != "I" else words  # "Results: Blood flow rose."
-
-
 def is_of_name(adjective: str) -> bool:
     """Whether an adjective is made of a name, as *Italian* and *Bayesian* are, and so has its capital everywhere."""
     return _OF_NAMES.search(adjective) is not None
-
-
-def _is_headline(view: View) -> bool:
-    long = [token.text for token in view.sentence.tokens if len(token.text) > 3]
-    return len(long) > 2 and sum(text[0].isupper() for text in long) > 0.7 * len(long)
-
-
-def _starts_clause(view: View, at: int) -> bool:
-    before = view.codes[at - 1]
-    if before == "," and view.shape.find(",") == at - 1:
-        return view.codes[0] in "PsrmT"
-    if view.words[at - 1] in (";", ":"):
-        return True
-    if before == "&" and view.codes[at - 2] == ",":
-        return view.starting[at].plural is False
-    return before in "hsq" and view.words[at - 1] not in ("as", "than", "like")

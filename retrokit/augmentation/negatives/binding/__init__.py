@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from retrokit.augmentation.negatives.binding.arguments import ARGUMENTS
 from retrokit.augmentation.negatives.binding.attributes import ATTRIBUTES
 from retrokit.augmentation.negatives.binding.clauses import CLAUSES
+from retrokit.augmentation.negatives.binding.fit import BindingView
 from retrokit.augmentation.negatives.data import text
-from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.augmentation.negatives.rules import written
+from retrokit.augmentation.negatives.family import Edit, Family, written
 from retrokit.augmentation.negatives.sentence import Change, Sentence
-from retrokit.augmentation.negatives.view import View, view_of
 
 
 def family() -> Family:
@@ -27,7 +26,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """All the near-misses of binding and order that can be made of a sentence, each text once, in a fixed order."""
     if not 3 <= len(sentence.tokens) <= 80:
         return
-    view = view_of(sentence)
+    view = BindingView(sentence)
     found = (
         named
         for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES)
@@ -37,6 +36,6 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     yield from written(sentence, found)
 
 
-def _crosses_quote(view: View, changes: Sequence[Change]) -> bool:
+def _crosses_quote(view: BindingView, changes: Sequence[Change]) -> bool:
     first, last = min(c.start for c in changes), max(c.end for c in changes)
     return any(code in '()"?' for code in view.shape[first:last])

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from retrokit.augmentation.negatives.binding.arguments import changes_before
-from retrokit.augmentation.negatives.binding.fit import VERBS, kind_of, swapped, verb_lemma
-from retrokit.augmentation.negatives.binding.lexicon import GROUPS, TERMS, WORDS
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, lemma
-from retrokit.augmentation.negatives.view import Phrase, View, is_of_name, lowered
+from retrokit.augmentation.negatives.binding.fit import GROUPS, TERMS, VERBS, WORDS, BindingView
+from retrokit.augmentation.negatives.sentence import Change, Named, lemma
+from retrokit.augmentation.negatives.view import Phrase, is_of_name
 
 
-def attributes(view: View) -> Iterator[Named]:
+def attributes(view: BindingView) -> Iterator[Named]:
     """The red car and the blue truck: The blue car and the red truck."""
     found = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
     if len(found) < 2:
@@ -32,7 +30,7 @@ def attributes(view: View) -> Iterator[Named]:
 _ADJECTIVES = ("free", "AJC", "AJS", "relational", "participle")
 
 
-def _adjective_kinds(view: View, at: int) -> set[str]:
+def _adjective_kinds(view: BindingView, at: int) -> set[str]:
     """The kinds of an adjective: adjectives of one kind may change places."""
     token = view.sentence.tokens[at]
     if token.tag != "AJ0":
@@ -43,11 +41,11 @@ def _adjective_kinds(view: View, at: int) -> set[str]:
     return free | {"participle"} if token.text.lower().endswith("ed") else free
 
 
-def _goes_with(view: View, adjective: int, phrase: Phrase) -> bool:
+def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
     """Whether an adjective can be said of another phrase's head."""
     word, head = view.words[adjective], view.head(phrase)
     if word in WORDS["animate-adjectives"] or word in WORDS["physical-adjectives"]:
-        kind = kind_of(view, phrase)
+        kind = view.kind_of(phrase)
         return kind == "animate" or (kind == "concrete" and word in WORDS["physical-adjectives"])
     if word in WORDS["plural-adjectives"]:
         return phrase.plural is True
@@ -60,14 +58,14 @@ def _goes_with(view: View, adjective: int, phrase: Phrase) -> bool:
     return True
 
 
-def _swapped_words(view: View, first: int, second: int) -> list[Change]:
+def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
     return [
         Change(first, first + 1, view.sentence.tokens[second].text),
-        Change(second, second + 1, lowered(view, first, first + 1)),
+        Change(second, second + 1, view.lowered(first, first + 1)),
     ]
 
 
-def _attribute(view: View, phrase: Phrase) -> int | None:
+def _attribute(view: BindingView, phrase: Phrase) -> int | None:
     """The adjective before the phrase's nouns, if no other word qualifies it or stands beside it."""
     at = view.shape.rfind("a", phrase.start, phrase.head)
     if at < 0 or "'" in view.shape[phrase.start : phrase.end]:
@@ -96,7 +94,7 @@ def _attribute(view: View, phrase: Phrase) -> int | None:
     return None if _collocation(view, at) or tokens[at].lower in WORDS["unbound-adjectives"] else at
 
 
-def _shares_its_head(view: View, phrase: Phrase, at: int) -> bool:
+def _shares_its_head(view: BindingView, phrase: Phrase, at: int) -> bool:
     """Whether a phrase is one half of *risk and protective factors*, so that its noun may not be its own."""
     tokens = view.sentence.tokens
     if view.codes[at - 1] == "&" and tokens[at - 2].tag == "NN1":
@@ -107,7 +105,7 @@ def _shares_its_head(view: View, phrase: Phrase, at: int) -> bool:
     return (tokens[phrase.head].tag, tokens[after.head].tag) == ("NN1", "NN2")
 
 
-def _collocation(view: View, at: int) -> bool:
+def _collocation(view: BindingView, at: int) -> bool:
     noun = lemma(view.words[at + 1], "NOUN")
     fixed = not TERMS["collocations"].isdisjoint({f"{view.words[at]} {noun}", f"{view.words[at]} {view.words[at + 1]}"})
     return fixed or _DISCIPLINE.search(noun) is not None
@@ -116,14 +114,14 @@ def _collocation(view: View, at: int) -> bool:
 _DISCIPLINE = re.compile("(?:ology|graphy|istry|physics|medicine|psychiatry|surgery)$")  # "physical geography"
 
 
-def _attributes_part(view: View, one: Phrase, first: int, other: Phrase, second: int) -> bool:
+def _attributes_part(view: BindingView, one: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two adjectives say different things of different heads, before the swap and after it."""
     a, b = view.words[first], view.words[second]
     if a == b or _are_synonyms(a, b):
         return False
     if view.head(one) == view.head(other) or view.words[first + 1] == view.words[second + 1]:
         return False
-    if (kind_of(view, one) == "animate") != (kind_of(view, other) == "animate"):
+    if (view.kind_of(one) == "animate") != (view.kind_of(other) == "animate"):
         return False  # "incorrect experts", "heterozygous analyses"
     if view.tags[first] == "AJC" and not any(a in scale and b in scale for scale in GROUPS["scales"]):
         return False  # "older risk"
@@ -134,7 +132,7 @@ def _are_synonyms(a: str, b: str) -> bool:
     return any(a in group and b in group for group in GROUPS["synonyms"])
 
 
-def modifiers(view: View) -> Iterator[Named]:
+def modifiers(view: BindingView) -> Iterator[Named]:
     """Dog food and cat litter: Cat food and dog litter."""
     for one, other in pairwise(view.phrases):
         if view.shape[one.end : other.start] not in ("&", ",&"):
@@ -157,7 +155,7 @@ _PERCENT = re.compile(r"\d+(?:\.\d+)?%")
 _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 
 
-def numbers(view: View) -> Iterator[Named]:
+def numbers(view: BindingView) -> Iterator[Named]:
     """12 men and 30 women: 30 men and 12 women."""
     counts = [(p, at) for p in view.phrases if (at := _number(view, p)) is not None]
     for (one, first), (other, second) in pairwise(counts):
@@ -184,7 +182,7 @@ def numbers(view: View) -> Iterator[Named]:
         yield from _change_of_number(view, match.start())
 
 
-def _change_of_number(view: View, at: int) -> Iterator[Named]:
+def _change_of_number(view: BindingView, at: int) -> Iterator[Named]:
     """Fell from 20% to 15%: fell from 15% to 20%."""
     first, second = view.words[at + 1], view.words[at + 3]
     numbers = first != second and first[:1].isdigit() and second[:1].isdigit() and ("%" in first) == ("%" in second)
@@ -192,11 +190,11 @@ def _change_of_number(view: View, at: int) -> Iterator[Named]:
         yield "swap-from-to", _swapped_numbers(view, at + 1, at + 3)
 
 
-def _swapped_numbers(view: View, first: int, second: int) -> list[Change]:
+def _swapped_numbers(view: BindingView, first: int, second: int) -> list[Change]:
     return [Change(first, first + 1, view.words[second]), Change(second, second + 1, view.words[first])]
 
 
-def _number(view: View, phrase: Phrase) -> int | None:
+def _number(view: BindingView, phrase: Phrase) -> int | None:
     """The phrase's only number, a count above one of its plural head."""
     numbers = [i for i in range(phrase.start, phrase.end) if view.codes[i] == "c"]
     if len(numbers) != 1 or view.tags[phrase.head] != "NN2":
@@ -211,7 +209,7 @@ def _number(view: View, phrase: Phrase) -> int | None:
     return at
 
 
-def _numbers_part(view: View, end: int, first: int, start: int, second: int) -> bool:
+def _numbers_part(view: BindingView, end: int, first: int, start: int, second: int) -> bool:
     """Whether two numbers are of one format and belong to different things."""
     a, b = view.words[first], view.words[second]
     if a == b or ("%" in a) != ("%" in b) or ("." in a) != ("." in b) or _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
@@ -227,7 +225,7 @@ def _numbers_part(view: View, end: int, first: int, start: int, second: int) -> 
     return between not in ("", "f") and not (between == "&" and view.words[end - 1] in WORDS["units"])
 
 
-def names(view: View) -> Iterator[Named]:
+def names(view: BindingView) -> Iterator[Named]:
     """Smith said that Jones had resigned: Jones said that Smith had resigned."""
     names = [phrase for phrase in view.phrases if _is_name(view, phrase)]
     for one, other in pairwise(names):
@@ -236,10 +234,10 @@ def names(view: View) -> Iterator[Named]:
         texts = [view.sentence.words(*phrase[:2]) for phrase in (one, other)]
         once = all(view.sentence.text.count(text.split()[-1]) == 1 for text in texts)
         if parted and once and _in_place(view, one) == _in_place(view, other) and _name_verb(view, one, other):
-            yield "swap-names", swapped(view, one, other)
+            yield "swap-names", view.swapped(one, other)
 
 
-def _is_name(view: View, phrase: Phrase) -> bool:
+def _is_name(view: BindingView, phrase: Phrase) -> bool:
     words = [token.text for token in view.sentence.tokens[phrase.start : phrase.end]]
     if view.words[phrase.end] == "!" or not WORDS["titles"].isdisjoint(word.lower() for word in words):
         return False
@@ -250,14 +248,14 @@ def _is_name(view: View, phrase: Phrase) -> bool:
     )
 
 
-def _in_place(view: View, phrase: Phrase) -> bool:
+def _in_place(view: BindingView, phrase: Phrase) -> bool:
     return view.words[phrase.start - 1] in ("in", "at", "from", "near", "to")
 
 
-def _name_verb(view: View, one: Phrase, other: Phrase) -> bool:
+def _name_verb(view: BindingView, one: Phrase, other: Phrase) -> bool:
     """Whether no symmetric verb stands between two names."""
     verbs = [i for i in range(one.end, other.start) if view.codes[i] in VERBS]
-    return bool(verbs) and not any(verb_lemma(view, i) in WORDS["symmetric"] for i in verbs)
+    return bool(verbs) and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs)
 
 
 ATTRIBUTES = (attributes, modifiers, numbers, names)

@@ -5,38 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.binding.fit import (
-    VERBS,
-    alike,
-    exchange,
-    exchanged,
-    frames,
-    interchangeable,
-    kind_of,
-    swapped,
-    verb_lemma,
-)
-from retrokit.augmentation.negatives.binding.lexicon import WORDS
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change
-from retrokit.augmentation.negatives.view import (
-    Phrase,
-    VerbGroup,
-    View,
-    active,
-    agreeing,
-    agrees,
-    as_subject,
-    copula,
-    extended,
-    lowered,
-    passive,
-)
+from retrokit.augmentation.negatives.binding.fit import VERBS, WORDS, BindingView
+from retrokit.augmentation.negatives.sentence import Change, Named
+from retrokit.augmentation.negatives.view import Phrase, VerbGroup, agreeing
 
 _MORE = ("more", "fewer", "less")
 
 
-def choices(view: View) -> Iterator[Named]:
+def choices(view: BindingView) -> Iterator[Named]:
     """Tea instead of coffee: coffee instead of tea; not cats but dogs; more men than women."""
     for one in view.phrases:
         link, after = view.words[one.end], view.words[one.end + 1]
@@ -56,36 +32,36 @@ def choices(view: View) -> Iterator[Named]:
             continue
         if other is None or not free or view.codes[other.end] == "f":
             continue
-        if name == "swap-comparison" or interchangeable(view, one, other):
-            yield name, swapped(view, one, other)
+        if name == "swap-comparison" or view.interchangeable(one, other):
+            yield name, view.swapped(one, other)
 
 
-def _after_but_not(view: View, one: Phrase) -> Phrase | None:
+def _after_but_not(view: BindingView, one: Phrase) -> Phrase | None:
     """The phrase of "A but not B", or of "in A but not in B"."""
     again = view.words[one.end + 2] == view.words[one.start - 1] and view.codes[one.start - 1] == "P"
     other = view.starting.get(one.end + 2 + again)
     return other if other is not None and view.codes[other.end] in ".,&s" else None
 
 
-def comparisons(view: View) -> Iterator[Named]:
+def comparisons(view: BindingView) -> Iterator[Named]:
     """Cars are faster than trains: Trains are faster than cars; Men earn higher wages than women."""
     for subject in view.subjects:
-        verb = active(view, subject.end) or copula(view, subject.end)
+        verb = view.active(subject.end) or view.copula(subject.end)
         link = -1 if verb is None else _compared(view, verb.end)
         if verb is None or link < 0 or (after := view.starting.get(link)) is None:
             continue
-        other = extended(view, after)
+        other = view.extended(after)
         if "c" in view.shape[other.start : other.end] or "i" in (view.codes[other.head], view.codes[subject.head]):
             continue
-        if "measure" in (kind_of(view, after), kind_of(view, subject)) or not alike(view, subject, after):
+        if "measure" in (view.kind_of(after), view.kind_of(subject)) or not view.alike(subject, after):
             continue
-        yield from exchanged(view, "swap-comparison", subject, verb, other)
+        yield from view.exchanged("swap-comparison", subject, verb, other)
 
 
 _OTHER_CLAUSE = frozenset("zbvBHDMswqh&,")
 
 
-def _compared(view: View, at: int) -> int:
+def _compared(view: BindingView, at: int) -> int:
     """Where the second thing of a comparison starts whose comparative stands after a token of a clause; or −1."""
     comparative = False
     for i in range(at, len(view.shape)):
@@ -100,7 +76,7 @@ def _compared(view: View, at: int) -> int:
     return -1
 
 
-def contrasts(view: View) -> Iterator[Named]:
+def contrasts(view: BindingView) -> Iterator[Named]:
     """Unlike dogs, cats purr: Unlike cats, dogs purr."""
     tokens = [view.words[i] for i in range(3)]
     start = (
@@ -109,20 +85,20 @@ def contrasts(view: View) -> Iterator[Named]:
     one = view.starting.get(start)
     if not start or one is None:
         return
-    one = extended(view, one)
+    one = view.extended(one)
     subject = view.starting.get(one.end + 1)
     if view.codes[one.end] != "," or subject is None:
         return
-    subject = extended(view, subject)
+    subject = view.extended(subject)
     verb = _any_verb(view, subject)
-    fits = alike(view, one, subject) and interchangeable(view, one, subject)
-    if verb and fits and (changes := exchange(view, subject, verb, one)):
+    fits = view.alike(one, subject) and view.interchangeable(one, subject)
+    if verb and fits and (changes := view.exchange(subject, verb, one)):
         yield "swap-contrast", changes
 
 
-def copular_nouns(view: View) -> Iterator[Named]:
+def copular_nouns(view: BindingView) -> Iterator[Named]:
     """Smoking is a cause of cancer: Cancer is a cause of smoking."""
-    for subject, verb, after in frames(view, copula):
+    for subject, verb, after in view.frames(view.copula):
         noun = view.starting[after.start]
         other = view.starting.get(noun.end + 1)
         if other is None or view.head(noun) not in WORDS["copular-nouns"] or view.words[noun.end] != "of":
@@ -130,35 +106,35 @@ def copular_nouns(view: View) -> Iterator[Named]:
         if subject.plural or other.plural is not False or view.words[noun.start] == "the":
             continue
         if view.codes[subject.head] != "i":  # "a team was a member of him"
-            yield from exchanged(view, "swap-arguments", subject, verb, other)
+            yield from view.exchanged("swap-arguments", subject, verb, other)
 
 
-def located(view: View) -> Iterator[Named]:
+def located(view: BindingView) -> Iterator[Named]:
     """A cat is sitting on a chair: A chair is sitting on a cat."""
     for subject in view.subjects:
         subject = view.starting[subject.start]
-        verb = active(view, subject.end) or copula(view, subject.end)
-        if verb and view.codes[verb.main] in VERBS and verb_lemma(view, verb.main) not in WORDS["verbs-of-place"]:
+        verb = view.active(subject.end) or view.copula(subject.end)
+        if verb and view.codes[verb.main] in VERBS and view.verb_lemma(verb.main) not in WORDS["verbs-of-place"]:
             continue
-        going = view.codes[subject.end] == "g" and verb_lemma(view, subject.end) in WORDS["verbs-of-place"]
+        going = view.codes[subject.end] == "g" and view.verb_lemma(subject.end) in WORDS["verbs-of-place"]
         at = verb.end if verb else subject.end + going
         other = view.starting.get(at + 1)
         if other is None or view.words[at] not in WORDS["placing"]:
             continue
         if view.codes[other.end] not in (".PsT" if verb else "."):
             continue
-        bodies = {kind_of(view, subject), kind_of(view, other)} <= {"animate", "concrete"}
-        if not bodies or not interchangeable(view, subject, other):
+        bodies = {view.kind_of(subject), view.kind_of(other)} <= {"animate", "concrete"}
+        if not bodies or not view.interchangeable(subject, other):
             continue
-        if changes := exchange(view, subject, verb, other) if verb else swapped(view, subject, other):
+        if changes := view.exchange(subject, verb, other) if verb else view.swapped(subject, other):
             yield "swap-located", changes
 
 
-def clause_subjects(view: View) -> Iterator[Named]:
+def clause_subjects(view: BindingView) -> Iterator[Named]:
     """Sales rose while costs fell: Costs rose while sales fell."""
     if not view.phrases or view.phrases[0].start != 0:
         return
-    first = extended(view, view.phrases[0])
+    first = view.extended(view.phrases[0])
     verb = _any_verb(view, first)
     if verb is None:
         return
@@ -171,7 +147,7 @@ def clause_subjects(view: View) -> Iterator[Named]:
             or view.words[at] not in ("while", "whereas", "but", "and", "because", "although")
         ):
             continue
-        second = extended(view, second)
+        second = view.extended(second)
         other = _any_verb(view, second)
         if other is None or not _separate(view, first, verb, second, other, at):
             continue
@@ -180,13 +156,13 @@ def clause_subjects(view: View) -> Iterator[Named]:
         return
 
 
-def _any_verb(view: View, subject: Phrase) -> VerbGroup | None:
+def _any_verb(view: BindingView, subject: Phrase) -> VerbGroup | None:
     at = subject.end
-    verb = passive(view, at) or active(view, at) or copula(view, at)
-    return verb if verb and agrees(view, verb.finite, subject) else None
+    verb = view.passive(at) or view.active(at) or view.copula(at)
+    return verb if verb and view.agrees(verb.finite, subject) else None
 
 
-def _separate(view: View, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup, at: int) -> bool:
+def _separate(view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup, at: int) -> bool:
     """Whether two clauses with comparable subjects say different things, and nothing else hangs on the subjects."""
     if view.codes[first.head] == "i" or view.codes[second.head] == "i" or view.shape[:at].count("&") > 0:
         return False
@@ -198,18 +174,18 @@ def _separate(view: View, first: Phrase, verb: VerbGroup, second: Phrase, other:
         return False
     if words[verb.start : at] == words[other.start : other.start + at - verb.start]:
         return False
-    kinds = {kind_of(view, first), kind_of(view, second)}
+    kinds = {view.kind_of(first), view.kind_of(second)}
     contrast = view.words[at] in ("while", "whereas") and kinds == {"thing", "measure"}
     equal = len(kinds) == 1 and "measure" not in kinds
-    return (equal or contrast) and interchangeable(view, first, second)
+    return (equal or contrast) and view.interchangeable(first, second)
 
 
 def _exchanged_subjects(
-    view: View, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup
+    view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup
 ) -> list[Change] | None:
     changes = [
-        Change(first.start, first.end, as_subject(view, second)),
-        Change(second.start, second.end, as_subject(view, first)),
+        Change(first.start, first.end, view.as_subject(second)),
+        Change(second.start, second.end, view.as_subject(first)),
     ]
     for finite, subject in ((verb.finite, second), (other.finite, first)):
         form = agreeing(view.words[finite], view.tags[finite], subject.plural)
@@ -220,7 +196,7 @@ def _exchanged_subjects(
     return changes
 
 
-def clauses(view: View) -> Iterator[Named]:
+def clauses(view: BindingView) -> Iterator[Named]:
     """If the field is wet, the match is off: If the match is off, the field is wet."""
     end = len(view.shape)
     while end and view.codes[end - 1] == ".":
@@ -242,28 +218,28 @@ def clauses(view: View) -> Iterator[Named]:
     refers = [any(view.words[i] in WORDS["referring"] for i in range(*span)) for span in (spans[:2], spans[2:])]
     if refers == [False, True]:
         return  # the pronoun would come before what it stands for
-    first, second = lowered(view, *spans[:2]), lowered(view, *spans[2:])
+    first, second = view.lowered(*spans[:2]), view.lowered(*spans[2:])
     yield "swap-clauses", [Change(spans[0], spans[1], second), Change(spans[2], spans[3], first)]
 
 
-def _are_clauses(view: View, start: int, until: int, again: int, end: int) -> bool:
+def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int) -> bool:
     """Whether both spans are one finite clause each, which start with their subject."""
     if until < 0 or "?" in view.sentence.text:
         return False
     for a, b in ((start, until), (again, end)):
         subject = view.starting.get(a)
-        at = extended(view, subject, "fP").end if subject else a + 1 if view.codes[a] in "iteI" else 0
-        finite = at and (passive(view, at) or active(view, at) or copula(view, at))
+        at = view.extended(subject, "fP").end if subject else a + 1 if view.codes[a] in "iteI" else 0
+        finite = at and (view.passive(at) or view.active(at) or view.copula(at))
         if not finite or finite.end > b or re.search(r"[,qswh(\"?]", view.shape[a:b]):
             return False
-        if subject and view.codes[subject.head] != "i" and not agrees(view, finite.finite, subject):
+        if subject and view.codes[subject.head] != "i" and not view.agrees(finite.finite, subject):
             return False
         if re.search("[zbvBHDM]|&k", view.shape[finite.end : b]):
             return False
     return True
 
 
-def _order_tells(view: View, link: str, start: int, end: int) -> bool:
+def _order_tells(view: BindingView, link: str, start: int, end: int) -> bool:
     """Whether the two clauses may stand the other way round, and then say something else."""
     words = {view.words[i] for i in range(start, end)}
     if words & {"then", "also", "will", "would", "'ll", "'d", "so", "too", "again", "still", "it", "this"}:

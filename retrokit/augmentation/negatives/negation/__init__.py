@@ -12,18 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from retrokit.augmentation.negatives import tags as c5
 from retrokit.augmentation.negatives.data import text
-from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.family import Edit, Family, written
 from retrokit.augmentation.negatives.negation import insert, opposites, quantifiers, remove, scope
-from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, has_negative, has_negative_complement
-from retrokit.augmentation.negatives.negation.lexicon import LEXICON, PAIRS, WORDS
+from retrokit.augmentation.negatives.negation.clauses import LEXICON, PAIRS, WORDS, ClauseView, Rule
 from retrokit.augmentation.negatives.negation.remove import without_polarity
-from retrokit.augmentation.negatives.negation.syntax import is_subject, noun_end
 from retrokit.augmentation.negatives.patterns import Swap, Test, read_swaps
-from retrokit.augmentation.negatives.rules import Named, written
-from retrokit.augmentation.negatives.sentence import Change, Sentence, lemma
-from retrokit.augmentation.negatives.tags import BASE, FINITE, PARTICIPLE, PHRASE
-from retrokit.augmentation.negatives.view import view_of
+from retrokit.augmentation.negatives.sentence import Change, Named, Sentence, lemma
 
 
 def family() -> Family:
@@ -45,7 +41,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """
     if len(sentence.tokens) < 3:
         return
-    found = _changes(ClauseView(view_of(sentence)))
+    found = _changes(ClauseView(sentence))
     yield from written(sentence, ((name, [_styled(sentence, change) for change in changes]) for name, changes in found))
 
 
@@ -64,7 +60,7 @@ def _changes(view: ClauseView) -> Iterator[Named]:
         yield from insert.negated_question(view)
     else:
         inserted = {i: changes for i in range(1, view.size) if (changes := insert.negated_finite(view, i))}
-        single = [i for i in inserted if not has_negative_complement(view, i)]
+        single = [i for i in inserted if not view.has_negative_complement(i)]
         for i in single:
             yield "insert-not", inserted[i]
             if i == single[0]:
@@ -108,14 +104,14 @@ _BY_WORD: dict[str, Rule] = {
 
 def _frequent(view: ClauseView, at: int) -> bool:
     """Whether an adverb stands beside a verb, and would not invert verb and subject as a negative in front does."""
-    near = FINITE | BASE | PARTICIPLE | {"VVG", "AJ0"}
-    beside = view.tags[at + 1] in near or view.tags[at - 1] in FINITE
+    near = c5.FINITE | c5.BASE | c5.PARTICIPLE | {"VVG", "AJ0"}
+    beside = view.tags[at + 1] in near or view.tags[at - 1] in c5.FINITE
     return beside and (at > 0 or view.tags[1] in {"VVB", "VVI"})
 
 
 def _countable(view: ClauseView, at: int) -> bool:
     """Whether a plural begins that counts things and does not measure."""
-    head = noun_end(view, at)
+    head = view.noun_end(at)
     return head > 0 and view.tags[head] == "NN2" and lemma(view.words[head], "NOUN") not in WORDS["units"]
 
 
@@ -129,17 +125,17 @@ def _number(view: ClauseView, at: int) -> int:
 def _counting(view: ClauseView, at: int) -> bool:
     """Whether a number counts things (*fewer*) and does not measure (*less*)."""
     after = _number(view, at) + 1
-    people = (head := noun_end(view, after)) > 0 and view.words[head] == "people"
+    people = (head := view.noun_end(after)) > 0 and view.words[head] == "people"
     return (people or _countable(view, after)) and view.words[after] not in WORDS["units"]
 
 
 _KNOWN: dict[str, Test[ClauseView]] = {
-    "denied": has_negative,
+    "denied": ClauseView.has_negative,
     "plain": lambda view, at: without_polarity(view, at) == [],
     "question": lambda view, at: view.question,
-    "phrase": lambda view, at: view.tags[at] in PHRASE,
-    "subject": lambda view, at: is_subject(view, at, at),
-    "subject-of-two": lambda view, at: is_subject(view, at, at + 1),
+    "phrase": lambda view, at: view.tags[at] in c5.PHRASE,
+    "subject": lambda view, at: view.is_subject(at, at),
+    "subject-of-two": lambda view, at: view.is_subject(at, at + 1),
     "frequent": _frequent,
     "countable": _countable,
     "number": lambda view, at: _number(view, at) > 0,

@@ -5,48 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from retrokit.augmentation.negatives.negation.clauses import (
-    ClauseView,
-    clause_before,
-    clause_opening,
-    clause_rest,
-    clause_start,
-    has_negative,
-    in_brackets,
-)
-from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
-from retrokit.augmentation.negatives.negation.syntax import DO_FOR, base_form, is_auxiliary, noun_end, verb_group
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma, uncapitalized
-from retrokit.augmentation.negatives.tags import (
-    ADJECTIVE,
-    BASE,
-    BE,
-    FINITE,
-    HAVE,
-    LEXICAL,
-    NAME_LIKE,
-    NO_VERB_PHRASE,
-    NOUN,
-    PENN,
-)
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.negation.clauses import DO_FOR, PAIRS, WORDS, ClauseView
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected, lemma, uncapitalized
 
 
 def negated_finite(view: ClauseView, i: int) -> list[Change]:
     """The changes that negate the finite verb ``i`` with *not*; none if that is not certain to be right."""
-    if view.tags[i] not in FINITE or has_negative(view, i) or in_brackets(view, i):
+    if view.tags[i] not in c5.FINITE or view.has_negative(i) or view.in_brackets(i):
         return []
     if view.words[i + 1] in WORDS["no-not-with"] or view.words[i - 1] in {"if", "as", "than", "so", "nor"}:
         return []
-    if not WORDS["universal"].isdisjoint(clause_before(view, i)) or clause_opening(view, i) in WORDS["no-not-under"]:
+    if not WORDS["universal"].isdisjoint(view.clause_before(i)) or view.clause_opening(i) in WORDS["no-not-under"]:
         return []
     if _corrects(view, i) or _reports(view, i):
         return []
-    end = clause_rest(view, i).stop
+    end = view.clause_rest(i).stop
     end += view.words[end] == "," and view.words[end + 1] == "but"
     if view.words[end] == "but" and view.words[end + 1] in {"also", "no", "not", "never"}:
         return []  # "you may drink water, but no tea"
-    return _negated_auxiliary(view, i) if is_auxiliary(view, i) else _negated_verb(view, i)
+    return _negated_auxiliary(view, i) if view.is_auxiliary(i) else _negated_verb(view, i)
 
 
 def _corrects(view: ClauseView, i: int) -> bool:
@@ -56,24 +34,24 @@ def _corrects(view: ClauseView, i: int) -> bool:
 
 def _reports(view: ClauseView, i: int) -> bool:
     """Whether the clause of the verb ``i`` only says whose words the sentence is: *…, I believe, …*, *…, he vows.*"""
-    ends = view.words[clause_start(view, i)] == "," and view.tags[i + 1] in {"", "PUN"}
+    ends = view.words[view.clause_start(i)] == "," and view.tags[i + 1] in {"", "PUN"}
     return ends and lemma(view.words[i], "VERB") in WORDS["reporting"]
 
 
 def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
     words, tags = view.words, view.tags
-    if not _may_precede_auxiliary(view, i) or tags[i + 1] in NO_VERB_PHRASE:
+    if not _may_precede_auxiliary(view, i) or tags[i + 1] in c5.NO_VERB_PHRASE:
         return []
     place = i + 1
     while words[place] in WORDS["before-not"]:
         place += 1
-    if words[place] in WORDS["no-not-with"] or tags[place] in NO_VERB_PHRASE or _supposes(view, i):
+    if words[place] in WORDS["no-not-with"] or tags[place] in c5.NO_VERB_PHRASE or _supposes(view, i):
         return []
     particular = _particular(view, place)
     word = words[i]
     if word.startswith("'"):
         return [*_negated_clitic(view, i), *particular] if place == i + 1 and _negated_clitic(view, i) else []
-    if tags[i - 1] == "EX0" and tags[place] in NOUN | ADJECTIVE:
+    if tags[i - 1] == "EX0" and tags[place] in c5.NOUN | c5.ADJECTIVE:
         return [Change(place, place, "no")]
     if tags[i - 1] == "EX0" and words[i + 1] == "a" and words[i + 2] in WORDS["amount"]:
         return []
@@ -108,12 +86,12 @@ def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     tag, word = view.tags[before], view.words[before]
     if before < 0 or word in WORDS["inverting"] or view.words[i - 1] in WORDS["inverting"]:
         return tag == "EX0"
-    start = clause_start(view, i)
+    start = view.clause_start(i)
     if view.tags[start] == "PRF" or _is_inverted(view, start, i):
         return False
     if tag == "CJC":
-        return word in {"and", "but"} and any(t in FINITE for t in view.tags[:before])
-    return tag in NOUN or tag in NAME_LIKE or tag in {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
+        return word in {"and", "but"} and any(t in c5.FINITE for t in view.tags[:before])
+    return tag in c5.NOUN or tag in c5.NAME_LIKE or tag in {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
 
 
 def _is_inverted(view: ClauseView, start: int, i: int) -> bool:
@@ -131,7 +109,7 @@ def _particular(view: ClauseView, i: int) -> list[Change]:
 
 
 def _negated_verb(view: ClauseView, i: int) -> list[Change]:
-    place, base = verb_group(view, i)
+    place, base = view.verb_group(i)
     if not base:
         return []
     auxiliary = DO_FOR[view.tags[i][-1]]
@@ -149,9 +127,9 @@ def _with_auxiliary(i: int, place: int, auxiliary: str, base: str) -> list[Chang
 def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
     """The verb ``i``, which *not* can negate, negated by another word."""
     words, tags = view.words, view.tags
-    if clause_opening(view, i) in WORDS["once"] or "yet" in words[i:]:
+    if view.clause_opening(i) in WORDS["once"] or "yet" in words[i:]:
         return
-    if is_auxiliary(view, i):
+    if view.is_auxiliary(i):
         if (
             words[i].startswith("'")
             or words[i + 1] in WORDS["before-not"] | WORDS["no-never-with"] | PAIRS["particular"].keys()
@@ -159,21 +137,21 @@ def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
             return
         if words[i] in {"may", "might"}:
             yield "insert-cannot", [Change(i, i + 1, "cannot" if words[i] == "may" else "could not")]
-        elif tags[i] in HAVE or words[i] in {"can", "could", "will", "would"} or tags[i + 1] in {"VVN", "AJ0"}:
+        elif tags[i] in c5.HAVE or words[i] in {"can", "could", "will", "would"} or tags[i + 1] in {"VVN", "AJ0"}:
             yield "insert-never", [Change(i + 1, i + 1, "never")]
         if tags[i] in {"VBZ", "VBB"} and tags[i + 1] in {"VVN", "AJ0", "VVG"}:
             yield "insert-no-longer", [Change(i + 1, i + 1, "no longer")]
         return
-    place, base = verb_group(view, i)
+    place, base = view.verb_group(i)
     if words[i + 1] in PAIRS["particular"] or words[place - 1] in WORDS["before-not"]:
         return
     authors = not WORDS["authors"].isdisjoint(words[max(0, place - 3) : place])
     if (
         place == i
-        and tags[i] in LEXICAL
+        and tags[i] in c5.LEXICAL
         and (base in WORDS["authors-fail"] if authors else base not in WORDS["no-fail"])
     ):
-        yield "insert-fail-to", [Change(i, i + 1, f"{inflected('fail', PENN.get(tags[i], 'VB'))} to {base}")]
+        yield "insert-fail-to", [Change(i, i + 1, f"{inflected('fail', c5.PENN.get(tags[i], 'VB'))} to {base}")]
     if authors or not WORDS["no-never-with"].isdisjoint(words[place - 1 : i]):
         return
     yield "insert-never", [Change(place, place, "never")]
@@ -192,7 +170,7 @@ def negated_imperative(view: ClauseView) -> Iterator[Named]:
         return
     if view.words[view.size - 1] not in {".", "!"} or words[0] in WORDS["no-do"] or words[0] in {"see", "note", "make"}:
         return
-    if any(view.tags[k] in FINITE for k in clause_rest(view, 0)) or has_negative(view, 0):
+    if any(view.tags[k] in c5.FINITE for k in view.clause_rest(0)) or view.has_negative(0):
         return
     verb = uncapitalized(view.sentence, 0, 1)
     yield "insert-not", [Change(0, 1, ("don't " if view.contracts else "do not ") + verb)]
@@ -202,7 +180,7 @@ def negated_imperative(view: ClauseView) -> Iterator[Named]:
 def negated_caption(view: ClauseView) -> Iterator[Named]:
     """*A man playing a guitar.* → *A man not playing a guitar.*, where no verb is finite."""
     tags = view.tags
-    if any(tag in FINITE for tag in tags) or view.negative or tags[0] not in {"AT0", "CRD", "NN2", "NN1"}:
+    if any(tag in c5.FINITE for tag in tags) or view.negative or tags[0] not in {"AT0", "CRD", "NN2", "NN1"}:
         return
     for i in range(1, view.size):
         if tags[i] == "VVG" and tags[i - 1] in {"NN1", "NN2"} and tags[i + 1] in _AFTER_PARTICIPLE:
@@ -224,7 +202,7 @@ def negated_question(view: ClauseView) -> Iterator[Named]:
     subject, verb = auxiliary + 1, auxiliary + 2
     if words[0] == "why" and auxiliary == 1:
         yield "insert-not", [Change(1, 2, PAIRS["contracted"][words[1]])]
-    elif auxiliary and tags[subject] == "PNP" and tags[verb] in BASE and words[verb] != "do":
+    elif auxiliary and tags[subject] == "PNP" and tags[verb] in c5.BASE and words[verb] != "do":
         yield "insert-not", [Change(verb, verb, "not")]
     elif not auxiliary and words[0] in {"what", "who", "which"}:
         yield from _negated_wh_subject(view)
@@ -232,37 +210,37 @@ def negated_question(view: ClauseView) -> Iterator[Named]:
 
 def negated_how_to(view: ClauseView, i: int) -> Iterator[Named]:
     """*how to boil eggs* → *how not to boil eggs*"""
-    if view.words[i + 1] == "to" and view.tags[i + 2] in BASE:
+    if view.words[i + 1] == "to" and view.tags[i + 2] in c5.BASE:
         yield "insert-not", [Change(i + 1, i + 1, "not")]
 
 
 def _negated_wh_subject(view: ClauseView) -> Iterator[Named]:
     verb = 1
-    while view.words[0] == "which" and view.tags[verb] in NOUN | ADJECTIVE:
+    while view.words[0] == "which" and view.tags[verb] in c5.NOUN | c5.ADJECTIVE:
         verb += 1
-    if view.tags[verb] in {"VVZ", "VVD"} and (base := base_form(view, verb)) and base not in WORDS["no-do"]:
+    if view.tags[verb] in {"VVZ", "VVD"} and (base := view.base_form(verb)) and base not in WORDS["no-do"]:
         yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[view.tags[verb][-1]]} not {base}")]
 
 
 def insert_no(view: ClauseView, i: int) -> Iterator[Named]:
     """*has a significant effect* → *has no significant effect*, *a man is* → *no man is*"""
     words, tags = view.words, view.tags
-    head = noun_end(view, i + 1)
-    if not head or view.question or has_negative(view, i) or not WORDS["amount"].isdisjoint(words[i + 1 : head + 1]):
+    head = view.noun_end(i + 1)
+    if not head or view.question or view.has_negative(i) or not WORDS["amount"].isdisjoint(words[i + 1 : head + 1]):
         return
     if tags[i + 1] in {"CRD", "ORD", "AJS"} or tags[head] != "NN1":
         return
-    if i == 0 and tags[head + 1] in FINITE:
+    if i == 0 and tags[head + 1] in c5.FINITE:
         yield "insert-no", [Change(0, 1, "no")]
         return
     verb = i - 1
-    if tags[verb] in BE:
+    if tags[verb] in c5.BE:
         bears = tags[verb - 1] == "EX0"
     else:
         bears = (
-            tags[verb] in LEXICAL | HAVE
-            and base_form(view, verb) in WORDS["bears-no"]
-            and bool(verb_group(view, verb)[1])
+            tags[verb] in c5.LEXICAL | c5.HAVE
+            and view.base_form(verb) in WORDS["bears-no"]
+            and bool(view.verb_group(verb)[1])
         )
     if bears:
         yield "insert-no", [Change(i, i + 1, "no")]

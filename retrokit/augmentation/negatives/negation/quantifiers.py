@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation.clauses import ClauseView, Rule, clause_rest, has_negative
-from retrokit.augmentation.negatives.negation.lexicon import WORDS
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.negation.clauses import WORDS, ClauseView, Rule
 from retrokit.augmentation.negatives.negation.remove import without_polarity
-from retrokit.augmentation.negatives.negation.syntax import in_number, is_subject, noun_end
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
-from retrokit.augmentation.negatives.tags import BE, FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected, lemma
 
 
 def _quantified(view: ClauseView, i: int) -> tuple[int, bool]:
     """The noun that the quantifier ``i`` counts, and whether through "of the"; 0 if that is not plain."""
     if view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}:
-        return noun_end(view, i + 3), True
-    return noun_end(view, i + 1), False
+        return view.noun_end(i + 3), True
+    return view.noun_end(i + 1), False
 
 
 def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
@@ -26,7 +23,7 @@ def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
     head, of = _quantified(view, i)
     the = words[i + 1] in {"the", "these", "those"}
     if the:
-        head = noun_end(view, i + 2)
+        head = view.noun_end(i + 2)
     if (
         not head
         or tags[head] != "NN2"
@@ -38,14 +35,14 @@ def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
     end = i + 2 if inner else i + 1
     no = ("none" if inner else "no") + inner
     if words[i - 1] == "not":
-        if i == 1 or tags[i - 2] in OPENS_CLAUSE:
+        if i == 1 or tags[i - 2] in c5.OPENS_CLAUSE:
             yield "swap-not-all-all", [Change(i - 1, i, "")]
             yield "swap-not-all-no", [Change(i - 1, end, no)]
         return
     if words[i - 1] == "n't" or tags[i - 1] in {"PNP", "NN2"}:
         return
     if view.clause[i] not in view.negative:
-        if is_subject(view, i, head):
+        if view.is_subject(i, head):
             yield "swap-all-not-all", [Change(i, i + 1, "not all")]
         yield "swap-all-no", [Change(i, end, no)]
     yield "swap-all-some", [Change(i, end, "some" + inner)]
@@ -57,7 +54,7 @@ def swap_every(view: ClauseView, i: int) -> Iterator[Named]:
     head, of = _quantified(view, i)
     if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in WORDS["fixed-after"]:
         return
-    if view.clause[i] in view.negative or words[head] in WORDS["fixed-after"] or not is_subject(view, i, head):
+    if view.clause[i] in view.negative or words[head] in WORDS["fixed-after"] or not view.is_subject(i, head):
         return
     yield f"swap-{words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
     if words[i] == "every":
@@ -67,7 +64,7 @@ def swap_every(view: ClauseView, i: int) -> Iterator[Named]:
 def swap_some(view: ClauseView, i: int) -> Iterator[Named]:
     """*some models are* → *no models are*, *all models are*"""
     head, of = _quantified(view, i)
-    if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not is_subject(view, i, head):
+    if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not view.is_subject(i, head):
         return
     word = view.words[i]
     yield f"swap-{word}-no", [Change(i, i + 1, "none" if of else "no")]
@@ -86,7 +83,7 @@ def swap_many(other: str) -> Rule:
         superlative = words[i] == "most" and not of and head != i + 1
         if superlative or words[i + 1] in {"other", "more", "as"}:
             return
-        if has_negative(view, i) if other == "few" else without_polarity(view, i) != []:
+        if view.has_negative(i) if other == "few" else without_polarity(view, i) != []:
             return
         yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
 
@@ -96,23 +93,23 @@ def swap_many(other: str) -> Rule:
 def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
     """*both models are* → *neither model is*, *both A and B* → *neither A nor B*"""
     words, tags = view.words, view.tags
-    if has_negative(view, i) or view.question:
+    if view.has_negative(i) or view.question:
         return
     if words[i + 1] in {"of", "the", "these", "those"}:
         end = i + 2 if words[i + 1] == "of" else i + 1
-        head = noun_end(view, end + 1)
+        head = view.noun_end(end + 1)
         agreed = (
-            in_number(view, head, plural=False) if head and tags[head] == "NN2" and is_subject(view, i, head) else None
+            view.in_number(head, plural=False) if head and tags[head] == "NN2" and view.is_subject(i, head) else None
         )
         if agreed is not None:
             yield "swap-both-neither", [Change(i, end, "neither of"), *agreed]
         else:
             yield from _both_and(view, i)
         return
-    head = noun_end(view, i + 1)
+    head = view.noun_end(i + 1)
     if head and tags[head] == "NN2" and words[head + 1] not in {"and", ","}:
         singular = lemma(words[head], "NOUN")
-        agreed = in_number(view, head, plural=False) if is_subject(view, i, head) else None
+        agreed = view.in_number(head, plural=False) if view.is_subject(i, head) else None
         if agreed is not None and inflected(singular, "NNS") == words[head]:
             yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(head, head + 1, singular), *agreed]
         return
@@ -121,18 +118,18 @@ def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
 
 def _both_and(view: ClauseView, i: int) -> Iterator[Named]:
     words, tags = view.words, view.tags
-    inside = clause_rest(view, i)
+    inside = view.clause_rest(i)
     joints = [k for k in inside if tags[k] == "CJC"]
     joint = joints[0] if joints else 0
-    if words[joint] != "and" or joint - i > 6 or not FINITE.isdisjoint(tags[i:joint]):
+    if words[joint] != "and" or joint - i > 6 or not c5.FINITE.isdisjoint(tags[i:joint]):
         return
-    if tags[i - 1] in LEXICAL | BE | {"PRP"}:
-        if len(joints) == 1 and FINITE.isdisjoint(tags[i : inside.stop]):
+    if tags[i - 1] in c5.LEXICAL | c5.BE | {"PRP"}:
+        if len(joints) == 1 and c5.FINITE.isdisjoint(tags[i : inside.stop]):
             yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor")]
         return
-    head = noun_end(view, joint + 1)
-    if tags[i - 1] in OPENS_CLAUSE | {""} and head and is_subject(view, i, head):
-        agreed = in_number(view, head, plural=False) if tags[head] != "NN2" else []
+    head = view.noun_end(joint + 1)
+    if tags[i - 1] in c5.OPENS_CLAUSE | {""} and head and view.is_subject(i, head):
+        agreed = view.in_number(head, plural=False) if tags[head] != "NN2" else []
         if agreed is not None:
             yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor"), *agreed]
 
@@ -143,19 +140,19 @@ def swap_neither(view: ClauseView, i: int) -> Iterator[Named]:
     if not {"any", "ever", "yet", "either"}.isdisjoint(words[i:]):
         return
     joint = next((k for k in range(i + 1, min(i + 8, view.size)) if words[k] == "nor"), 0)
-    head = noun_end(view, (joint or i) + 1)
+    head = view.noun_end((joint or i) + 1)
     if joint:
-        agreed = in_number(view, head, plural=True) if head and is_subject(view, i, head) else []
+        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else []
         if agreed is not None and words.count("nor") == 1:
             yield "swap-neither-both", [Change(i, i + 1, "both"), Change(joint, joint + 1, "and"), *agreed]
         return
     if words[i + 1] == "of":
-        head = noun_end(view, i + 3)
-        agreed = in_number(view, head, plural=True) if head and is_subject(view, i, head) else None
+        head = view.noun_end(i + 3)
+        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else None
         if agreed is not None:
             yield "swap-neither-both", [Change(i, i + 1, "both"), *agreed]
-    elif head and tags[head] == "NN1" and is_subject(view, i, head):
-        agreed = in_number(view, head, plural=True)
+    elif head and tags[head] == "NN1" and view.is_subject(i, head):
+        agreed = view.in_number(head, plural=True)
         if agreed is not None:
             plural = inflected(words[head], "NNS")
             yield "swap-neither-both", [Change(i, i + 1, "both"), Change(head, head + 1, plural), *agreed]
@@ -166,7 +163,7 @@ def swap_none(view: ClauseView, i: int) -> Iterator[Named]:
     head, of = _quantified(view, i)
     if not of or not head or view.tags[head] != "NN2" or without_polarity(view, i) != []:
         return
-    agreed = in_number(view, head, plural=True) if is_subject(view, i, head) else None
+    agreed = view.in_number(head, plural=True) if view.is_subject(i, head) else None
     if agreed is not None:
         yield "swap-none-all", [Change(i, i + 1, "all"), *agreed]
         yield "swap-none-some", [Change(i, i + 1, "some"), *agreed]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation.clauses import ClauseView, clause_rest
-from retrokit.augmentation.negatives.negation.lexicon import PAIRS, WORDS
-from retrokit.augmentation.negatives.negation.syntax import noun_end
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected
-from retrokit.augmentation.negatives.tags import BASE, BE, BEGINS_PHRASE, DO, FINITE, HAVE, LEXICAL, NOUN, PENN, PHRASE
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.negation.clauses import PAIRS, WORDS, ClauseView
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected
 
 
 def affirmed(view: ClauseView, i: int) -> list[Change]:
@@ -21,11 +18,11 @@ def affirmed(view: ClauseView, i: int) -> list[Change]:
     if repaired is None:
         return []
     host = i - 2 if tags[i - 1] == "AV0" else i - 1
-    if tags[host] in DO:
+    if tags[host] in c5.DO:
         changes = _without_do(view, host, i)
-    elif tags[host] in BE or tags[host] in HAVE or tags[host] == "VM0":
+    elif tags[host] in c5.BE or tags[host] in c5.HAVE or tags[host] == "VM0":
         changes = _without_not(view, host, i)
-    elif tags[i + 1] == "TO0" or (tags[i - 1] == "TO0" and tags[i + 1] in BASE):
+    elif tags[i + 1] == "TO0" or (tags[i - 1] == "TO0" and tags[i + 1] in c5.BASE):
         changes = [Change(i, i + 1, "")]
     else:
         changes = []
@@ -46,7 +43,7 @@ def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
             if word == "any" and (words[k + 1] in WORDS["not-after-some"] or tags[k + 1] == "AJC"):
                 return None
             changes.append(Change(k, k + 1, PAIRS["polar"][word]))
-        elif word == "at" and words[k + 1] == "all" and tags[k + 2] not in NOUN:
+        elif word == "at" and words[k + 1] == "all" and tags[k + 2] not in c5.NOUN:
             changes.append(Change(k, k + 2, ""))
         elif _wants_negative(view, k) and not (word == "yet" and k == i + 1):
             return None
@@ -64,7 +61,7 @@ def _opens_full_clause(view: ClauseView, i: int) -> bool:
     """Whether the conjunction ``i`` begins a clause with its own finite verb, and no correction ("but rather")."""
     if view.words[i + 1] in {"also", "rather", "instead", "only", "not", "is", "are", "for", "as", "it", "at"}:
         return False
-    return any(view.tags[k] in FINITE for k in clause_rest(view, i))
+    return any(view.tags[k] in c5.FINITE for k in view.clause_rest(i))
 
 
 def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
@@ -72,21 +69,17 @@ def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
     words, tags = view.words, view.tags
     verb = view.after_adverbs(i + 1)
     if tags[verb] not in {"VVI", "VHI"} or words[verb] == "help":
-        inverted = (
-            view.question and words[0] in WORDS["wh"] and words[i] == "n't" and tags[i + 1] in NOUN | BEGINS_PHRASE
-        )
-        return [Change(i, i + 1, "")] if inverted else []
+        asks = view.question and words[0] in WORDS["wh"] and words[i] == "n't"
+        return [Change(i, i + 1, "")] if asks and tags[i + 1] in c5.NOUN | c5.BEGINS_PHRASE else []
     if view.question and tags[host - 1] in {"", "PUN", "AVQ"}:
         return []
     if tags[host] == "VDB":
         return [Change(host, i + 1, "")]
-    for k in range(
-        verb, clause_rest(view, verb).stop + 1
-    ):  # a second verb of the same "does" would want its ending too
-        after = k + 2 if tags[k + 1] == "AV0" else k + 1
-        if (tags[k] in {"CJC", "PUN"} and tags[after] in BASE | {"VVB"}) or (words[k] == "or" and tags[after] == "NN1"):
+    for k in range(verb, view.clause_rest(verb).stop + 1):  # a second verb of the same "does" would want its ending too
+        after = tags[k + 2 if tags[k + 1] == "AV0" else k + 1]
+        if (tags[k] in {"CJC", "PUN"} and after in c5.BASE | {"VVB"}) or (words[k] == "or" and after == "NN1"):
             return []
-    form = inflected(words[verb], PENN[tags[host]])
+    form = inflected(words[verb], c5.PENN[tags[host]])
     return [Change(host, i + 1, ""), Change(verb, verb + 1, form)]
 
 
@@ -108,7 +101,7 @@ def remove_never(view: ClauseView, i: int) -> Iterator[Named]:
     if repaired is None or view.question or words[i + 1] in {"before", "mind", "ending", "again", ",", ".", "the", "a"}:
         return
     yield "swap-never-always", [Change(i, i + 1, "always"), *repaired]
-    if tags[i - 1] in FINITE or tags[i + 1] in {"VVZ", "VVD"} or words[i - 1] in PAIRS["nominative"]:
+    if tags[i - 1] in c5.FINITE or tags[i + 1] in {"VVZ", "VVD"} or words[i - 1] in PAIRS["nominative"]:
         yield "remove-never", [Change(i, i + 1, ""), *repaired]
 
 
@@ -123,14 +116,14 @@ def remove_no(view: ClauseView, i: int) -> Iterator[Named]:
         yield "remove-no", [Change(i, i + 1, "")]
         return
     repaired = without_polarity(view, i)
-    head = noun_end(view, i + 1)
+    head = view.noun_end(i + 1)
     if repaired is None or not head or tags[i] != "AT0" or words[i - 1] in {"or", "and", "whether", "if"}:
         return
     if tags[i + 1] == "CRD" or words[i + 1] in WORDS["no-idiom"] or words[head] in WORDS["no-idiom"]:
         return
-    if i == 0 and tags[head + 1] in FINITE and words[head] not in WORDS["counted"]:
+    if i == 0 and tags[head + 1] in c5.FINITE and words[head] not in WORDS["counted"]:
         yield "swap-no-every", [Change(i, i + 1, "all" if tags[head] == "NN2" else "every"), *repaired]
-    predicate = tags[i - 1] in BE and tags[i - 2] != "EX0"
+    predicate = tags[i - 1] in c5.BE and tags[i - 2] != "EX0"
     if tags[head] == "NN1" and (predicate or words[head] in WORDS["counted"]):
         yield "remove-no", [Change(i, i + 1, "a"), *repaired]
     else:
@@ -143,11 +136,11 @@ def remove_fail(view: ClauseView, i: int) -> Iterator[Named]:
     repaired = without_polarity(view, i)
     if words[i + 1] != "to" or tags[i + 2] not in {"VVI", "VHI", "VDI"} or repaired is None:
         return
-    if tags[i] not in LEXICAL | {"VVI", "VVN"} or tags[i - 1] == "XX0" or words[i - 1] == "never":
+    if tags[i] not in c5.LEXICAL | {"VVI", "VVN"} or tags[i - 1] == "XX0" or words[i - 1] == "never":
         return
-    if tags[i] == "VVN" and not {tags[i - 1], tags[i - 2]} & (HAVE | {"VHI"}):
+    if tags[i] == "VVN" and not {tags[i - 1], tags[i - 2]} & (c5.HAVE | {"VHI"}):
         return
-    form = words[i + 2] if tags[i] in {"VVB", "VVI"} else inflected(words[i + 2], PENN[tags[i]])
+    form = words[i + 2] if tags[i] in {"VVB", "VVI"} else inflected(words[i + 2], c5.PENN[tags[i]])
     yield "remove-fail-to", [Change(i, i + 3, form), *repaired]
 
 
@@ -157,6 +150,6 @@ def remove_lack(view: ClauseView, i: int) -> Iterator[Named]:
     if words[i + 1] == "of" and words[i - 1] == "the" and tags[i + 2] in {"NN1", "NN2", "AJ0"}:
         yield "remove-lack", [Change(i, i + 1, "presence")]
     form = {"VVZ": "has", "VVB": "have", "VVD": "had", "VVG": "having", "VVI": "have"}.get(tags[i])
-    follows = tags[i + 1] in PHRASE - {"PRP", "PRF", "AV0", "CJC"} and "XX0" not in {tags[i - 1], tags[i - 2]}
+    follows = tags[i + 1] in c5.PHRASE - {"PRP", "PRF", "AV0", "CJC"} and "XX0" not in {tags[i - 1], tags[i - 2]}
     if form and follows and without_polarity(view, i) == []:
         yield "remove-lack", [Change(i, i + 1, form)]

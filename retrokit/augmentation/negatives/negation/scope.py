@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.negatives.negation.clauses import ClauseView, clause_start, has_negative
-from retrokit.augmentation.negatives.negation.lexicon import WORDS
-from retrokit.augmentation.negatives.negation.syntax import base_form, noun_end
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, lemma, uncapitalized
-from retrokit.augmentation.negatives.tags import FINITE, LEXICAL, OPENS_CLAUSE
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.negation.clauses import WORDS, ClauseView
+from retrokit.augmentation.negatives.sentence import Change, Named, lemma, uncapitalized
 
 
 def move_only(view: ClauseView, i: int) -> Iterator[Named]:
     """*the model only uses text*, *the model uses only text* → *only the model uses text*, and back."""
     tags = view.tags
-    if view.question or has_negative(view, i):
+    if view.question or view.has_negative(i):
         return
     if i == 0:
-        head = noun_end(view, 1)
+        head = view.noun_end(1)
         verb = head + 1
-        if head and tags[1] in {"AT0", "NN2", "DPS", "DT0"} and tags[verb] in LEXICAL and base_form(view, verb):
+        if head and tags[1] in {"AT0", "NN2", "DPS", "DT0"} and tags[verb] in c5.LEXICAL and view.base_form(verb):
             yield "move-only", [Change(0, 1, ""), Change(verb, verb, "only")]
         return
-    start = clause_start(view, i)
-    start += tags[start] in OPENS_CLAUSE
-    head = noun_end(view, start)
+    start = view.clause_start(i)
+    start += tags[start] in c5.OPENS_CLAUSE
+    head = view.noun_end(start)
     if (
         not 0 < head < i
         or view.words[head] == "others"
@@ -33,8 +30,8 @@ def move_only(view: ClauseView, i: int) -> Iterator[Named]:
         or tags[start - 1] in {"PUR", "PUQ"}
     ):
         return
-    between = tags[head + 1 : i]
-    if len(between) <= 1 and all(tag in FINITE for tag in between) and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
+    finite = c5.FINITE.issuperset(tags[head + 1 : i])
+    if finite and i - head <= 2 and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
         first = "only " + uncapitalized(view.sentence, start, start + 1)
         yield "move-only", [Change(start, start + 1, first), Change(i, i + 1, "")]
 
@@ -65,7 +62,7 @@ def _joined(view: ClauseView, negative: int, verb: int) -> str:
             return "move-not-up" if verb < negative else "move-not-down"
         return ""
     if word in WORDS["contrasting"] or (
-        view.words[starts] == "," and view.words[clause_start(view, first)] in WORDS["contrasting"] - {"and"}
+        view.words[starts] == "," and view.words[view.clause_start(first)] in WORDS["contrasting"] - {"and"}
     ):
         return "move-not-across"
     return ""

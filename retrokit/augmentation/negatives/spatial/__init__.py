@@ -12,15 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from retrokit.augmentation.negatives.data import text
-from retrokit.augmentation.negatives.family import Edit, Family
+from retrokit.augmentation.negatives.family import Edit, Family, written
 from retrokit.augmentation.negatives.patterns import read_swaps
-from retrokit.augmentation.negatives.rules import Named, written
-from retrokit.augmentation.negatives.sentence import Sentence, inflected
-from retrokit.augmentation.negatives.spatial.conditions import CONDITIONS
-from retrokit.augmentation.negatives.spatial.lexicon import LEXICON, PAIRS, WORDS
+from retrokit.augmentation.negatives.sentence import Named, Sentence, inflected
+from retrokit.augmentation.negatives.spatial.conditions import CONDITIONS, LEXICON, PAIRS, WORDS
 from retrokit.augmentation.negatives.spatial.links import from_name, into
 from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, verb_rule
-from retrokit.augmentation.negatives.view import View, view_of
+from retrokit.augmentation.negatives.view import View
 
 
 def family() -> Family:
@@ -36,7 +34,7 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     ['The cat sleeps outside the box.']
     """
     table = _table()
-    view = view_of(sentence)
+    view = View(sentence)
     hits = [index for index, word in enumerate(view.words) if word in table]
     if not hits:
         return

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from retrokit.augmentation.negatives.data import lexicon
 from retrokit.augmentation.negatives.patterns import Test
-from retrokit.augmentation.negatives.spatial.lexicon import TABLES, WORDS
 from retrokit.augmentation.negatives.view import View
+
+LEXICON = lexicon(__package__)
+WORDS, PAIRS, TABLES = LEXICON.words, LEXICON.pairs, LEXICON.tables
 
 
 def _banned(view: View, at: int) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected
-from retrokit.augmentation.negatives.spatial.lexicon import WORDS
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected
+from retrokit.augmentation.negatives.spatial.conditions import WORDS
 from retrokit.augmentation.negatives.view import View
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from retrokit.augmentation.negatives.rules import Named
-from retrokit.augmentation.negatives.sentence import Change, inflected, lemma
-from retrokit.augmentation.negatives.spatial.lexicon import PAIRS, WORDS
-from retrokit.augmentation.negatives.tags import PENN
+from retrokit.augmentation.negatives import tags as c5
+from retrokit.augmentation.negatives.sentence import Change, Named, inflected, lemma
+from retrokit.augmentation.negatives.spatial.conditions import PAIRS, WORDS
 from retrokit.augmentation.negatives.view import View
 
 Rule = Callable[[View, int], Named | None]
@@ -187,7 +186,7 @@ def _regular_form(view: View, index: int) -> str | None:
 
 def begin(view: View, index: int) -> Named | None:
     """*began to eat* → *stopped eating*."""
-    penn, verb = PENN.get(view.tags[index]), view.words[index + 2]
+    penn, verb = c5.PENN.get(view.tags[index]), view.words[index + 2]
     infinitive = view.tags[index + 1] == "TO0" and view.tags[index + 2] == "VVI" and verb.isalpha()
     if penn is None or view.is_passive(index) or not infinitive or _coordinated_infinitive(view, index + 3):
         return None
