@@ -107,8 +107,7 @@ def magnitude(
 
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
-    from retrokit.probing.checkpoints import probe_training
-    from retrokit.probing.magnitude import MagnitudeOptions, probe_magnitude
+    from retrokit.probing.magnitude import MagnitudeOptions, probe_magnitude, probe_training
 
     if proxies is not None and not without_labels:
         raise UsageError("--proxies is for --without-labels: give both")

@@ -133,11 +133,7 @@ class Encoder(Traits, Protocol):
 
     def similarity_of(self, spec: str | None) -> Similarity:
         """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned
-        something.
-
-        Raises:
-            UsageError: a wrong spec.
-        """
+        something."""
         if spec is None:
             return self.similarity
         made: Similarity = similarities.registry.create(spec)
@@ -157,27 +153,15 @@ class Encoder(Traits, Protocol):
             notice(f"{self.spec}: its Normalize layer is taken off, because {similarity.spec} needs magnitudes")
 
     def with_tokens(self) -> TokenEncoder:
-        """The encoder, as one that embeds tokens.
-
-        Raises:
-            UsageError: it does not.
-        """
+        """The encoder, as one that embeds tokens; raises :class:`UsageError` if it does not."""
         raise UsageError(f"{self.spec} embeds whole texts, and no tokens")
 
     def with_layers(self) -> LayeredEncoder:
-        """The encoder, as one with hidden layers.
-
-        Raises:
-            UsageError: it has none.
-        """
+        """The encoder, as one with hidden layers; raises :class:`UsageError` if it has none."""
         raise UsageError(f"{self.spec} has no layers: it is not a transformer")
 
     def to_train(self) -> TrainableEncoder:
-        """The encoder, as one that can be trained.
-
-        Raises:
-            UsageError: it cannot.
-        """
+        """The encoder, as one that can be trained; raises :class:`UsageError` if it cannot."""
         raise UsageError(f"{self.spec} cannot be trained: it gives embeddings, and no model")
 
 

@@ -34,9 +34,6 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
     Args:
         unused: names of modules that may lack their weights, for nothing asks for their output.
         head: whether what stands on top of the base model is looked at too.
-
-    Raises:
-        ValueError: weights are missing, have no place or another shape; with their names.
     """
     plain = vars(PreTrainedModel)["from_pretrained"]
 
@@ -91,11 +88,7 @@ def listed(names: Collection[str]) -> str:
 
 
 def check_parts(loaded: SentenceTransformer, path: str) -> None:
-    """Check tokenizer, settings and table of a model that was loaded from ``path``, and try it on one text.
-
-    Raises:
-        ValueError: what does not fit.
-    """
+    """Check tokenizer, settings and table of a model that was loaded from ``path``, and try it on one text."""
     _check_tokenizer(loaded, path)
     prompts = loaded.prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):

@@ -5,8 +5,11 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.encoders.base import Batch
-from retrokit.encoders.memory import keep_freed
 from retrokit.notices import progress
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
@@ -25,6 +27,9 @@ CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
+KEPT = 512 * 2**20  # bytes of freed memory that stay with the process
+LARGE = 32 * 2**20  # bytes of one piece from which on it is a mapping of its own; glibc takes no higher value
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of options in glibc's malloc.h
 
 Features = tuple[np.ndarray, dict[str, Any]]
 """A batch of a chunk: its positions in the chunk ``[b]``, and the features of its texts."""
@@ -39,16 +44,8 @@ def batches(
     dtype: torch.dtype,
     max_tokens: int | None = None,
 ) -> Iterator[Batch]:
-    """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite.
-
-    Args:
-        model: a SentenceTransformer; its first module turns texts into features.
-        texts: any number of texts.
-        role: ``query`` or ``document``.
-        prompt: put before every text.
-        dtype: what the first module computes in; pooling and what follows stay in float32.
-        max_tokens: padded tokens that are computed at once.
-    """
+    """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite. The first module
+    computes in ``dtype``, pooling and what follows in float32; ``max_tokens``, padded, are computed at once."""
     rest = list(model)[1:]
     for chunk, parts in _outputs(model, texts, role, prompt, dtype, max_tokens):
         positions, made = [], []
@@ -108,6 +105,16 @@ def train_tokens(
     tokens, lengths = _tokens(model, features, special)
     padded = nn.utils.rnn.pad_sequence(tokens.split(lengths.tolist()), batch_first=True)
     return padded.float(), torch.arange(padded.shape[1], device=padded.device) < lengths[:, None]
+
+
+@cache
+def keep_freed() -> None:
+    """Let the process keep up to 512 MiB that it frees, where the C library is glibc. It would hand back to the system
+    what is more than a few megabytes, and get it anew, page by page, in the next layer: a tenth of the time."""
+    adjust = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if adjust is not None:
+        adjust(_TRIM_THRESHOLD, KEPT)
+        adjust(_MMAP_THRESHOLD, LARGE)
 
 
 def tokens_at_once(device: torch.device) -> int:

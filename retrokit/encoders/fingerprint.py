@@ -80,33 +80,21 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 def describe(model: SentenceTransformer) -> dict[str, Any]:
     """Architecture, modules with their settings, and tokenizer."""
+    config = getattr(model[0], "config", None)
+    settings = {"class": type(model[0]).__name__} if config is None else config.to_dict()
+    tokenizer = model.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    is_fast = hasattr(backend, "to_str")
     return {
-        "architecture": _architecture(model),
-        "modules": [{"class": type(module).__name__, "config": _config(module)} for module in model],
-        "tokenizer": _tokenizer(model),
+        "architecture": {key: value for key, value in settings.items() if key not in _CONFIG_WITHOUT_EFFECT},
+        "modules": [
+            {"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()} for module in model
+        ],
+        "tokenizer": tokenizer_settings(backend) if is_fast else sorted(tokenizer.get_vocab().items()),
     }
 
 
-def _config(module: Any) -> dict[str, Any]:
-    return module.get_config_dict() if hasattr(module, "get_config_dict") else {}
-
-
 _CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")
-
-
-def _architecture(model: SentenceTransformer) -> dict[str, Any]:
-    config = getattr(model[0], "config", None)
-    if config is None:
-        return {"class": type(model[0]).__name__}
-    return {key: value for key, value in config.to_dict().items() if key not in _CONFIG_WITHOUT_EFFECT}
-
-
-def _tokenizer(model: SentenceTransformer) -> Any:
-    tokenizer = model.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if not hasattr(backend, "to_str"):
-        return sorted(tokenizer.get_vocab().items())
-    return tokenizer_settings(backend)
 
 
 # --- the code

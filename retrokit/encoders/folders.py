@@ -24,12 +24,7 @@ _ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
 
 
 def run_similarity(folder: str) -> Similarity:
-    """The similarity of a run, without what it has learned (that lies in the model).
-
-    Raises:
-        UsageError: the run is not finished.
-        DataError: its ``retrokit.json`` is damaged.
-    """
+    """The similarity of a finished run, without what it has learned (that lies in the model)."""
     try:
         return similarities.create(read_run(folder).finished(folder).similarity)
     except UsageError as error:
@@ -39,11 +34,7 @@ def run_similarity(folder: str) -> Similarity:
 
 def starting_encoder(folder: Path) -> str | None:
     """The spec of the encoder from which the run in ``folder`` (or the one it is a checkpoint of) was trained; ``None``
-    for what is no run.
-
-    Raises:
-        DataError: the run's description is damaged.
-    """
+    for what is no run."""
     is_checkpoint = re.fullmatch(r"checkpoint-\d+", folder.name) is not None
     run = folder.parents[1] if is_checkpoint and len(folder.parents) > 1 else folder
     return read_run(run, "encoder").encoder if is_run(run) else None

@@ -26,9 +26,6 @@ def every_layer(
 
     A hidden layer is pooled as the last one is; what the model has behind its pooling (Dense) was made for the last
     layer and applies to that alone. To be run within :func:`hidden_states`.
-
-    Raises:
-        UsageError: the model of that spec pools within its transformer.
     """
     count, rest = _count(transformer), list(model)[1:]
     if not rest:
@@ -83,9 +80,6 @@ def weights(transformer: Transformer, spec: str) -> list[dict[str, Tensor]]:
     """The weights of the embedding layer, then of each transformer layer, by their name within the model; on the CPU.
 
     What stands outside of both (a pooler that is not used, a last normalisation) belongs to no layer.
-
-    Raises:
-        UsageError: the layers of the model of that spec are not found.
     """
     model, count = transformer.model, _count(transformer)
     stacks = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == count]
@@ -108,11 +102,7 @@ def _embedding_part(model: Any, stack: str) -> str:
 
 def layer_changes(start: Encoder, end: Encoder) -> list[float]:
     """How far each layer of ``end`` is from the same layer of ``start``: ``‖W − W₀‖_F / ‖W₀‖_F`` over all of a
-    layer's weights, the embedding layer first.
-
-    Raises:
-        UsageError: one of them is no transformer, or they are not of one architecture.
-    """
+    layer's weights, the embedding layer first."""
     before, after = start.with_layers().layer_weights(), end.with_layers().layer_weights()
     shapes = [[{name: tensor.shape for name, tensor in layer.items()} for layer in side] for side in (before, after)]
     if shapes[0] != shapes[1]:

@@ -29,13 +29,7 @@ from retrokit.similarities.base import Similarity
 
 
 def load_model(name: str, path: str, device: str | None = None, **options: Any) -> TorchEncoder:
-    """The model of a folder or a hub id, as an encoder called ``name``.
-
-    Raises:
-        DataError: a folder that holds no model.
-        ServiceError: a hub id that cannot be had.
-        UsageError: a run whose training is not finished.
-    """
+    """The model of a folder or a hub id, as an encoder called ``name``."""
     similarity = run_similarity(path) if is_run(path) else None
     loaded = _load(path, device, PRECISIONS[options.get("dtype", "fp32")])
     return _finish(name, loaded, similarity=similarity, **options)
@@ -147,7 +141,8 @@ def _finish(
         similarity.spec = learned.similarity_spec
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
-    if _pools_last_token(loaded):
+    modes = [getattr(module, "pooling_mode", None) for module in loaded if isinstance(module, Pooling)]
+    if "lasttoken" in modes and isinstance(loaded[0], Transformer):
         _append_eos(loaded, name)
     prompts = {"query": query_prompt, "document": document_prompt}
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
@@ -186,11 +181,6 @@ def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
     else:
         made = TokenPooling(dimension, position=int(pooling.removeprefix("token")))
     loaded[places[0]] = made
-
-
-def _pools_last_token(loaded: SentenceTransformer) -> bool:
-    modes = [getattr(module, "pooling_mode", None) for module in loaded if isinstance(module, Pooling)]
-    return "lasttoken" in modes and isinstance(loaded[0], Transformer)
 
 
 def _append_eos(loaded: SentenceTransformer, name: str) -> None:

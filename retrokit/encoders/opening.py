@@ -37,13 +37,7 @@ def minilm(device: str | None = None, **options: Any) -> Encoder:
 
 
 def model(path: str, device: str | None = None, **options: Any) -> Encoder:
-    """A local folder or a hub id.
-
-    Raises:
-        DataError: a folder that holds no model.
-        ServiceError: a hub id that cannot be had.
-        UsageError: a run whose training is not finished.
-    """
+    """A local folder or a hub id."""
     return _opened(path, path, device, options)
 
 

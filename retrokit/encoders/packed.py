@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,12 +35,13 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """What computes as ``module`` does, in ``dtype``; on a CPU it is kept, and made anew when weights or settings have
     changed. Elsewhere making it costs little, and memory is scarce. Call it in inference mode."""
     parameter = next(module.parameters(), None)
-    packs = _packs(module, dtype)
+    packs = any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
     if parameter is None or (parameter.dtype == dtype and not packs):
         return module
     if parameter.device.type != "cpu":
         return _copy(module, dtype)
-    state = (dtype, stamp(module.state_dict()), [config.to_dict() for config in _configs(module)])
+    config = _config(module)
+    state = (dtype, stamp(module.state_dict()), None if config is None else config.to_dict())
     kept = _kept.get(module)
     if kept is None or kept[0] != state:
         made = _copy(module, dtype)
@@ -60,10 +60,9 @@ def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     return cast(copied, dtype, exact)
 
 
-def _configs(module: nn.Module) -> Iterator[Any]:
-    """The settings of the transformer models within."""
-    if isinstance(module, Transformer):
-        yield module.model.config
+def _config(module: nn.Module) -> Any:
+    """The settings of a transformer model; ``None`` of anything else."""
+    return module.model.config if isinstance(module, Transformer) else None
 
 
 # --- linear layers
@@ -100,11 +99,6 @@ class PackedResidual(nn.Module):
         return made
 
 
-def _packs(module: nn.Module, dtype: torch.dtype) -> bool:
-    """Whether linear layers of ``module`` can be packed in ``dtype`` on this machine."""
-    return any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
-
-
 def _is_plain(part: nn.Module) -> bool:
     """A linear layer, and none of the kinds derived from it, which may compute otherwise."""
     is_watched = bool(part._forward_hooks or part._forward_pre_hooks)
@@ -124,9 +118,9 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
                 setattr(part, name, PackedResidual(child))
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
-    for config in _configs(module):
-        if dtype == torch.bfloat16 and getattr(config, "_attn_implementation", None) == "sdpa":
-            config._attn_implementation = _SHORT_ATTENTION
+    config = _config(module)
+    if dtype == torch.bfloat16 and getattr(config, "_attn_implementation", None) == "sdpa":
+        config._attn_implementation = _SHORT_ATTENTION
 
 
 def _is_residual(part: nn.Module) -> bool:

@@ -29,11 +29,7 @@ _BF16 = frozenset({"avx512_bf16", "amx_bf16", "bf16", "svebf16", "sve_bf16"})  #
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where ``device`` computes faster in it, else fp32.
-
-    Raises:
-        UsageError: another name.
-    """
+    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where ``device`` computes faster in it, else fp32."""
     if name != "auto":
         if name not in PRECISIONS:
             raise UsageError(f"precision {name!r} is none of auto, {', '.join(PRECISIONS)}")
@@ -82,17 +78,16 @@ def _gains(processor: Processor) -> bool:
 
 def _known_gain(processor: Processor) -> float:
     """What :func:`measure_gain` has found on such a processor, now or before."""
+
+    def measured() -> float:
+        gain = round(measure_gain(), 3)
+        taken = "bf16" if gain >= WORTH_IT else "fp32"
+        notice(f"precision auto is {taken} here: bf16 computes at {gain:.2f} × the speed of fp32 ({processor.name})")
+        return gain
+
     kept = open_cache()
-    if kept is None:
-        return _measured(processor)
-    return float(kept.agreed(f"bf16 gain: {processor.name}; torch {torch.__version__}", lambda: _measured(processor)))
-
-
-def _measured(processor: Processor) -> float:
-    gain = round(measure_gain(), 3)
-    taken = "bf16" if gain >= WORTH_IT else "fp32"
-    notice(f"precision auto is {taken} here: bf16 computes at {gain:.2f} × the speed of fp32 ({processor.name})")
-    return gain
+    key = f"bf16 gain: {processor.name}; torch {torch.__version__}"
+    return measured() if kept is None else float(kept.agreed(key, measured))
 
 
 def measure_gain(tokens: int = 1024) -> float:

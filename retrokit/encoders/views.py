@@ -103,7 +103,6 @@ class MemoizedEncoder(EncoderView):
         self._known.clear()
 
     def fingerprint(self) -> str:
-        """The encoder's own, computed once."""
         if self._fingerprint is None:
             self._fingerprint = self._encoder.fingerprint()
         return self._fingerprint
@@ -134,9 +133,6 @@ def layers(encoder: Encoder) -> list[Encoder]:
     """The encoder after each layer: at place k after layer k, 0 being the embedding layer; the last is itself.
 
     All layers' embeddings are kept in memory, float32 ``[n, (layers + 1) · d]``, and made in one pass.
-
-    Raises:
-        UsageError: the encoder has no layers, or they cannot be had.
     """
     whole, widths = encoder.with_layers().every_layer()
     kept = MemoizedEncoder(whole)

@@ -52,11 +52,7 @@ def alike(several: Sequence[Draws]) -> bool:
 
 
 def mean_of(several: Sequence[Draws]) -> Draws:
-    """The mean of statistics of the same items, such as one metric of runs that differ in their seed.
-
-    Raises:
-        ValueError: they are not :func:`alike`.
-    """
+    """The mean of statistics of the same items (:func:`alike`), such as one metric of runs of several seeds."""
     _check_alike(several)
     value = float(np.mean([one.value for one in several]))
     return Draws(several[0].items, value, np.mean([one.drawn for one in several], axis=0))
@@ -72,9 +68,6 @@ def paired_bootstrap(a: Draws, b: Draws) -> PairedTest:
     >>> test = paired_bootstrap(draw(lambda rows: 0.0, 3), draw(lambda rows: float(values[rows].max()), 3))
     >>> test.difference, test.low, test.high, round(test.p, 3)
     (4.0, 1.0, 4.0, 0.001)
-
-    Raises:
-        ValueError: they are not :func:`alike`.
     """
     _check_alike([a, b])
     difference = b.value - a.value

@@ -94,9 +94,6 @@ def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize
     >>> one, other = (Moments.of([np.array(values)]) for values in ([3.0, 5.0], [1.0, 3.0]))
     >>> round(bootstrapped_d(one, other).value, 4)  # (4 − 2) / √2
     1.4142
-
-    Raises:
-        ValueError: different numbers of clusters, or different origins.
     """
     if len(first.table) != len(second.table) or first.origin != second.origin:
         raise ValueError("the two groups need the same clusters and the same origin")

@@ -38,14 +38,6 @@ def ranks_counted_twice(scores: np.ndarray, same_id: np.ndarray, variants: np.nd
     Its list already holds the variants, under the original's id, and it inserts them a second time. The original has
     the rank of the last entry with its id, the variants those of their second copies.
 
-    Args:
-        scores: of the list with the variants in it ``[n]``, in the list's order; higher is better.
-        same_id: positions of the original and of the variants in it.
-        variants: their scores ``[v]``.
-
-    Returns:
-        As :func:`ranks_after_insertion`.
-
     >>> scores = np.array([0.9, 0.8, 0.5, 0.4])  # the original, at 0.8, between its variants, at 0.9 and 0.5
     >>> ranks_counted_twice(scores, np.array([0, 1, 2]), np.array([0.9, 0.5]))
     (4, array([2, 5]))

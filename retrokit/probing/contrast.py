@@ -40,12 +40,7 @@ class ContrastPairs:
 
 
 def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
-    """Read the two fields of every line.
-
-    Raises:
-        UsageError: the two fields are one.
-        DataError: a line without one of them, or fewer than two pairs that differ.
-    """
+    """Read the two fields of every line; two pairs or more must differ."""
     if a == b:
         raise UsageError(f"{named(path)}: a and b are the same field, {a!r}")
     lines = read_jsonl(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
@@ -110,7 +105,6 @@ class ContrastProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean, about the first encoder."""
         encoder = self.fragments[0].encoder
         own = [row for row in self.fragments if row.encoder == encoder]
         apart = min(own, key=lambda row: row.mean_cosine)

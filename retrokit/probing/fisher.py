@@ -16,7 +16,7 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import read_source, texts_of_record
 from retrokit.data.pairs import registry as sources
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
@@ -209,16 +209,13 @@ class FisherProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One plain sentence: what the numbers mean for the user."""
         told = "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results)
         return f"{told}."
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
         return {"results": [result.to_json() for result in self.results], "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables to keep, each a list of flat rows, by name."""
         information = [
             {"encoder": result.encoder, "similarity": found.similarity, "component": name, "information": value}
             | {"log10": log10(value)}
@@ -248,12 +245,10 @@ def probe_fisher(
     """Probe every encoder on up to ``pairs`` queries with relevant documents, drawn from all data together.
 
     Args:
-        encoders: encoders to probe, before training.
         on: retrieval tasks: their queries with each document judged relevant.
         data: training data: anchors with positives.
         pairs: how many to draw; all where there are fewer.
         precision: of encoding; rounding would show in the smallest eigenvalues, so float32 by default.
-        device: where to encode.
         seed: of the sample and of the bootstrap.
 
     Raises:
@@ -264,7 +259,9 @@ def probe_fisher(
     requests += [(evaluation.registry, spec) for spec in on]
     parse_all([*requests, *((sources, spec) for spec in data)])
     found = [pair for spec in on for pair in _judged_pairs(spec)]
-    found += [pair for spec in data for pair in _training_pairs(spec)]
+    for spec in data:
+        pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs").records)
+        found += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
     named = ", ".join([*on, *data])
     if not named:
         raise UsageError("no pairs: give `on` TASK or `data` SOURCE")
@@ -280,11 +277,7 @@ def probe_fisher(
 
 
 def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp32", seed: int = 0) -> Fisher:
-    """Encode (query, document) pairs of texts and compute all; ``data`` names where they are from.
-
-    Raises:
-        DataError: too few pairs, or a pair with a text whose embedding has the length 0.
-    """
+    """Encode (query, document) pairs of texts and compute all; ``data`` names where they are from."""
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
     kept = MemoizedEncoder(encoder)  # a text may stand in several pairs
@@ -298,15 +291,9 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
         data=data,
         pairs=len(pairs),
         dimension=queries.shape[1],
-        information=[_information(_own(encoder, name), queries, documents) for name in FAMILY],
+        information=[_information(cast(Family, encoder.similarity_of(name)), queries, documents) for name in FAMILY],
         prediction=predict(queries, documents, seed),
     )
-
-
-def _own(encoder: Encoder, spec: str) -> Family:
-    """The similarity of that spec; the encoder's own where it is the same, for that one has learned its γ."""
-    own = encoder.similarity if encoder.similarity.spec == spec else similarities.registry.create(spec)
-    return cast(Family, own)
 
 
 def _information(similarity: Family, queries: np.ndarray, documents: np.ndarray) -> Information:
@@ -324,10 +311,4 @@ def _judged_pairs(spec: str) -> list[tuple[str, str]]:
         for document, grade in grades.items()
         if grade > 0 and document in documents
     ]
-    return list(dict.fromkeys(pairs))
-
-
-def _training_pairs(spec: str) -> list[tuple[str, str]]:
-    records = read_source(spec, "pairs").records
-    pairs = [(record.anchor, record.positive) for record in records if isinstance(record, Pair)]
     return list(dict.fromkeys(pairs))

@@ -7,8 +7,9 @@ dimensions under cosine, as in Matryoshka representations (SFS, Figure 4 and Tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,13 +22,15 @@ from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
 from retrokit.notices import progress
 from retrokit.probing.findings import Findings
-from retrokit.probing.quality import Quality, check_scores_with, quality, read_task
+from retrokit.probing.quality import Quality, quality, read_task
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Similarity
 
 PREFERRED_METRIC = "knn_accuracy"  # SFS classifies by neighbours (Appendix C)
 PREFIXES = 8
 SIGNIFICANCE = 0.05
+
+Measure = Callable[[Encoder, Similarity], Quality]
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,10 @@ def probe_fragments(
     """Measure every fragment of every size alone, the whole, and prefixes, on the task ``on``.
 
     Args:
-        encoders: encoders to look into; each encodes the task's texts once.
         on: a task of :mod:`retrokit.evaluation` that scores with the similarity it is given.
         sizes: dimensions of a fragment; each must divide every encoder's dimensions.
         prefixes: dimensions of the prefixes, each a multiple of every size; default: up to eight, evenly spaced.
         metric: default: ``knn_accuracy`` where the task has it, else the task's main one.
-        precision: of the encoding.
-        device: where to encode.
 
     Raises:
         UsageError: an unknown name, a size that does not divide (the message lists those that do), or a prefix that
@@ -142,44 +142,30 @@ def probe_fragments(
         encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
         for size in dict.fromkeys(sizes):
             _check(task, encoder, size, prefixes)
-        one = _Measure(task, chosen, precision)
-        whole = one(encoder, _similarity("cosine"))
+        one = partial(quality, task, metric=chosen, precision=precision)
+        whole = one(encoder, similarities.registry.create("cosine"))
         found.wholes.append(WholeScore(encoder.spec, "cosine", whole.value))
         for size in dict.fromkeys(sizes):
-            sliced = _similarity(f"sfs:{size}")
+            sliced = similarities.registry.create(f"sfs:{size}")
             found.wholes.append(WholeScore(encoder.spec, sliced.spec, one(encoder, sliced).value))
             found.fragments.extend(_fragments(one, encoder, size, whole))
             found.prefixes.extend(_prefixes(one, encoder, size, prefixes))
     return found
 
 
-@dataclass(frozen=True)
-class _Measure:
-    task: Task
-    metric: str
-    precision: str
-
-    def __call__(self, encoder: Encoder, similarity: Similarity) -> Quality:
-        return quality(self.task, encoder, similarity, self.metric, self.precision)
-
-
-def _similarity(spec: str) -> Similarity:
-    made: Similarity = similarities.registry.create(spec)
-    return made
-
-
 def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> None:
-    sliced = _similarity(f"sfs:{size}")
+    sliced = similarities.registry.create(f"sfs:{size}")
     sliced.check_dimension(encoder.dimension)
-    check_scores_with(task, encoder, sliced)
+    if task.scored_with(encoder, [sliced])[0] is not sliced:
+        raise UsageError(f"{task.spec} has its own distance and leaves {sliced.spec} out; add metric=similarity")
     for dims in prefixes:
         if dims > encoder.dimension or dims < 1 or dims % size:
             problem = f"a multiple of the fragment size {size}, and at most {encoder.dimension} for {encoder.spec}"
             raise UsageError(f"a prefix of {dims} dimensions: it must be {problem}")
 
 
-def _fragments(measure: _Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> list[FragmentScore]:
-    cosine, count = _similarity("cosine"), encoder.dimension // size
+def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> list[FragmentScore]:
+    cosine, count = similarities.registry.create("cosine"), encoder.dimension // size
     found = []
     with progress(f"measuring fragments of {size}", count, "fragments") as advance:
         for i in range(count):
@@ -192,8 +178,8 @@ def _fragments(measure: _Measure, encoder: MemoizedEncoder, size: int, whole: Qu
     return found
 
 
-def _prefixes(measure: _Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:
-    cosine, sliced = _similarity("cosine"), _similarity(f"sfs:{size}")
+def _prefixes(measure: Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:
+    cosine, sliced = (similarities.registry.create(spec) for spec in ("cosine", f"sfs:{size}"))
     found = []
     for dims in prefixes or usual_prefixes(encoder.dimension, size):
         prefix = EncoderSlice(encoder, 0, dims, f"first {dims} dimensions")

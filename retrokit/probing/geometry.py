@@ -34,22 +34,14 @@ _ROWS = 2048  # that are widened to float64 at a time
 
 
 def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
-    """The ``text`` of every line, after its ``title`` where it has one.
-
-    Raises:
-        DataError: a line without a text.
-    """
+    """The ``text`` of every line, after its ``title`` where it has one."""
     rows = read_jsonl(path, 'texts, one {"text": …} a line')
     texts = [(row.text("title", "") + " " + row.text("text")).strip() for _, row in rows]
     return _sampled(short_name(path), texts, sample)
 
 
 def texts_of_beir(path: str, sample: int) -> tuple[str, list[str]]:
-    """The documents of a BEIR folder.
-
-    Raises:
-        DataError: no such folder, or a wrong line.
-    """
+    """The documents of a BEIR folder."""
     if not is_beir(path):
         raise DataError(path, "is no BEIR folder: it holds no corpus.jsonl")
     return _sampled(short_name(path), [document.full_text for document in read_corpus(corpus_file(path))], sample)
@@ -98,12 +90,10 @@ class GeometryProbe(Findings):
     parts: list[Geometry]
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The data as tables, by name."""
         return {"geometry": [asdict(part) for part in self.parts]}
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean, about each encoder's whole embedding."""
         return "; ".join(_in_words(part, self) for part in self.parts if part.fragment == WHOLE) + "."
 
 

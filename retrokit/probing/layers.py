@@ -51,7 +51,6 @@ class LayerProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean, about each encoder's best layer and the layer that moved most."""
         parts = [self._in_words(encoder) for encoder in dict.fromkeys(row.encoder for row in self.layers)]
         return "; ".join(parts) + "."
 
@@ -90,13 +89,10 @@ def probe_layers(
     """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
 
     Args:
-        encoders: transformers, runs and checkpoints among them.
         on: a task of :mod:`retrokit.evaluation`.
         metric: default: the task's main one.
         sim: what to score with; default: each encoder's own. A neighbour task with a distance of its own keeps it.
         start: the encoder that training started from; default: what a run says itself.
-        precision: of the encoding.
-        device: where to encode.
 
     Raises:
         UsageError: an unknown name, an encoder that is no transformer, a start of another architecture.

@@ -16,9 +16,11 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.data.beir import has_judgements, read_unjudged
+from retrokit.data.jsonl import read_jsonl
+from retrokit.data.runs import RUN_FILE, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -87,10 +89,6 @@ def measure(
 
     Documents are ranked by angle alone, whatever the encoder's own similarity: a ranking to which length contributes
     finds long documents, so its own best, relevant or not, would be longer by construction.
-
-    Raises:
-        DataError: no relevant or no irrelevant documents, or embeddings that all have the same length.
-        UsageError: a similarity that does not fit the encoder.
     """
     kept = MemoizedEncoder(encoder)
     cosine: Similarity = similarities.registry.create("cosine")
@@ -98,21 +96,21 @@ def measure(
     has_labels = options.proxies is None
     wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
     results = task.evaluate(Request(kept, wanted, _RANKED, options.precision))
-    gain = None
-    if has_labels:
-        gain = _gain(results, kept, baseline, task, options)
     lengths = row_norms(kept.embed(task.data.documents, "document", options.precision))
-    _check_lengths(encoder, lengths)
+    if len(lengths) and lengths.std() <= _SAME_LENGTH * lengths.mean():
+        problem = f"all documents' embeddings have the length {lengths.mean():.4g}: there is nothing to probe"
+        raise DataError(encoder.spec, problem)
     groups = _groups(task, results[0].run, lengths, options)
+    relevant, irrelevant = (Lengths(group.count, group.mean, group.deviation) for group in groups)
     query_lengths = _query_lengths(kept, task, options)
     return LengthFinding(
         encoder=encoder.spec,
         task=task.spec,
         queries=query_lengths,
-        relevant=_lengths_of(groups[0]),
-        irrelevant=_lengths_of(groups[1]),
+        relevant=relevant,
+        irrelevant=irrelevant,
         effect=bootstrapped_d(*groups, options.seed),
-        gain=gain,
+        gain=_gain(results, kept, baseline, task, options) if has_labels else None,
         cv_ratio=None if cv_baseline is None else _cv_ratio(encoder, query_lengths, cv_baseline, task, options),
         step=step,
     )
@@ -142,17 +140,6 @@ def _query_lengths(encoder: Encoder, task: Retrieval, options: MagnitudeOptions)
 def _cv_ratio(encoder: Encoder, own: Lengths, baseline: Encoder, task: Retrieval, options: MagnitudeOptions) -> CvRatio:
     cv = _query_lengths(baseline, task, options).cv
     return CvRatio(_named(encoder), _named(baseline), own.cv / cv if cv > _SAME_LENGTH else None)
-
-
-def _lengths_of(group: Moments) -> Lengths:
-    return Lengths(group.count, group.mean, group.deviation)
-
-
-def _check_lengths(encoder: Encoder, lengths: np.ndarray) -> None:
-    if len(lengths) and lengths.std() <= _SAME_LENGTH * lengths.mean():
-        raise DataError(
-            encoder.spec, f"all documents' embeddings have the length {lengths.mean():.4g}: there is nothing to probe"
-        )
 
 
 def _groups(
@@ -201,9 +188,6 @@ def probe_magnitude(
     """Probe every encoder on every data set; over three data sets or more, correlate d with the gain.
 
     Args:
-        encoders: encoders to probe.
-        on: retrieval tasks.
-        options: how the groups are made.
         baseline: an encoder that gains are measured against, such as a run trained with ``cosine``.
         cv_baseline: an encoder whose spread of query lengths is compared with, such as a run trained with ``dot``.
 
@@ -279,3 +263,52 @@ def _correlations(results: Sequence[LengthFinding]) -> tuple[list[LengthCorrelat
         else:
             found.append(correlate(encoder, points))
     return found, notes
+
+
+# --- through a training
+
+
+def probe_training(run: str, on: Sequence[str], options: MagnitudeOptions = MagnitudeOptions()) -> MagnitudeProbe:
+    """Probe a finished run's checkpoints, the encoder that it started from, and its end (MAG, Figures 5, 6).
+
+    How many there are is ``--save-every`` and ``--keep-checkpoints`` of the training.
+
+    Raises:
+        UsageError: no finished run, or one that kept no checkpoints; otherwise as for :func:`probe_magnitude`.
+    """
+    check_names([run], on)
+    stages = _stages(run)
+    tasks = read_tasks(on, options)
+    results, notes = [], [how(options)]
+    for step, spec in stages:
+        try:
+            encoder = encoder_names.registry.create(spec, device=options.device)
+        except RetrokitError as error:
+            if step:
+                raise
+            notes.append(f"step 0 is left out: {error}")
+            continue
+        results += [measure(encoder, task, options, step=step) for task in tasks]
+    return MagnitudeProbe(results, [], notes, _gamma_curve(Path(run) / "metrics.jsonl"))
+
+
+def _stages(folder: str) -> list[tuple[int, str]]:
+    """(step, encoder spec) of the start, of each checkpoint and of the end, in order."""
+    run = read_run(folder, "encoder").finished(folder)
+    kept = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
+    stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in kept}
+    if not stages:
+        raise UsageError(f"{folder} kept no checkpoints; train with `save_every` N `keep_checkpoints` MANY")
+    outcome = run.outcome or {}
+    stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
+    return sorted({0: run.encoder, **stages}.items())
+
+
+def _gamma_curve(metrics: Path) -> list[dict[str, float]]:
+    """γq and γd of every logged step of a run whose similarity learns them; empty for others."""
+    if not metrics.is_file():
+        return []
+    keys = ("step", "gamma_query", "gamma_document")
+    rows = (row for _, row in read_jsonl(metrics))
+    by_step = {row["step"]: {key: row[key] for key in keys} for row in rows if "gamma_query" in row}
+    return [by_step[step] for step in sorted(by_step)]

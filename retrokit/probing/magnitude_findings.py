@@ -155,11 +155,9 @@ class MagnitudeProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One plain sentence: what the numbers mean for the user."""
         return _conclusion(self)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
         return {
             "results": [result.to_json() for result in self.results],
             "correlations": [dict(vars(found)) for found in self.correlations],
@@ -170,7 +168,6 @@ class MagnitudeProbe(Findings):
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables to keep, each a list of flat rows, by name."""
         tables = {
             "magnitude": [result.row() for result in self.results],
             "correlation": [dict(vars(found)) for found in self.correlations],

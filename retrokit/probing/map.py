@@ -66,7 +66,6 @@ class MapProbe(Findings):
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """The data as tables, by name: each text's line, label and place."""
         return {
             "map": [
                 {"encoder": one.encoder, "line": line, "label": self.data.classes[label], "x": x, "y": y}
@@ -92,14 +91,8 @@ class MapProbe(Findings):
 def probe_map(
     encoders: Sequence[str], on: str, seed: int = 42, precision: str = "auto", device: str | None = None
 ) -> MapProbe:
-    """Lay out all texts of ``on`` by every encoder.
-
-    Args:
-        encoders: encoders to compare.
-        on: ``knn:FILE``, labelled texts; its options decide on neighbours, distance and sample.
-        seed: of the layout.
-        precision: of the encoding.
-        device: where to encode.
+    """Lay out all texts of ``on`` by every encoder; ``seed`` is that of the layout. ``on`` is ``knn:FILE``, labelled
+    texts; its options decide on neighbours, distance and sample.
 
     Raises:
         UsageError: an unknown name, or a task that is not ``knn:…``.

@@ -23,7 +23,7 @@ from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
-from retrokit.registry import Spec, parse_all
+from retrokit.registry import parse_all
 from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
@@ -95,7 +95,6 @@ class NearMissProbe(Findings):
     distributions: list[Distribution]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
         told = {"data": self.data, "reference": self.reference, **self._summaries()}
         return {**told, "conclusion": self.conclusion}
 
@@ -114,7 +113,6 @@ class NearMissProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean: where the first encoder is blindest, and which encoder sees best."""
         encoder = self.families[0].encoder
         own = [row for row in self.families if row.encoder == encoder]
         of_families = [row for row in own if row.family != ALL] or own
@@ -149,14 +147,11 @@ def probe_near_misses(
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
 
     Args:
-        encoders: encoders to compare.
         on: ``pairs:FILE``, a file of near-misses.
         sim: what scores; COMP's figure is of cosine.
         reference: pairs in the grammar of training data, whose anchors and positives take the place of the file's own
             as ``positives``, and anchors with other pairs' positives that of the ``random pairs``.
         reference_pairs: at most so many of them, drawn at random with a fixed seed.
-        precision: of the encoding.
-        device: where to encode.
 
     Raises:
         UsageError: an unknown name, a similarity that does not fit, or a file that holds no near-misses.
@@ -164,7 +159,9 @@ def probe_near_misses(
     """
     specs = [*((encoder_names.registry, spec) for spec in encoders), (similarities.registry, sim)]
     *_, source = parse_all([*specs, (evaluation.registry, on)])
-    task = _read(source)
+    task = evaluation.registry.create(source) if source.name == "pairs" else None
+    if not isinstance(task, NearMisses):
+        raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
     pairs = read_reference(reference, reference_pairs) if reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
     found = NearMissProbe(task.name, reference, [], [])
@@ -181,13 +178,6 @@ def probe_near_misses(
             if len(values) and not (name == ALL and len(_family_names(groups)) > 1)
         )
     return found
-
-
-def _read(source: Spec) -> NearMisses:
-    task = evaluation.registry.create(source) if source.name == "pairs" else None
-    if not isinstance(task, NearMisses):
-        raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
-    return task
 
 
 def _group_of(family: str) -> str:

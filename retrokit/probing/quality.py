@@ -24,12 +24,7 @@ class Quality:
 
 def read_task(spec: str, metric: str | None, preferred: str | None = None) -> tuple[Task, str]:
     """The task that ``spec`` names, and the metric to measure it by: the one asked for, else ``preferred`` where the
-    task has it, else the task's main one.
-
-    Raises:
-        UsageError: an unknown task or metric.
-        DataError: the task's files.
-    """
+    task has it, else the task's main one."""
     task: Task = evaluation.registry.create(spec)
     if metric is not None:
         task.check_metrics([metric])
@@ -40,12 +35,7 @@ def read_task(spec: str, metric: str | None, preferred: str | None = None) -> tu
 
 
 def read_retrieval(spec: str) -> Retrieval:
-    """The task that ``spec`` names, which must have queries, documents and judgements.
-
-    Raises:
-        UsageError: an unknown task, or one of another kind.
-        DataError: the task's files.
-    """
+    """The task that ``spec`` names, which must have queries, documents and judgements."""
     task = evaluation.registry.create(spec)
     if not isinstance(task, Retrieval):
         raise UsageError(f"`on` {spec}: this probe needs queries and documents, as in beir:PATH")
@@ -53,17 +43,6 @@ def read_retrieval(spec: str) -> Retrieval:
 
 
 def quality(task: Task, encoder: Encoder, similarity: Similarity, metric: str, precision: str = "auto") -> Quality:
-    """How well ``encoder`` does on ``task`` by ``metric`` under ``similarity``; nothing else is computed.
-
-    Raises:
-        UsageError: the similarity does not fit the encoder.
-        DataError: scores that leave the metric undefined.
-    """
+    """How well ``encoder`` does on ``task`` by ``metric`` under ``similarity``; nothing else is computed."""
     (result,) = task.evaluate(Request(encoder, [similarity], [metric], precision, alone=True))
     return Quality(result.metrics[metric], result.per_query.get(metric, {}))
-
-
-def check_scores_with(task: Task, encoder: Encoder, similarity: Similarity) -> None:
-    """Raise :class:`UsageError` for a task that does not score with the similarity it is given."""
-    if task.scored_with(encoder, [similarity])[0] is not similarity:
-        raise UsageError(f"{task.spec} has its own distance and leaves {similarity.spec} out; add metric=similarity")

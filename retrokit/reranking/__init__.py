@@ -11,6 +11,7 @@ from retrokit.registry import Entry, Param, Registry, SpecRegistry
 _ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
 _PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
 _CACHE = Param("cache", str, summary="folder where token embeddings are kept, in half precision")
+_MODEL = Param("path", str, required=True, summary="folder or hub id")
 _MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of a query and a document that count")
 _FOLDER = (
     Param("path", str, required=True, summary="folder that rerank train has made"),
@@ -22,53 +23,33 @@ _SOFT = (
     Param("lambda", float, 0.01, minimum=0.0, summary="what a token of distance costs"),
     Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
 )
-_LOAD = "retrokit.reranking.verifier"
+_LOAD, _REDUCTION = "retrokit.reranking.verifier", "retrokit.reranking.reductions"
 
 registry = SpecRegistry(
     "reranker",
     "retrokit.rerankers",
     [
-        Entry(
-            "mean",
-            "the mean of the token map (COMP, F0)",
-            "retrokit.reranking.mean:mean_reranker",
-            (_ENCODER, _PRECISION, _CACHE),
-            positional="encoder",
+        *(
+            Entry(name, summary, f"{_REDUCTION}:{name}_reranker", (_ENCODER, *options, _PRECISION, _CACHE), "encoder")
+            for name, summary, options in (
+                ("mean", "the mean of the token map (COMP, F0)", ()),
+                ("maxsim", "late interaction: each token of the query with the nearest of the document (COMP, F1)", ()),
+                ("soft", "soft alignment with a positional bias (COMP, F2)", _SOFT),
+            )
         ),
-        Entry(
-            "maxsim",
-            "late interaction: each token of the query with the nearest of the document (COMP, F1)",
-            "retrokit.reranking.maxsim:maxsim_reranker",
-            (_ENCODER, _PRECISION, _CACHE),
-            positional="encoder",
-        ),
-        Entry(
-            "soft",
-            "soft alignment with a positional bias (COMP, F2)",
-            "retrokit.reranking.soft:soft_reranker",
-            (_ENCODER, *_SOFT, _PRECISION, _CACHE),
-            positional="encoder",
-        ),
-        Entry("cnn", "a trained convolutional network over token maps (COMP, F3)", f"{_LOAD}:cnn", _FOLDER, "path"),
-        Entry(
-            "transformer",
-            "a trained Transformer over patches of token maps (COMP, F4)",
-            f"{_LOAD}:transformer",
-            _FOLDER,
-            "path",
-        ),
-        Entry(
-            "verifier",
-            "whatever rerank train has made, F0 to F4",
-            f"{_LOAD}:verifier",
-            _FOLDER,
-            "path",
+        *(
+            Entry(name, summary, f"{_LOAD}:{name}", _FOLDER, "path")
+            for name, summary in (
+                ("cnn", "a trained convolutional network over token maps (COMP, F3)"),
+                ("transformer", "a trained Transformer over patches of token maps (COMP, F4)"),
+                ("verifier", "whatever rerank train has made, F0 to F4"),
+            )
         ),
         Entry(
             "colbert",
             "late interaction of a multi-vector encoder, such as ColBERT, through sentence-transformers",
             "retrokit.reranking.colbert:colbert",
-            (Param("path", str, required=True, summary="folder or hub id"), _MAX_LENGTH),
+            (_MODEL, _MAX_LENGTH),
             positional="path",
         ),
         Entry(
@@ -76,7 +57,7 @@ registry = SpecRegistry(
             "a transformer that reads query and document together",
             "retrokit.reranking.cross_encoder:cross_encoder",
             (
-                Param("path", str, required=True, summary="folder or hub id"),
+                _MODEL,
                 _MAX_LENGTH,
                 Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
             ),
@@ -107,13 +88,17 @@ verifiers = Registry(
     "verifier",
     "retrokit.verifiers",
     [
-        Entry("mean", "the mean of the token map (F0); trains the encoder alone", "retrokit.reranking.mean:MeanOfMap"),
-        Entry("maxsim", "late interaction (F1); trains the encoder alone", "retrokit.reranking.maxsim:MaxSim"),
-        Entry("soft", "soft alignment with a positional bias (F2)", "retrokit.reranking.soft:soft_alignment_of", _SOFT),
+        Entry(
+            "mean",
+            "the mean of the token map (F0); trains the encoder alone",
+            f"{_REDUCTION}:MeanOfMap",
+        ),
+        Entry("maxsim", "late interaction (F1); trains the encoder alone", f"{_REDUCTION}:MaxSim"),
+        Entry("soft", "soft alignment with a positional bias (F2)", f"{_REDUCTION}:SoftAlignment", _SOFT),
         Entry(
             "cnn",
             "a convolutional network over the token map (F3)",
-            "retrokit.reranking.cnn:map_cnn",
+            "retrokit.reranking.cnn:MapCNN",
             (
                 Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
                 Param("layers", int, 2, minimum=1, maximum=100, summary="convolutions"),
@@ -125,7 +110,7 @@ verifiers = Registry(
         Entry(
             "transformer",
             "a Transformer over patches of the token map (F4)",
-            "retrokit.reranking.transformer:map_transformer",
+            "retrokit.reranking.transformer:MapTransformer",
             (
                 Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
                 Param(

@@ -95,31 +95,31 @@ class PairwiseReranker(Reranker, Protocol):
 
     @abstractmethod
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i; higher is better.
-
-        Raises:
-            UsageError: different counts.
-            DataError: a score is not finite.
-        """
+        """Scores float32 ``[n]`` of query i with document i; higher is better. Raises :class:`UsageError` for different
+        counts, :class:`DataError` for a score that is not finite."""
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of a query with each of ``n`` documents; raises as :meth:`score_pairs` does."""
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """:meth:`rank` of each query with its own list, all pairs scored together."""
         check_counts(queries, lists)
         if not lists:
             return []
-        asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
-        flat = self.score_pairs(asked, [document for documents in lists for document in documents])
-        return np.split(flat, np.cumsum([len(documents) for documents in lists])[:-1])
+        asked, texts, ends = pairs_of(queries, lists)
+        return np.split(self.score_pairs(asked, texts), ends[:-1])
 
 
 def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:
     """Raise :class:`UsageError` unless there are as many queries as documents, or as lists of them."""
     if len(queries) != len(documents):
         raise UsageError(f"there must be as many queries as documents: {len(queries)} and {len(documents)}")
+
+
+def pairs_of(queries: Sequence[str], lists: Sequence[Sequence[str]]) -> tuple[list[str], list[str], np.ndarray]:
+    """The query and the document of every pair of the lists, one list after another, and where each list ends."""
+    asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
+    ends = np.cumsum([len(documents) for documents in lists])
+    return asked, [document for documents in lists for document in documents], ends
 
 
 def check_finite(scores: np.ndarray, spec: str) -> None:

@@ -96,14 +96,8 @@ def calibrate(
     precision: str = "fp32",
     device: str | None = None,
 ) -> Calibration:
-    """Find a verifier's threshold on held-out pairs, and store it in its folder.
-
-    Args:
-        folder: the verifier's.
-        pairs: near-misses or labelled pairs, as ``data.labelled_pairs`` reads them.
-        false_accept_rate: share of pairs to reject that may be accepted, above 0 and below 1.
-        precision: of encoding.
-        device: where to compute.
+    """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
+    ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
 
     Raises:
         UsageError: a rate out of range, or a folder that is no verifier.

@@ -12,6 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from retrokit.errors import UsageError
 from retrokit.reranking.maps import MapScorer
 
 CHANNELS = 5
@@ -47,6 +48,8 @@ class MapCNN(MapScorer):
 
     def __init__(self, channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> None:
         super().__init__()
+        if kernel % 2 == 0:
+            raise UsageError(f"cnn: kernel={kernel} is even; a kernel has a middle")
         widths = [CHANNELS] + [channels] * layers
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in pairwise(widths)
@@ -57,7 +60,6 @@ class MapCNN(MapScorer):
         )
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Logits ``[n]``."""
         counts = (query_mask.unsqueeze(2) & document_mask.unsqueeze(1)).unsqueeze(1)
         seen = map_channels(maps, query_mask, document_mask)
         features = seen.contiguous(memory_format=torch.channels_last)  # twice as fast a convolution on a CPU
@@ -82,16 +84,3 @@ def _pooled(features: Tensor, mask: Tensor) -> list[Tensor]:
     least = features.masked_fill(~counts, torch.inf).amin(dim=2)
     most = features.masked_fill(~counts, -torch.inf).amax(dim=2)
     return [mean, least.nan_to_num(posinf=0.0), most.nan_to_num(neginf=0.0)]
-
-
-def map_cnn(channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> MapCNN:
-    """A network of fresh weights.
-
-    Raises:
-        UsageError: a kernel of even size.
-    """
-    if kernel % 2 == 0:
-        from retrokit.errors import UsageError
-
-        raise UsageError(f"cnn: kernel={kernel} is even; a kernel has a middle")
-    return MapCNN(channels, layers, kernel, hidden, dropout)

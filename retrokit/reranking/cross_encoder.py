@@ -6,22 +6,17 @@ Face checkpoint for sequence classification with one output.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from sentence_transformers import CrossEncoder
 
 from retrokit.encoders.checks import whole_weights
-from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
-from retrokit.encoders.hub import ask_hub, first_line, loading
+from retrokit.encoders.fingerprint import tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS
-from retrokit.errors import DataError, ServiceError, UsageError
-from retrokit.reranking.base import PairwiseReranker, check_counts, check_finite
+from retrokit.errors import DataError, UsageError
+from retrokit.reranking.library import ModelReranker, loading_model
 
 CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256
@@ -29,47 +24,18 @@ GPU_PAIRS = 256
 _HEAD = "ForSequenceClassification"
 
 
-class CrossEncoderReranker(PairwiseReranker):
-    """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid).
+class CrossEncoderReranker(ModelReranker):
+    """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid)."""
 
-    Attributes:
-        model: the ``CrossEncoder``.
-    """
-
-    def __init__(self, spec: str, model: CrossEncoder) -> None:
-        self.spec = spec
-        self.model = model
-        self.computes_in = str(next(model.parameters()).dtype).removeprefix("torch.")
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i, computed in batches of pairs of like length.
-
-        Raises:
-            UsageError: different counts.
-            DataError: a score is not finite.
-        """
-        check_counts(queries, documents)
-        if not queries:
-            return np.zeros(0, dtype=np.float32)
+    def library_scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Computed in batches of pairs of like length."""
         pairs = list(zip(queries, documents, strict=True))
         batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
         scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
-        check_finite(scores, self.spec)
-        return scores.astype(np.float32, copy=False)
+        return scores
 
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        device: torch.device = self.model.device
-        return device
-
-    def fingerprint(self) -> str:
-        """A digest of all that decides a score: weights, their dtype, configuration, tokenizer, length, activation."""
-        digest = digest_of_weights(self.model.state_dict())
-        digest.update(json.dumps(self._description(), sort_keys=True, default=str).encode())
-        return digest.hexdigest()
-
-    def _description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
+        """Configuration, tokenizer, length, activation, prompts."""
         tokenizer = self.model.tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
         settings = tokenizer_settings(backend) if backend is not None else {"vocabulary": tokenizer.get_vocab()}
@@ -84,31 +50,13 @@ class CrossEncoderReranker(PairwiseReranker):
 
 
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
-    """A cross-encoder from a local folder or a hub id.
-
-    Raises:
-        UsageError: neither a folder nor a hub id, a length beyond the model's, or a model with several outputs.
-        DataError: a folder that holds no model, or one without a scoring head.
-        ServiceError: a hub id that cannot be had.
-    """
-    if os.path.isfile(path):
-        raise UsageError(f"{path} is a file; a cross-encoder is a folder or a hub id")
-    if not os.path.isdir(path):
-        ask_hub(path, f"cross-encoder: {path!r} is neither a folder nor a hub id", partial(_no_model, path))
-    loaded = _load(path, device, PRECISIONS[dtype])
+    """A cross-encoder from a local folder or a hub id, with one output; raises as :func:`loading_model` does."""
+    with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
+        loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
     _check_head(path, loaded)
     if max_length is not None:
         _set_length(path, loaded, max_length)
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
-
-
-def _load(path: str, device: str | None, dtype: torch.dtype) -> CrossEncoder:
-    with loading(path, "cross-encoder", partial(_no_model, path)), whole_weights(head=False):
-        return CrossEncoder(path, device=device, model_kwargs={"dtype": dtype})
-
-
-def _no_model(name: str, error: BaseException) -> ServiceError:
-    return ServiceError(f"cross-encoder: {name!r} is not a folder, and the model hub gave nothing: {first_line(error)}")
 
 
 def _check_head(path: str, loaded: CrossEncoder) -> None:

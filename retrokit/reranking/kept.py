@@ -19,7 +19,7 @@ from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
 from retrokit.notices import Advance, notice, progress, unseen
-from retrokit.reranking.base import Reranker
+from retrokit.reranking.base import Reranker, pairs_of
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
@@ -49,7 +49,6 @@ class KeptReranker(Reranker):
         self._counted = dict(reranker.counts)
 
     def fingerprint(self) -> str:
-        """The reranker's."""
         return self._fingerprint
 
     @property
@@ -76,11 +75,6 @@ class KeptReranker(Reranker):
         }
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i.
-
-        Raises:
-            DataError: a score is not finite, or the scores cannot be kept.
-        """
         parts = [np.empty(0, dtype=np.float32)]
         with self._progress("scoring", len(queries), "pairs") as advance:
             for start in range(0, len(queries), self._at_once):
@@ -90,11 +84,9 @@ class KeptReranker(Reranker):
         return np.concatenate(parts)
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of one list; raises as :meth:`score_pairs` does."""
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Scores float32 ``[n]`` of each query's list; raises as :meth:`score_pairs` does."""
         found: list[np.ndarray] = []
         blocks = list(_blocks(lists, self._at_once))
         if len(blocks) > 1 and self._reranker.encodes_anew:
@@ -109,13 +101,11 @@ class KeptReranker(Reranker):
         return progress(f"{doing} with {self.spec}", total, unit) if self._tells else nullcontext(unseen)
 
     def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        sizes = [len(documents) for documents in lists]
-        asked = [query for query, size in zip(queries, sizes, strict=True) for _ in range(size)]
-        texts = [document for documents in lists for document in documents]
+        asked, texts, ends = pairs_of(queries, lists)
         # where a list ends decides a place in it, and cannot be seen from the pairs
-        about = (",".join(map(str, sizes)),) if self.listwise else ()
+        about = (",".join(str(len(documents)) for documents in lists),) if self.listwise else ()
         flat = self._block(asked, texts, lambda: np.concatenate(self._reranker.rank_lists(queries, lists)), about)
-        return np.split(flat, np.cumsum(sizes)[:-1])
+        return np.split(flat, ends[:-1])
 
     def _block(
         self,

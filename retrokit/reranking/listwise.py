@@ -98,21 +98,22 @@ class ListwiseReranker(Reranker):
 
     def __init__(
         self,
-        spec: str,
-        llm_spec: str,
-        window: int = 40,
-        step: int = 20,
-        words: int = 300,
-        answer_tokens: int = 4096,
-        concurrency: int = 16,
-        store: str | None = None,
+        model: str,
+        window: int,
+        step: int,
+        words: int,
+        answer_tokens: int,
+        concurrency: int,
+        store: str | None,
+        device: str | None = None,
     ) -> None:
+        """``model`` is the spec of a language model, ``device`` its service's matter."""
+        self.spec = f"llm:{model}"
         if step > window:
-            raise UsageError(f"{spec}: a step of {step} skips passages between windows of {window}")
-        self.spec = spec
+            raise UsageError(f"{self.spec}: a step of {step} skips passages between windows of {window}")
         self.store = store
         self._counts = dict.fromkeys(COUNTS, 0)
-        self._llm_spec = llm_spec
+        self._llm_spec = model
         self._window, self._step, self._words = window, step, words
         self._concurrency = concurrency
         self._sampling = Sampling(max_tokens=answer_tokens)
@@ -133,7 +134,6 @@ class ListwiseReranker(Reranker):
         self.store = self.store or str(folder / STORE)
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of a query's documents; raises as :meth:`rank_lists` does."""
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -152,12 +152,10 @@ class ListwiseReranker(Reranker):
         return found
 
     def fingerprint(self) -> str:
-        """A digest of all that decides an answer: the model, the prompt, windows, lengths."""
         settings = f"{self._identity} {self._window} {self._step} {self._words} {self._sampling} {self._prompts}"
         return hashlib.sha256(settings.encode()).hexdigest()
 
     def describe(self) -> str:
-        """What became of the answers, in a line."""
         counts = self._counts
         line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
         line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
@@ -238,19 +236,4 @@ def _as_data(text: str) -> str:
     return _TAG.sub("&lt;", text)
 
 
-def listwise(
-    model: str,
-    window: int,
-    step: int,
-    words: int,
-    answer_tokens: int,
-    concurrency: int,
-    store: str | None,
-    device: str | None = None,
-) -> ListwiseReranker:
-    """The listwise reranker over the language model that the spec ``model`` names; ``device`` is the service's matter.
-
-    Raises:
-        UsageError: an unknown model, or a step beyond the window.
-    """
-    return ListwiseReranker(f"llm:{model}", model, window, step, words, answer_tokens, concurrency, store)
+listwise = ListwiseReranker

@@ -118,15 +118,8 @@ class MapReranker(PairwiseReranker):
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i.
-
-        Every distinct text is encoded once. The tokens of all queries are held in memory, those of the documents a
-        block at a time.
-
-        Raises:
-            UsageError: different counts.
-            DataError: an embedding is not finite.
-        """
+        """Every distinct text is encoded once. The tokens of all queries are held in memory, those of the documents a
+        block at a time."""
         check_counts(queries, documents)
         query_texts, query_of = _distinct(queries)
         document_texts, document_of = _distinct(documents)
@@ -152,27 +145,20 @@ class MapReranker(PairwiseReranker):
         return scores
 
     def tokens(self, texts: Sequence[str], role: Role) -> TokenBlock:
-        """The padded token embeddings of texts, on the encoder's device.
-
-        Raises:
-            DataError: an embedding is not finite.
-        """
+        """The padded token embeddings of texts, on the encoder's device."""
         if self.cache is not None:
             return pad_tokens(self.cache.tokens(texts, role), self.encoder.device)
         return pad_tokens(unit_tokens(self.encoder, texts, role, self.precision), self.encoder.device)
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self.encoder.device
 
     @property
     def encodes_anew(self) -> bool:
-        """Without a cache."""
         return self.cache is None
 
     def fingerprint(self) -> str:
-        """A digest of all that decides a score: the encoder's, the precision, the scorer with its weights."""
         digest = hashlib.sha256(f"{self.encoder.fingerprint()} {self.computes_in} {self.scorer!r}".encode())
         digest.update(b"half" if self.cache is not None else b"")
         for name, tensor in sorted(self.scorer.state_dict().items()):

@@ -15,22 +15,13 @@ AT_ONCE = 2048  # texts encoded before they are written
 
 
 def unit_tokens(encoder: TokenEncoder, texts: Sequence[str], role: Role, precision: str) -> list[np.ndarray]:
-    """The embeddings of the tokens of each text, float32 ``[t, d]`` of unit length, special tokens left out.
-
-    Raises:
-        DataError: an embedding is not finite.
-    """
+    """The embeddings of the tokens of each text, float32 ``[t, d]`` of unit length, special tokens left out."""
     found = encoder.token_embeddings(texts, role, precision)
     return [tokens / np.maximum(np.linalg.norm(tokens, axis=1, keepdims=True), 1e-12) for tokens in found]
 
 
 class TokenCache:
-    """Unit token embeddings of an encoder's texts, kept in ``cache`` under the encoder's identity.
-
-    Attributes:
-        encoder: makes what is missing.
-        precision: of encoding.
-    """
+    """Unit token embeddings of an encoder's texts, kept in ``cache`` under the encoder's identity."""
 
     def __init__(self, cache: EmbeddingCache, encoder: TokenEncoder, precision: str) -> None:
         self.encoder = encoder
@@ -40,11 +31,7 @@ class TokenCache:
         self._store = None if about is None else Store(cache, about, encoder.spec, TOKENS)
 
     def tokens(self, texts: Sequence[str], role: Role) -> list[np.ndarray]:
-        """The token embeddings of each text, float16 ``[t, d]``; those that were not kept are made and kept.
-
-        Raises:
-            DataError: an embedding is not finite.
-        """
+        """The token embeddings of each text, float16 ``[t, d]``; those that were not kept are made and kept."""
 
         def make(missing: Sequence[str]) -> list[np.ndarray]:
             found = unit_tokens(self.encoder, missing, role, self.precision)

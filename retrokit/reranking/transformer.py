@@ -50,6 +50,8 @@ class MapTransformer(MapScorer):
 
     def __init__(self, patch: int, keep: int, dim: int, layers: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
+        if dim % 4 or dim % heads:
+            raise UsageError(f"transformer: dim={dim} must be a multiple of 4 and of heads={heads}")
         self.patch = patch
         self.keep = keep
         self.embed = nn.Linear(CHANNELS * patch * patch, dim)
@@ -59,7 +61,6 @@ class MapTransformer(MapScorer):
         self.head = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Logits ``[n]``."""
         patches, counts, columns = self._patches(map_channels(maps, query_mask, document_mask))
         embedded = self.embed(patches) + _positions(columns, self.cls)
         cls = self.cls.expand(len(maps), 1, -1)
@@ -97,16 +98,3 @@ def _sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
     rates = torch.exp(torch.arange(0, dim, 2, device=like.device) * (-math.log(1000.0) / dim))
     angles = torch.arange(count, device=like.device)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
-
-
-def map_transformer(
-    patch: int, keep: int, dim: int, layers: int, heads: int, hidden: int, dropout: float
-) -> MapTransformer:
-    """A network of fresh weights.
-
-    Raises:
-        UsageError: dimensions that do not divide.
-    """
-    if dim % 4 or dim % heads:
-        raise UsageError(f"transformer: dim={dim} must be a multiple of 4 and of heads={heads}")
-    return MapTransformer(patch, keep, dim, layers, heads, hidden, dropout)

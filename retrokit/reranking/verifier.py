@@ -26,11 +26,7 @@ WEIGHTS_FILE = "verifier.safetensors"
 
 
 def save_weights(scorer: MapScorer, folder: Path) -> None:
-    """Write the verifier's weights into a folder.
-
-    Raises:
-        DataError: the file cannot be written.
-    """
+    """Write the verifier's weights into a folder."""
     path = folder / WEIGHTS_FILE
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with disk_errors(path):
@@ -39,11 +35,7 @@ def save_weights(scorer: MapScorer, folder: Path) -> None:
 
 
 def load_weights(scorer: MapScorer, folder: str | Path) -> None:
-    """Put back what :func:`save_weights` wrote.
-
-    Raises:
-        DataError: no such file, a damaged one, or another verifier's.
-    """
+    """Put back what :func:`save_weights` wrote; raises :class:`DataError` if it is damaged or another verifier's."""
     path = Path(folder) / WEIGHTS_FILE
     try:
         scorer.load_state_dict(load_file(path))
@@ -52,12 +44,7 @@ def load_weights(scorer: MapScorer, folder: str | Path) -> None:
 
 
 def read_verifier(folder: str | Path) -> Run:
-    """The description of a finished verifier.
-
-    Raises:
-        UsageError: the folder is no verifier, or its training is not finished.
-        DataError: the description is damaged.
-    """
+    """The description of a finished verifier; raises :class:`UsageError` if the folder holds none."""
     if not is_run(folder) and Path(folder).exists():
         raise UsageError(f"{folder} is not a verifier: it has no {RUN_FILE}; rerank train makes one")
     run = read_run(folder, what="verifier")
@@ -74,20 +61,9 @@ def load_verifier(
     device: str | None = None,
     kind: str | None = None,
 ) -> MapReranker:
-    """The reranker of a verifier's folder.
-
-    Args:
-        path: the folder.
-        encoder: spec of the encoder that it was made for; default: as the folder says.
-        precision: of encoding.
-        cache: folder where token embeddings are kept.
-        device: where to compute.
-        kind: what the verifier must be, such as ``cnn``; default: any.
-
-    Raises:
-        UsageError: no verifier, one of another kind, or another encoder than the one that it was made for.
-        DataError: a damaged folder.
-    """
+    """The reranker of a verifier's folder; ``encoder`` is the spec of the one that it was made for, where that is not
+    as the folder says, and ``kind`` what the verifier must be, such as ``cnn``. Raises :class:`UsageError` for another
+    kind or another encoder."""
     spec, made_for = _made_for(path)
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
@@ -100,18 +76,8 @@ def load_verifier(
 
 
 def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) -> None:
-    """Give a verifier that is to be trained the weights of a finished one.
-
-    Args:
-        scorer: what is to be trained.
-        verifier: its spec.
-        path: the finished one's folder.
-        encoder: whose maps the scorer is to be trained on.
-
-    Raises:
-        UsageError: the folder holds no verifier, one of another spec, or one that was made for another encoder.
-        DataError: a damaged folder.
-    """
+    """Give ``scorer``, which is to be trained on the maps of ``encoder``, the weights of a finished verifier of the
+    same spec, made for the same encoder."""
     spec, made_for = _made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
         raise UsageError(f"`start` {path} is {spec}, and cannot go on as {verifier}")

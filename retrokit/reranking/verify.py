@@ -45,16 +45,9 @@ def verify(
     precision: str = "fp32",
     device: str | None = None,
 ) -> Verdicts:
-    """Write each line of ``pairs`` again, with its ``score`` and whether it is ``accepted``.
-
-    Args:
-        folder: the verifier's.
-        pairs: JSON lines with two texts each, under one of the names in :data:`FIELDS`; ``-`` is standard input.
-        output: where to write; ``-`` is standard output.
-        threshold: the score from which on a pair is accepted; default: the calibrated one.
-        keep: which lines to write: ``all``, ``accepted``, ``rejected``.
-        precision: of encoding.
-        device: where to compute.
+    """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
+    and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
+    to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output.
 
     Raises:
         UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.

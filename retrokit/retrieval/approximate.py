@@ -63,10 +63,7 @@ def approximate_top_k(
     be the same.
 
     Args:
-        similarity: what scores; a factorable one.
-        queries: raw embeddings ``[nq, d]``, NumPy or torch, of any float type.
-        documents: raw embeddings ``[nd, d]``; a memory-mapped file is read block by block.
-        k: how many; fewer come back where there are fewer documents.
+        similarity, queries, documents, k: as for :func:`~retrokit.retrieval.exact.top_k`; a factorable similarity.
         index: faiss's factory string, and after a colon parameters: ``IVF4096,PQ32:nprobe=64``.
         device: where to prepare embeddings and to search exactly; the index itself works on the CPU.
 

@@ -80,7 +80,7 @@ class Index(Protocol):
         return Account()
 
 
-class FilteredIndex(Index, Protocol):
+class FilteredIndex(Index):
     """An index that leaves documents out by itself. A subclass gives :meth:`search_without`, and has the search."""
 
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:

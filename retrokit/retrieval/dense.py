@@ -86,12 +86,7 @@ def dense(
     index: str | None = None,
     device: str | None = None,
 ) -> Dense:
-    """The encoder of that spec, under the similarity ``sim`` or its own.
-
-    Raises:
-        UsageError: a wrong name, or what does not fit.
-        MissingExtra: an index, and faiss is not installed.
-    """
+    """The encoder of that spec, under the similarity ``sim`` or its own."""
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
     return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index)

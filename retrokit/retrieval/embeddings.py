@@ -14,7 +14,8 @@ import torch
 
 import retrokit
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import UsageError
+from retrokit.reranking.base import check_finite
 from retrokit.similarities.base import Role, Similarity
 
 PAIRS_AT_ONCE = 65_536
@@ -157,10 +158,7 @@ def pair_scores(
         part = slice(start, start + PAIRS_AT_ONCE)
         parts.append(on_cpu.score_pairs(queries[rows[part]], documents[columns[part]]).numpy())
     scores = np.concatenate(parts)
-    bad = np.flatnonzero(~np.isfinite(scores))
-    if len(bad):
-        problem = f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}"
-        raise DataError(similarity.spec, problem)
+    check_finite(scores, similarity.spec)
     return scores
 
 

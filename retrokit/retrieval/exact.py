@@ -16,6 +16,7 @@ from torch import Tensor
 from retrokit.encoders import onednn
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
+from retrokit.retrieval.base import check_k
 from retrokit.similarities.base import Embeddings, Similarity
 
 QUERY_BLOCK = 1024
@@ -68,16 +69,11 @@ def top_k(
 
 
 def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddings, Embeddings, int]:
-    """Both sides as rows, and ``k`` or as many documents as there are.
-
-    Raises:
-        UsageError: different dimensions, or k below 1.
-    """
+    """Both sides as rows, and ``k`` or as many documents as there are."""
     queries, documents = (
         torch.atleast_2d(side) if isinstance(side, Tensor) else np.atleast_2d(side) for side in (queries, documents)
     )
-    if k < 1:
-        raise UsageError(f"k must be at least 1, not {k}")
+    check_k(k)
     if queries.shape[-1] != documents.shape[-1]:
         raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
     return queries, documents, min(k, len(documents))

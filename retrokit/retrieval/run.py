@@ -53,11 +53,8 @@ class RunIndex(FilteredIndex):
         self._unknown = self._left_out = 0
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """At most ``k`` documents that the run has for each query; what is left out is counted.
-
-        Raises:
-            UsageError: k below 1, or queries without ids.
-            DataError: a document that is not there (the line is named), or the run has none of the queries.
+        """At most ``k`` documents that the run has for each query; what is left out is counted. Raises
+        :class:`DataError` for a document that is not there (the line is named), or if the run has none of the queries.
         """
         check_k(k)
         ids = self._run.ids_of(queries, "queries")

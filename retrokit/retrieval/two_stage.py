@@ -112,11 +112,7 @@ class TwoStageIndex(FilteredIndex):
         return [(scores[:k], positions[:k]) for scores, positions in found]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """The reranker's scores float32 ``[n]``, where it alone decides.
-
-        Raises:
-            UsageError: a score says nothing without the rest of its list.
-        """
+        """The reranker's scores float32 ``[n]``, where it alone decides; otherwise a pair has none by itself."""
         if self._searcher.fusion.name:
             raise UsageError(f"{self._searcher.similarity} scores whole lists, and no pair by itself")
         return self._searcher.reranker.score_pairs(queries, texts)
@@ -186,11 +182,7 @@ class _SharedIndex(FilteredIndex):
 def two_stage(
     first: str, reranker: str, depth: int, blend: float | None, fusion: str | None, device: str | None = None
 ) -> TwoStage:
-    """The searcher or the encoder ``first``, and the reranker of that spec behind it.
-
-    Raises:
-        UsageError: a wrong name, a value out of its range, or a blend and a fusion.
-    """
+    """The searcher or the encoder ``first``, and the reranker of that spec behind it."""
     together = Fusion(depth, blend, fusion)
     parse_all([(retrieval.registry_of(first), first), (reranking.registry, reranker)])
     loaded = KeptReranker(reranking.registry.create_on(reranker, device), Shards(None))

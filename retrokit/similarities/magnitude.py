@@ -43,7 +43,7 @@ class Magnitude(Similarity):
 
 
 class LearnedMagnitude(Similarity):
-    """``q·d / (‖q‖^γq ‖d‖^γd)`` with learned γ = σ(γ̂) (MAG, Eq. 7).
+    """``q·d / (‖q‖^γq ‖d‖^γd)`` with learned γ = σ(γ̂) that start at ``query`` and ``document`` (MAG, Eq. 7).
 
     >>> import torch
     >>> q, d = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 4.0]])
@@ -54,10 +54,10 @@ class LearnedMagnitude(Similarity):
     symmetric = False
     export = "prepared"
 
-    def __init__(self, query_gamma: float, document_gamma: float) -> None:
+    def __init__(self, query: float = 0.5, document: float = 0.5) -> None:
         super().__init__()
-        self.query_gamma_logit = nn.Parameter(torch.tensor([_logit(query_gamma)]))
-        self.document_gamma_logit = nn.Parameter(torch.tensor([_logit(document_gamma)]))
+        self.query_gamma_logit = nn.Parameter(torch.tensor([_logit(query)]))
+        self.document_gamma_logit = nn.Parameter(torch.tensor([_logit(document)]))
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         embeddings = as_rows(embeddings)
@@ -82,8 +82,4 @@ def _logit(probability: float) -> float:
 
 cosine, dot = partial(Magnitude, 1, 1), partial(Magnitude, 0, 0)
 qnorm, dnorm = partial(Magnitude, 1, 0), partial(Magnitude, 0, 1)
-
-
-def learn(query: float = 0.5, document: float = 0.5) -> LearnedMagnitude:
-    """``‖q‖^(1−γq) ‖d‖^(1−γd) cos θ`` with learned γ that start at ``query`` and ``document`` (MAG, Eq. 7)."""
-    return LearnedMagnitude(query, document)
+learn = LearnedMagnitude

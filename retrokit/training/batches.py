@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.data.pairs import Pair, ScoredPair, Source, Unlabelled, texts_of_record
 from retrokit.data.records import RecordStore, text_id
 from retrokit.errors import UsageError
+
+_T = TypeVar("_T")
 
 
 class Example(NamedTuple):
@@ -64,9 +67,6 @@ class Batches(Sampler[list[int]]):
 
     An epoch holds every source's records ``weight`` times (a fraction: a random part of them). The last, incomplete
     batch of a source is left out: which records that meets changes with every epoch.
-
-    Raises:
-        UsageError: no source fills a batch.
     """
 
     def __init__(self, data: TrainingSet, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -104,6 +104,7 @@ class Batches(Sampler[list[int]]):
         return np.concatenate([random.permutation(np.arange(start, end)) for _ in range(rounds)])[:count]
 
 
+@dataclass
 class Collator:
     """Examples to features: ``{"query": {...}, "document": {...}}``, tokenised under their source's prompts.
 
@@ -111,37 +112,23 @@ class Collator:
     same. Scored pairs also give ``label``.
     """
 
-    def __init__(
-        self,
-        preprocess: Callable[..., dict[str, Any]],
-        sources: Sequence[Source],
-        prompts: Mapping[str, str | None],
-        max_length: int | None,
-        masking: Masking | None = None,
-    ) -> None:
-        self.preprocess = preprocess
-        self.sources = sources
-        self.prompts = prompts
-        self.max_length = max_length
-        self.masking = masking
-        self.valid_label_columns: list[str] = []
+    preprocess: Callable[..., dict[str, Any]]
+    sources: Sequence[Source]
+    prompts: Mapping[str, str | None]
+    max_length: int | None
+    masking: Masking | None = None
 
     def __call__(self, examples: list[Example]) -> dict[str, Any]:
         source = self.sources[examples[0].source]
         records = [example.record for example in examples]
         batch: dict[str, Any] = {}
         if isinstance(records[0], ScoredPair):
-            batch["label"] = torch.tensor([record.score for record in records])  # type: ignore[union-attr]
-            queries = [record.sentence1 for record in records]  # type: ignore[union-attr]
-            documents = [record.sentence2 for record in records]  # type: ignore[union-attr]
-        else:
-            queries = [record.anchor for record in records]  # type: ignore[union-attr]
-            documents = [record.positive for record in records]  # type: ignore[union-attr]
-            documents += [text for record in records for text in record.negatives]  # type: ignore[union-attr]
-        ids = [example.document_ids[0] for example in examples]
-        ids += [number for example in examples for number in example.document_ids[1:]]
-        batch["query"] = self._features(queries, "query", source.query_prompt, [e.anchor_id for e in examples])
-        batch["document"] = self._features(documents, "document", source.document_prompt, ids)
+            batch["label"] = torch.tensor([record.score for record in records if isinstance(record, ScoredPair)])
+        queries, documents = zip(*map(texts_of_record, records), strict=True)
+        ids = [example.anchor_id for example in examples]
+        batch["query"] = self._features(list(queries), "query", source.query_prompt, ids)
+        ids = _positives_first([example.document_ids for example in examples])
+        batch["document"] = self._features(_positives_first(documents), "document", source.document_prompt, ids)
         if self.masking is not None:
             # of each batch and role its own mask, whenever and wherever the batch is made
             for role in ("query", "document"):
@@ -154,6 +141,11 @@ class Collator:
         limit = {"max_length": self.max_length} if self.max_length is not None else {}
         features = self.preprocess(texts, prompt=prompt, task=role, **limit)
         return {**features, "task": role, "text_ids": torch.tensor(ids, dtype=torch.int64)}
+
+
+def _positives_first(of_examples: Sequence[Sequence[_T]]) -> list[_T]:
+    """Each example's first document, then all others."""
+    return [one[0] for one in of_examples] + [other for one in of_examples for other in one[1:]]
 
 
 class Loader(DataLoader):

@@ -11,6 +11,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from retrokit.notices import Advance
+from retrokit.training.config import TrainingConfig
 from retrokit.training.processes import all_say
 from retrokit.training.trainer import RunTrainer
 
@@ -23,18 +24,15 @@ class TrainingCallback(TrainerCallback):
     def __init__(
         self,
         trainer: RunTrainer,
-        *,
-        log_every: int,
-        eval_every: int | None,
-        save_every: int,
-        patience: int | None,
+        config: TrainingConfig,
+        intervals: tuple[int | None, int],
         time_budget: float | None,
         advance: Advance,
         stop: threading.Event,
     ) -> None:
         self.trainer = trainer
-        self.log_every, self.eval_every, self.save_every = log_every, eval_every, save_every
-        self.patience, self.time_budget = patience, time_budget
+        self.log_every, self.patience, self.time_budget = config.log_every, config.patience, time_budget
+        self.eval_every, self.save_every = intervals
         self.advance = advance
         self.stop = stop
         self.stopped_because: str | None = None
@@ -65,13 +63,8 @@ class TrainingCallback(TrainerCallback):
         if logs is None or "loss" not in logs:
             return
         self.advance(0, f"loss {logs['loss']:.4g}")
-        self._write(
-            state,
-            epoch=round(state.epoch or 0.0, 6),
-            loss=logs["loss"],
-            grad_norm=logs.get("grad_norm"),
-            lr=logs["learning_rate"],
-        )
+        rates = {"grad_norm": logs.get("grad_norm"), "lr": logs["learning_rate"]}
+        self._write(state, epoch=round(state.epoch or 0.0, 6), loss=logs["loss"], **rates)
 
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any

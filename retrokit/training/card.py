@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from retrokit.similarities.base import Similarity
@@ -12,6 +13,7 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
+_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval")
 
 
 def model_card(
@@ -19,62 +21,40 @@ def model_card(
 ) -> str:
     """The card as Markdown."""
     configuration = preflight.configuration
-    parts = [
-        _front_matter(),
-        f"# {name}\n\nA dense text retriever: `{configuration['encoder']}` fine-tuned by retrokit.\n",
-        _similarity_section(similarity),
-        _data_section(preflight),
-        _results_section(history, configuration),
-        _use_section(name, similarity),
-        _training_section(configuration, preflight, outcome),
-    ]
-    return "\n".join(parts)
-
-
-def _front_matter() -> str:
-    tags = "\n".join(f"- {tag}" for tag in ("sentence-transformers", "sentence-similarity", "retrokit"))
-    return f"---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\ntags:\n{tags}\n---\n"
-
-
-def _similarity_section(similarity: Similarity) -> str:
     learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
-    lines = [
-        "## Similarity\n",
-        f"Trained with `{similarity.spec}`{f' ({learned})' if learned else ''}. {_SAVED_AS[similarity.export]}",
-        f"In sentence-transformers its similarity is set to `{similarity.library_name}`"
-        + (
-            ", which ranks documents as the trained similarity does."
-            if similarity.library_exact
-            else ", which does **not** rank as the trained similarity does: score with retrokit."
-        ),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _data_section(preflight: Preflight) -> str:
-    rows = [
-        f"| {source['name']} | {source['records']:,} | {source['anchors']:,} | {source['documents']:,} |"
-        for source in preflight.sources
-    ]
-    head = "## Training data\n\n| data set | records | anchors | documents |\n|---|---:|---:|---:|"
-    return "\n".join([head, *rows]) + "\n"
-
-
-def _results_section(history: list[dict[str, Any]], configuration: dict[str, Any]) -> str:
-    evaluations = [row for row in history if "evaluation" in row]
-    if not evaluations:
-        return "## Results\n\nNot evaluated during training.\n"
-    names = list(evaluations[0]["evaluation"])
-    head = f"## Results on `{configuration['eval']}`\n\n| step | {' | '.join(names)} |\n|---:|{'---:|' * len(names)}"
-    rows = [
-        f"| {row['step']} | " + " | ".join(f"{row['evaluation'][n]:.4f}" for n in names) + " |" for row in evaluations
-    ]
-    return "\n".join([head, *rows]) + "\n"
-
-
-def _use_section(name: str, similarity: Similarity) -> str:
+    ranks = "as the trained similarity does." if similarity.library_exact else ""
     trust = ", trust_remote_code=True" if similarity.export == "prepared" else ""
-    return f"""## Use
+    counts = ("records", "anchors", "documents")
+    sources = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in preflight.sources]
+    shown = {key: value for key, value in configuration.items() if value not in (None, [], ())}
+    options = {**shown, "scale": preflight.scale["scale"], **outcome}
+    training = [[key.replace("_", " "), value] for key, value in options.items() if key not in _HIDDEN]
+    return f"""---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- sentence-transformers
+- sentence-similarity
+- retrokit
+---
+
+# {name}
+
+A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
+
+## Similarity
+
+Trained with `{similarity.spec}`{f" ({learned})" if learned else ""}. {_SAVED_AS[similarity.export]}
+In sentence-transformers its similarity is set to `{similarity.library_name}`, which \
+{f"ranks documents {ranks}" if ranks else "does **not** rank as the trained similarity does: score with retrokit."}
+
+## Training data
+
+{_table({"data set": "---", **dict.fromkeys(counts, "---:")}, sources)}
+
+{_results(history, configuration["eval"])}
+
+## Use
 
 ```python
 import retrokit
@@ -93,15 +73,23 @@ from sentence_transformers import SentenceTransformer
 model = SentenceTransformer("{name}"{trust})
 scores = model.similarity(model.encode_query(["a question"]), model.encode_document(["a passage", "another passage"]))
 ```
+
+## Training
+
+{_table({"option": "---", "value": "---"}, training)}
 """
 
 
-def _training_section(configuration: dict[str, Any], preflight: Preflight, outcome: dict[str, Any]) -> str:
-    shown = {
-        **{key: value for key, value in configuration.items() if value not in (None, [], ())},
-        "scale": preflight.scale["scale"],
-        **outcome,
-    }
-    hidden = ("encoder", "data", "output", "overwrite", "resume", "device", "eval")
-    rows = [f"| {key.replace('_', ' ')} | {value} |" for key, value in shown.items() if key not in hidden]
-    return "\n".join(["## Training\n\n| option | value |\n|---|---|", *rows]) + "\n"
+def _results(history: list[dict[str, Any]], task: str | None) -> str:
+    evaluations = [row for row in history if "evaluation" in row]
+    if not evaluations:
+        return "## Results\n\nNot evaluated during training."
+    names = list(evaluations[0]["evaluation"])
+    rows = [[row["step"], *(f"{row['evaluation'][name]:.4f}" for name in names)] for row in evaluations]
+    return f"## Results on `{task}`\n\n" + _table(dict.fromkeys(["step", *names], "---:"), rows)
+
+
+def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:
+    """Markdown; ``columns`` say how each is aligned."""
+    lines = [f"| {' | '.join(map(str, row))} |" for row in [columns, *rows]]
+    return "\n".join([lines[0], f"|{'|'.join(columns.values())}|", *lines[1:]])

@@ -6,9 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from retrokit.errors import DataError
 
@@ -45,11 +42,6 @@ def check_state(checkpoint: Path, names: Sequence[str], step: int) -> None:
             found = json.loads(path.read_text(encoding="utf-8"))["global_step"]
             if found != step:
                 raise ValueError(f"it is of step {found}")
-
-
-def read_state(path: Path) -> Any:
-    """What ``torch.save`` wrote to ``path``, on the CPU; use within :func:`intact`."""
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 @contextmanager

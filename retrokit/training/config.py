@@ -67,16 +67,6 @@ class TrainingConfig(Settings):
         parse_all(self.specs())
         super().__post_init__()
 
-    @property
-    def rate(self) -> float:
-        """The highest learning rate."""
-        raise NotImplementedError
-
-    @property
-    def examples(self) -> int:
-        """Examples of a batch, for each process."""
-        raise NotImplementedError
-
     def read_specs(self) -> list[tuple[Registry, str]]:
         """The specs of what is read, each with the registry that it is of."""
         from retrokit.data.pairs import registry as sources  # here, for a help page needs no reader of data
@@ -92,7 +82,6 @@ class TrainingConfig(Settings):
         raise NotImplementedError
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the settings, each as a line."""
         lengths = [f"`{name}`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
         found = [
             None if self.data else "no training data: give `data` at least once",
@@ -164,23 +153,10 @@ class FinetuneConfig(TrainingConfig):
         None, "Task to evaluate on, before and after; the best trained weights are kept.", EVALUATION
     )
 
-    @property
-    def rate(self) -> float:
-        """The highest learning rate, once it is known."""
-        assert self.lr is not None  # a plan has one
-        return self.lr
-
-    @property
-    def examples(self) -> int:
-        """Examples of a batch, for each process."""
-        return self.batch_size
-
     def read_specs(self) -> list[tuple[Registry, str]]:
-        """The specs of what is read, the task's too."""
         return [*super().read_specs(), *self._task_specs()]
 
     def specs(self) -> list[tuple[Registry, str]]:
-        """All specs."""
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         augmentations = [(augmentation.registry, spec) for spec in self.augment]
         return [*super().read_specs(), *sims, *augmentations, *self._task_specs()]
@@ -189,35 +165,29 @@ class FinetuneConfig(TrainingConfig):
         return [(evaluation.registry, self.eval)] if self.eval else []
 
     def combination_problems(self) -> list[str | None]:
-        """What is wrong with the options of a fine-tuning beside each other."""
         scored = self.loss == "mse"
+        no_number = isinstance(self.scale, str) and self.scale != AUTO
+        no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+        wrong: dict[str, Any] = {
+            "`scale` and `temperature` say the same thing: give one": None not in (self.scale, self.temperature),
+            f"`scale` {self.scale}: expected a number or auto": no_number,
+            "`scale` auto is for `loss` infonce": scored and self.scale == AUTO,
+            "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
+            "`augment` is for `loss` infonce": self.loss != "infonce" and self.augment,
+            "`temperature` is for `loss` infonce": scored and self.temperature is not None,
+            "`max_score` is for `loss` mse": not scored and self.max_score is not None,
+            "`directions` is for `loss` infonce": scored and self.directions != "query-to-document",
+            f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
+            "`eval_every` needs `eval`": self.eval_every and not self.eval,
+            "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),
+            "`best_metric` needs `eval`": self.best_metric and not self.eval,
+            "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
+            f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
+        }
         return [
             one_of("loss", self.loss, LOSSES),
             one_of("directions", self.directions, DIRECTIONS),
-            "`scale` and `temperature` say the same thing: give one"
-            if self.scale is not None and self.temperature is not None
-            else None,
-            f"`scale` {self.scale}: expected a number or auto"
-            if isinstance(self.scale, str) and self.scale != AUTO
-            else None,
-            "`scale` auto is for `loss` infonce" if self.scale == AUTO and scored else None,
-            "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart"
-            if self.sim == AUTO and scored
-            else None,
-            "`augment` is for `loss` infonce" if self.augment and self.loss != "infonce" else None,
-            "`temperature` is for `loss` infonce" if self.temperature is not None and scored else None,
-            "`max_score` is for `loss` mse" if self.max_score is not None and not scored else None,
-            "`directions` is for `loss` infonce" if scored and self.directions != "query-to-document" else None,
-            None
-            if self.freeze is None or re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
-            else f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K",
-            "`eval_every` needs `eval`" if self.eval_every and not self.eval else None,
-            "`patience` needs `eval` and `eval_every`"
-            if self.patience and not (self.eval and self.eval_every)
-            else None,
-            "`best_metric` needs `eval`" if self.best_metric and not self.eval else None,
-            "`freeze` and `lora` exclude each other: LoRA freezes all else" if self.freeze and self.lora else None,
-            *(f"`dropout` {share} must be from 0 to below 1" for share in [self.dropout] if share == 1),
+            *(problem for problem, is_there in wrong.items() if is_there),
         ]
 
     @property

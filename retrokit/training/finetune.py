@@ -19,6 +19,7 @@ from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.task import Task
 from retrokit.notices import notice
+from retrokit.probing import fisher
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -35,49 +36,32 @@ from retrokit.training.model import (
     freeze_unused,
     has_dropout,
 )
-from retrokit.training.preflight import (
-    LENGTH_SAMPLE,
-    SCALE_SAMPLE,
-    Preflight,
-    measure_lengths,
-    measure_scale,
-    source_counts,
-    texts_of,
-)
+from retrokit.training.preflight import SCALE_SAMPLE, Preflight, measure_scale, of_any_run, texts_of
 from retrokit.training.processes import ends_all, first_says, join, own_device, place
-from retrokit.training.provenance import provenance
-from retrokit.training.run import carry_out, check_alike, check_output, folder_of, planned, planned_steps, shared_input
-from retrokit.training.similarity_choice import choose_similarity
+from retrokit.training.run import Job, carry_out, check_output, folder_of, identity_of, provenance, shared_input
 from retrokit.training.table_trainer import TableTrainer
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that a run needs, made before anything is written; ``chosen_by`` is what ``--sim auto`` found, if it was
-    asked for."""
+class Plan(Job):
+    """A fine-tuning; ``chosen_by`` is what ``--sim auto`` found, if it was asked for."""
 
     config: FinetuneConfig
-    encoder: Encoder
+    preflight: Preflight
     model: SentenceTransformer
     similarity: Similarity
-    data: TrainingSet
-    batches: Batches
     masking: Masking | None
     task: Task | None
-    metric: str
-    preflight: Preflight
-    identity: dict[str, Any]
-    chosen_by: dict[str, Any] | None = None
+    chosen_by: dict[str, Any] | None
 
     @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self.encoder.device
+    def data(self) -> TrainingSet:
+        """What it is trained on."""
+        return self.batches.data
 
     @property
     def precision(self) -> torch.dtype:
-        """What the model computes in."""
         return _training_precision(self.config, self.device)
 
     @property
@@ -88,7 +72,6 @@ class Plan:
         return Loader(self.data, self.batches, collator)
 
     def describe(self) -> Run:
-        """The run as it begins."""
         notes = {
             "configuration": self.preflight.configuration,
             "scale": self.preflight.scale,
@@ -123,26 +106,22 @@ class Plan:
         )
 
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
-        """By the rows of a table, where it is one that can be trained so; otherwise as a whole."""
-        rates = {"": self.config.rate}
+        """By the rows of a table, where it is one that can be trained so."""
+        assert self.config.lr is not None  # a plan has one
+        rates = {"": self.config.lr}
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and not options.fp16
         kind = TableTrainer if by_rows else FinetuneTrainer
-        return kind(self.model, options, self.loader, destination, rates, self.loss(), self.task, self.encoder)
-
-    def steps(self, trainer: RunTrainer) -> int:
-        """Planned optimizer steps; under a time budget as many as fit by measured speed (COMP, D.3)."""
-        return planned_steps(self.preflight.steps, trainer)
+        of_any = self.model, options, self.loader, destination, rates
+        return kind(*of_any, loss=self.loss(), task=self.task, start=self.encoder)
 
     def intervals(self, steps: int) -> tuple[int | None, int]:
-        """Steps between evaluations, and between checkpoints."""
         config = self.config
         save_every = config.save_every or config.eval_every or max(50, steps // 10)
         return (config.eval_every or steps) if self.task else None, save_every
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
-        """The model and its card."""
         check_weights(trainer.model, trainer.folder.target)
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
@@ -152,6 +131,7 @@ class Plan:
         return {}
 
 
+@ends_all
 def plan(config: FinetuneConfig) -> Plan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
 
@@ -159,11 +139,6 @@ def plan(config: FinetuneConfig) -> Plan:
         UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
     """
     join()
-    return _plan(config)
-
-
-@ends_all
-def _plan(config: FinetuneConfig) -> Plan:
     rank, world = place()
     device = own_device(config.device)
     check_output(config)
@@ -184,15 +159,8 @@ def _plan(config: FinetuneConfig) -> Plan:
     if config.lr is None:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
-    model, similarity = build(
-        encoder,
-        config.sim,
-        config.matryoshka,
-        config.freeze,
-        config.lora,
-        config.dropout,
-        config.seed,
-    )
+    changes = config.matryoshka, config.freeze, config.lora, config.dropout, config.seed
+    model, similarity = build(encoder, config.sim, *changes)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")
@@ -201,17 +169,24 @@ def _plan(config: FinetuneConfig) -> Plan:
     freeze_unused(model, texts_of(data, 1, config.seed)[1])
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"`sim_lr`: {config.sim} learns nothing by itself")
-    preflight = _inspect(config, encoder, model, similarity, batches)
-    identity = {
-        **config.identity(),
-        "precision": encoder.computes_in(config.precision),
-        "data_digests": [source.digest for source in sources],
-        "encoder_fingerprint": fingerprint,
-        "processes": world,
-    }
-    check_alike(identity)
+    sample = texts_of(data, SCALE_SAMPLE, config.seed)
+    # one number for all processes, whose devices may round differently
+    scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
+    precision = str(_training_precision(config, encoder.device)).removeprefix("torch.")
+    found = of_any_run(config, encoder, batches, config.max_length, precision=precision)
+    digests = {"data_digests": [source.digest for source in sources]}
     return Plan(
-        config, encoder, model, similarity, data, batches, masking, task, metric, preflight, identity, chosen_by
+        encoder=encoder,
+        batches=batches,
+        metric=metric,
+        identity=identity_of(config, encoder, fingerprint, digests),
+        config=config,
+        preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale),
+        model=model,
+        similarity=similarity,
+        masking=masking,
+        task=task,
+        chosen_by=chosen_by,
     )
 
 
@@ -230,6 +205,15 @@ def _resolved(
         return replace(config, sim=before.similarity), before.similarity_chosen_by
     chosen, findings = first_says(lambda: choose_similarity(encoder, data, config.seed))
     return replace(config, sim=chosen), findings
+
+
+def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:
+    """The similarity that a probe of the encoder, on a sample of the training pairs, predicts to train best (MAG 4.5),
+    and the findings; says what and why."""
+    pairs = list(dict.fromkeys(zip(*texts_of(data, fisher.PAIRS, seed), strict=True)))
+    found = fisher.measure(encoder, pairs, "the training data", seed=seed)
+    notice(f"`sim` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
+    return found.prediction.choice, {"kappa": found.method, **vars(found.prediction)}
 
 
 def finetune(config: FinetuneConfig) -> Outcome:
@@ -279,33 +263,6 @@ def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]
                 f"{source.name}: its prompts are used in training only; give them to the run to evaluate with them: "
                 f"RUN,query_prompt=TEXT"
             )
-
-
-def _inspect(
-    config: FinetuneConfig,
-    encoder: Encoder,
-    model: SentenceTransformer,
-    similarity: Similarity,
-    batches: Batches,
-) -> Preflight:
-    data = batches.data
-    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
-    lengths = {
-        "query": measure_lengths(encoder, queries, "query", config.max_length),
-        "document": measure_lengths(encoder, documents, "document", config.max_length),
-    }
-    sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    # one number for all processes, whose devices may round differently
-    scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
-    precision = str(_training_precision(config, encoder.device)).removeprefix("torch.")
-    return Preflight(
-        [source_counts(source) for source in data.sources],
-        lengths,
-        describe_parameters(model),
-        scale,
-        planned(config, len(batches)),
-        {**config.to_json(), "precision": precision, "device": encoder.device.type, "processes": batches.world},
-    )
 
 
 def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:

@@ -5,39 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sentence_transformers import SentenceTransformer
-
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request, Task
-from retrokit.training.batches import Loader
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export
-from retrokit.training.trainer import Destination, Options, RunTrainer
+from retrokit.training.trainer import RunTrainer
 
 
 class FinetuneTrainer(RunTrainer):
-    """Trains an encoder.
+    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it on ``task``, if on anything; ``start``
+    is the encoder as it came."""
 
-    Args:
-        model: ends in ``Prepare``.
-        loss: embeds with ``model`` and compares.
-        task: what the encoder is evaluated on, if on anything.
-        start: the encoder as it came.
-    """
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        args: Options,
-        loader: Loader,
-        destination: Destination,
-        rates: dict[str, float],
-        loss: PreparedLoss,
-        task: Task | None,
-        start: Encoder,
-    ) -> None:
-        super().__init__(model, args, loader, destination, rates)
-        self.loss = loss.to(args.device)
+    def __init__(self, *of_any: Any, loss: PreparedLoss, task: Task | None, start: Encoder) -> None:
+        super().__init__(*of_any)
+        self.loss = loss.to(self.args.device)
         self.task, self.start = task, start
 
     def compute_loss(
@@ -60,10 +41,8 @@ class FinetuneTrainer(RunTrainer):
         return result.metrics
 
     def learned(self) -> dict[str, float]:
-        """The similarity's constants."""
         return {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
 
     def write_model(self, folder: Path) -> bool:
-        """Write the model as it is saved; it loads by itself."""
         export(self.model, folder)
         return True

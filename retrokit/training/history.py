@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrokit.errors import disk_errors
+from retrokit.training.preflight import Plain
 
 CONVERGED_OVER = 5  # evaluations
 CONVERGED_DEVIATION = 0.002
@@ -74,7 +75,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Plain):
     """What a finished run yields.
 
     Attributes:
@@ -114,7 +115,3 @@ class Outcome:
             history.baseline,
             history.gain,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return dict(vars(self))

@@ -140,13 +140,8 @@ class InfoNCE(PreparedLoss):
 
 
 def known_pairs(positives: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
-    """Which pairs of texts are among the known positives, bool ``[nq, nd]``.
-
-    Args:
-        positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
-        query_ids: of the queries (``records.text_id``), int64 ``[nq]``.
-        document_ids: of the documents, int64 ``[nd]``.
-    """
+    """Which pairs of texts are among the known ``positives`` (sorted codes, int64 ``[n]``), bool ``[nq, nd]``, given
+    the ids of the queries (``records.text_id``), int64 ``[nq]``, and of the documents, int64 ``[nd]``."""
     codes = pair_codes(query_ids[:, None], document_ids[None, :])
     if not len(positives):
         return torch.zeros_like(codes, dtype=torch.bool)

@@ -37,12 +37,7 @@ def build(
     seed: int = 0,
 ) -> tuple[SentenceTransformer, Similarity]:
     """The model to train, and the similarity inside it. The encoder's modules are shared, not copied, but their weights
-    are float32 from here on: a step of 2e-5 is lost in the rounding of bf16.
-
-    Raises:
-        UsageError: what does not fit the encoder (a Matryoshka size, freezing or LoRA on a table of embeddings).
-        MissingExtra: LoRA without peft.
-    """
+    are float32 from here on: a step of 2e-5 is lost in the rounding of bf16."""
     sizes = sorted({*prefixes, encoder.dimension}) if prefixes else None
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
@@ -57,16 +52,16 @@ def build(
         notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
         trained.float()
     modules = list(trained)
+    left = True
     if freeze is not None:
-        _freeze(encoder, freeze)
+        left = _freeze(encoder, freeze)
     if lora is not None:
         _add_lora(encoder, lora, seed)
     if dropout is not None:
         _set_dropout(trained, dropout)
         if isinstance(modules[0], StaticEmbedding):
             modules.append(Dropout(dropout))
-    others = [*modules[1:], prepare]
-    if freeze is not None and not _layers_left(encoder) and not any(list(module.parameters()) for module in others):
+    if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
         raise UsageError(f"`freeze` {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
     return model, prepare.similarity
@@ -145,11 +140,7 @@ def trainable_state(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Put back what :func:`trainable_state` gave.
-
-    Raises:
-        ValueError: it is of another model, or of other parameters of it.
-    """
+    """Put back what :func:`trainable_state` gave; raises :class:`ValueError` if it is of another model."""
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     if state.keys() != parameters.keys():
         raise ValueError(f"not the same parameters: {', '.join(sorted(state.keys() ^ parameters.keys())[:3])}")
@@ -167,7 +158,8 @@ def _layers(module: nn.Module, name: str) -> nn.ModuleList:
     return fitting[0]
 
 
-def _freeze(encoder: Encoder, freeze: str) -> None:
+def _freeze(encoder: Encoder, freeze: str) -> bool:
+    """Freeze what the setting names; whether anything of the layers is left to train."""
     first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
         raise UsageError(
@@ -184,10 +176,6 @@ def _freeze(encoder: Encoder, freeze: str) -> None:
             parameter.requires_grad_(False)
     for layer in layers[:frozen]:
         layer.requires_grad_(False)
-
-
-def _layers_left(encoder: Encoder) -> bool:
-    layers = _layers(encoder.to_train().model[0], encoder.spec)
     return any(parameter.requires_grad for parameter in layers.parameters())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +10,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.data.pairs import ScoredPair, Source
+from retrokit.data.pairs import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.similarities.base import Role, Similarity
-from retrokit.training.batches import TrainingSet
+from retrokit.training.batches import Batches, TrainingSet
+from retrokit.training.config import TrainingConfig
 
 LENGTH_SAMPLE = 2000
 SCALE_SAMPLE = 64
 PERCENTILES = (50, 90, 99, 100)
 
 
+class Plain:
+    """A record whose fields are plain values."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return dict(vars(self))
+
+
 @dataclass(frozen=True)
-class Preflight:
+class Preflight(Plain):
     """The findings.
 
     Attributes:
@@ -39,25 +49,43 @@ class Preflight:
     steps: dict[str, float]
     configuration: dict[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return dict(vars(self))
+
+def of_any_run(
+    config: TrainingConfig, encoder: Encoder, batches: Batches, limit: int | None = None, **resolved: Any
+) -> dict[str, Any]:
+    """What is found of any run: ``sources``, ``lengths``, ``steps`` and ``configuration``, where ``resolved`` stand in
+    place of what was asked for; ``limit`` is that of tokens while training."""
+    queries, documents = texts_of(batches.data, LENGTH_SAMPLE, config.seed)
+    resolved |= {"device": encoder.device.type, "processes": batches.world}
+    return {
+        "sources": [
+            {"name": source.name, **source.counts, "weight": source.weight, "digest": source.digest}
+            for source in batches.data.sources
+        ],
+        "lengths": {
+            "query": measure_lengths(encoder, queries, "query", limit),
+            "document": measure_lengths(encoder, documents, "document", limit),
+        },
+        "steps": planned(config, len(batches)),
+        "configuration": {**config.to_json(), **resolved},
+    }
+
+
+def planned(config: TrainingConfig, per_epoch: int) -> dict[str, float]:
+    """Steps of an epoch, and either the steps of the run or the seconds of its budget."""
+    if config.time_budget is not None:
+        return {"per_epoch": per_epoch, "time_budget": config.time_budget}
+    return {"per_epoch": per_epoch, "total": config.steps or math.ceil((config.epochs or 1) * per_epoch)}
 
 
 def texts_of(data: TrainingSet, count: int, seed: int) -> tuple[list[str], list[str]]:
     """A sample of up to ``count`` examples' (query, document) texts over all sources."""
     queries, documents = [], []
     for index in np.random.default_rng(seed).permutation(len(data))[:count].tolist():
-        record = data[index].record
-        scored = isinstance(record, ScoredPair)
-        queries.append(record.sentence1 if scored else record.anchor)  # type: ignore[union-attr]
-        documents.append(record.sentence2 if scored else record.positive)  # type: ignore[union-attr]
+        query, (document, *_) = texts_of_record(data[index].record)
+        queries.append(query)
+        documents.append(document)
     return queries, documents
-
-
-def source_counts(source: Source) -> dict[str, Any]:
-    """A source's counts with its name, weight and digest."""
-    return {"name": source.name, **source.counts, "weight": source.weight, "digest": source.digest}
 
 
 def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: int | None) -> dict[str, Any]:
@@ -78,6 +106,7 @@ def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: i
     }
 
 
+@torch.no_grad()
 def measure_scale(
     encoder: Encoder, similarity: Similarity, sample: tuple[list[str], list[str]], scale: float, auto: bool
 ) -> dict[str, float]:
@@ -85,13 +114,11 @@ def measure_scale(
 
     With ``auto`` the multiplier is divided by the typical size of the similarity's scores on the sample.
     """
-    typical = 1.0 if similarity.unit_length else _typical_score(encoder, similarity, sample)
+    typical = 1.0
+    if not similarity.unit_length:
+        queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
+        documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
+        prepared = similarity.prepare(queries, "query"), similarity.prepare(documents, "document")
+        typical = similarity.typical_score(*prepared)
     used = scale / typical if auto else scale
     return {"scale": used, "typical_score": typical, "effective_scale": used * typical}
-
-
-@torch.no_grad()
-def _typical_score(encoder: Encoder, similarity: Similarity, sample: tuple[list[str], list[str]]) -> float:
-    queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
-    documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
-    return similarity.typical_score(similarity.prepare(queries, "query"), similarity.prepare(documents, "document"))

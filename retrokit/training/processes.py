@@ -44,11 +44,7 @@ def is_first() -> bool:
 
 
 def own_device(device: str | None) -> str | None:
-    """The device of this process: the one asked for, or its own one of several GPUs.
-
-    Raises:
-        UsageError: one GPU is named for several processes, or there are fewer GPUs than processes on this machine.
-    """
+    """The device of this process: the one asked for, or its own one of several GPUs."""
     _, world = place()
     if world == 1:
         return device

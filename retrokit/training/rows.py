@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import get_total_norm
 
+_OF_ROWS, _OF_STEPS = ("mean", "square", "brought", "stepped"), ("decay", "drift", "fade")
 _AT_ONCE = 128  # rows whose numbers stay in the processor's cache from one operation to the next
 
 
@@ -95,64 +96,58 @@ class Catchup:
 
 
 class TableRows:
-    """The state of one table ``[n, d]``: moments, and up to which step each row and its moments have been brought."""
+    """The state of one ``table [n, d]`` in AdamW's ``group``: moments, and up to which step each row and its moments
+    have been brought."""
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, table: Tensor, group: dict[str, Any]) -> None:
+        self.table, self.group = table, group
         self.catchup = Catchup()
         self.mean = torch.zeros_like(table)
         self.square = torch.zeros_like(table)
         self.brought = torch.zeros(len(table), dtype=torch.int64, device=table.device)
         self.stepped = torch.zeros_like(self.brought)
 
-    def moved(self, table: Tensor, rows: Tensor, eps: float, betas: tuple[float, float]) -> Tensor:
-        """Where the rows are at the present step, ``[len(rows), d]``."""
+    def moved(self, rows: Tensor | None = None) -> Tensor:
+        """Where the rows (default: all) are at the present step, ``[len(rows), d]``."""
+        rows = torch.arange(len(self.table), device=self.table.device) if rows is None else rows
         brought, stepped = self.brought[rows].cpu(), self.stepped[rows].cpu()
-        values = table.index_select(0, rows)
+        values, betas = self.table.index_select(0, rows), self.group["betas"]
         # ε stands beside √v̂; the moments here are not corrected for their start at 0
-        small = eps * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
+        small = self.group["eps"] * torch.sqrt(1 - betas[1] ** stepped.double().clamp_min(1))
         faded = (betas[0] / betas[1] ** 0.5) ** (brought - stepped).double()
-        direction = self.square.index_select(0, rows).sqrt_().add_(_column(small, table)).reciprocal_()
+        direction = self.square.index_select(0, rows).sqrt_().add_(self._column(small)).reciprocal_()
         direction.mul_(self.mean.index_select(0, rows))
-        values.mul_(_column(self.catchup.decay[brought], table))
-        return values.addcmul_(direction, _column(self.catchup.drift[brought] * faded, table), value=-1)
+        values.mul_(self._column(self.catchup.decay[brought]))
+        return values.addcmul_(direction, self._column(self.catchup.drift[brought] * faded), value=-1)
 
-    def bring(self, table: Tensor, rows: Tensor, eps: float, betas: tuple[float, float]) -> None:
+    def bring(self, rows: Tensor) -> None:
         """Bring the rows (each named once) up to the present step."""
         rows = rows[self.brought[rows] < self.catchup.step]
         for part in rows.split(_AT_ONCE):
-            table.index_copy_(0, part, self.moved(table, part, eps, betas))
+            self.table.index_copy_(0, part, self.moved(part))
             self.brought[part] = self.catchup.step
 
-    def step(
-        self,
-        table: Tensor,
-        rows: Tensor,
-        gradient: Tensor,
-        lr: float,
-        decay: float,
-        betas: tuple[float, float],
-        eps: float,
-    ) -> None:
+    def step(self, rows: Tensor, gradient: Tensor) -> None:
         """One step with the gradient ``[len(rows), d]`` of the rows (each named once); the others follow later."""
-        self.bring(table, rows, eps, betas)
+        lr, decay, betas, eps = (self.group[name] for name in ("lr", "weight_decay", "betas", "eps"))
+        self.bring(rows)
         self.catchup.advance(lr, decay, betas)
         step = self.catchup.step
         for part, slope in zip(rows.split(_AT_ONCE), gradient.split(_AT_ONCE), strict=True):
             rested = (step - self.stepped[part]).double()
-            mean = self.mean.index_select(0, part).mul_(_column(betas[0] ** rested, table))
+            mean = self.mean.index_select(0, part).mul_(self._column(betas[0] ** rested))
             mean.add_(slope, alpha=1 - betas[0])
-            square = self.square.index_select(0, part).mul_(_column(betas[1] ** rested, table))
+            square = self.square.index_select(0, part).mul_(self._column(betas[1] ** rested))
             square.addcmul_(slope, slope, value=1 - betas[1])
             self.mean.index_copy_(0, part, mean)
             self.square.index_copy_(0, part, square)
             divisor = square.sqrt_().div_((1 - betas[1] ** step) ** 0.5).add_(eps)
-            values = table.index_select(0, part).mul_(1 - lr * decay)
-            table.index_copy_(0, part, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
+            values = self.table.index_select(0, part).mul_(1 - lr * decay)
+            self.table.index_copy_(0, part, values.addcdiv_(mean, divisor, value=-lr / (1 - betas[0] ** step)))
         self.brought[rows] = self.stepped[rows] = step
 
-
-def _column(factors: Tensor, like: Tensor) -> Tensor:
-    return factors.to(like.device, like.dtype).unsqueeze(1)
+    def _column(self, factors: Tensor) -> Tensor:
+        return factors.to(self.table.device, self.table.dtype).unsqueeze(1)
 
 
 class RowAdamW(torch.optim.AdamW):
@@ -169,26 +164,23 @@ class RowAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step of all parameters that have a gradient."""
-        sparse = [(group, table) for group in self.param_groups for table in group["params"] if _is_sparse(table.grad)]
-        gradients = [table.grad for _, table in sparse]
-        for _, table in sparse:
+        sparse = [(table, group, table.grad) for table, group in self._placed() if _is_sparse(table.grad)]
+        for table, _, _ in sparse:
             table.grad = None  # dense ones alone are stepped by AdamW itself
         super().step(closure)
-        for (group, table), gradient in zip(sparse, gradients, strict=True):
+        for table, group, gradient in sparse:
             table.grad = gradient
             found = gradient.coalesce()
             if table not in self.tables:
-                self.tables[table] = TableRows(table)
-            settings = group["lr"], group["weight_decay"], group["betas"], group["eps"]
-            self.tables[table].step(table, found.indices()[0], found.values(), *settings)
+                self.tables[table] = TableRows(table, group)
+            self.tables[table].step(found.indices()[0], found.values())
 
     @torch.no_grad()
     def bring(self, table: Tensor, rows: Tensor | None = None) -> None:
         """Bring the rows named in ``rows``, in any shape and order (default: all), up to the present step."""
         if table in self.tables:
-            group = self._group(table)
             named = torch.arange(len(table), device=table.device) if rows is None else rows.unique()
-            self.tables[table].bring(table, named, group["eps"], group["betas"])
+            self.tables[table].bring(named)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -196,10 +188,8 @@ class RowAdamW(torch.optim.AdamW):
         kept = {}
         with torch.no_grad():
             for table, rows in self.tables.items():
-                group = self._group(table)
                 kept[table] = table.clone()
-                every = torch.arange(len(table), device=table.device)
-                table.copy_(rows.moved(table, every, group["eps"], group["betas"]))
+                table.copy_(rows.moved())
         try:
             yield
         finally:
@@ -207,25 +197,17 @@ class RowAdamW(torch.optim.AdamW):
                 for table, value in kept.items():
                     table.copy_(value)
 
-    def _group(self, table: Tensor) -> dict[str, Any]:
-        return next(group for group in self.param_groups if any(table is other for other in group["params"]))
-
     def state_dict(self) -> dict[str, Any]:
         """AdamW's, and of each table its rows as they are, so that going on gives the same bits."""
         state = super().state_dict()
-        places = {id(table): i for i, table in enumerate(self._parameters())}
         state["tables"] = {
-            places[id(table)]: {
+            place: {
                 "table": table.detach(),
-                "mean": rows.mean,
-                "square": rows.square,
-                "brought": rows.brought,
-                "stepped": rows.stepped,
-                "decay": rows.catchup.decay,
-                "drift": rows.catchup.drift,
-                "fade": rows.catchup.fade,
+                **{name: getattr(self.tables[table], name) for name in _OF_ROWS},
+                **{name: getattr(self.tables[table].catchup, name) for name in _OF_STEPS},
             }
-            for table, rows in self.tables.items()
+            for place, (table, _) in enumerate(self._placed())
+            if table in self.tables
         }
         return state
 
@@ -233,18 +215,19 @@ class RowAdamW(torch.optim.AdamW):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What :meth:`state_dict` gave, the tables themselves included."""
         super().load_state_dict(state_dict)
-        parameters = list(self._parameters())
+        placed = list(self._placed())
         for place, state in state_dict["tables"].items():
-            table = parameters[place]
+            table, group = placed[place]
             table.copy_(state["table"])
-            rows = self.tables[table] = TableRows(table)
-            for name in ("mean", "square", "brought", "stepped"):
+            rows = self.tables[table] = TableRows(table, group)
+            for name in _OF_ROWS:
                 getattr(rows, name).copy_(state[name])
-            for name in ("decay", "drift", "fade"):
+            for name in _OF_STEPS:
                 setattr(rows.catchup, name, state[name].cpu())
 
-    def _parameters(self) -> Iterator[Tensor]:
-        return (parameter for group in self.param_groups for parameter in group["params"])
+    def _placed(self) -> Iterator[tuple[Tensor, dict[str, Any]]]:
+        """The parameters in order, each with its group."""
+        return ((parameter, group) for group in self.param_groups for parameter in group["params"])
 
 
 def _is_sparse(gradient: Tensor | None) -> bool:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import platform
+import signal
+import subprocess
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+import retrokit
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import Run
+from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.notices import notice, progress
+from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
 from retrokit.training.checkpoints import check_state, state_files
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.interruption import interruptible
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shared_stdin
 from retrokit.training.run_folder import RunFolder, saving, step_of
 from retrokit.training.trainer import Destination, Options, RunTrainer
@@ -28,37 +35,61 @@ FEW_STEPS = 30
 """Steps of a time budget below which a run is unlikely to gain anything, warm-up and decay included."""
 
 
-class Job(Protocol):
-    """All that a run needs, made before anything is written."""
+@dataclass(frozen=True)
+class Job(ABC):
+    """All that a run needs, made before anything is written.
 
-    @property
-    def config(self) -> TrainingConfig:
-        """What was asked for."""
+    Attributes:
+        metric: by which the best weights are chosen; empty where nothing is evaluated.
+        preflight: what was found, planned steps among it.
+        identity: what decides the result.
+    """
 
-    @property
-    def metric(self) -> str:
-        """The metric by which the best weights are chosen; empty where nothing is evaluated."""
+    config: TrainingConfig
+    encoder: Encoder
+    batches: Batches
+    metric: str
+    preflight: Any
+    identity: dict[str, Any]
 
     @property
     def device(self) -> torch.device:
         """Where it computes."""
+        return self.encoder.device
 
     @property
     def precision(self) -> torch.dtype:
         """What the module under training computes in."""
+        return torch.float32
 
+    @abstractmethod
     def describe(self) -> Run:
         """The run as it begins."""
 
+    @abstractmethod
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
         """What trains."""
 
     def steps(self, trainer: RunTrainer) -> int:
-        """Planned optimizer steps."""
+        """Planned optimizer steps; under a time budget as many as fit by measured speed (COMP, D.3)."""
+        steps = self.preflight.steps
+        if "total" in steps:
+            return int(steps["total"])
+        budget, seconds = steps["time_budget"], seconds_per_step(trainer)
+        count = max(1, int(budget / seconds))
+        notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s")
+        if count < FEW_STEPS:
+            notice(
+                f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget` gives "
+                "more, as do a smaller `batch_size` and shorter texts"
+            )
+        return count
 
+    @abstractmethod
     def intervals(self, steps: int) -> tuple[int | None, int]:
         """Steps between evaluations (``None``: there are none), and between checkpoints."""
 
+    @abstractmethod
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         """Put the model into ``staged``; further entries of the description."""
 
@@ -82,34 +113,40 @@ def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
     return shared_stdin() if piped and place()[1] > 1 else nullcontext()
 
 
-def check_alike(identity: dict[str, Any]) -> None:
-    """Raise :class:`UsageError` unless all processes are about to do the same."""
+def identity_of(
+    config: TrainingConfig, encoder: Encoder, fingerprint: str, digests: dict[str, list[str]], **more: str
+) -> dict[str, Any]:
+    """What decides the result of a run: its settings, what it reads, the encoder as it came. It must be the same in all
+    processes."""
+    identity = {
+        **config.identity(),
+        "precision": encoder.computes_in(config.precision),
+        **digests,
+        "encoder_fingerprint": fingerprint,
+        "processes": place()[1],
+        **more,
+    }
     first, *others = all_say(identity)
     for rank, other in enumerate(others, start=1):
         if different := differences(first, other, "in the first process", f"in process {rank}"):
             raise UsageError(f"the processes differ: {'; '.join(different)}")
+    return identity
 
 
-def planned(config: TrainingConfig, per_epoch: int) -> dict[str, float]:
-    """Steps of an epoch, and either the steps of the run or the seconds of its budget."""
-    if config.time_budget is not None:
-        return {"per_epoch": per_epoch, "time_budget": config.time_budget}
-    return {"per_epoch": per_epoch, "total": config.steps or math.ceil((config.epochs or 1) * per_epoch)}
-
-
-def planned_steps(steps: Mapping[str, float], trainer: RunTrainer) -> int:
-    """The steps of a run; under a budget as many as fit by measured speed (COMP, D.3)."""
-    if "total" in steps:
-        return int(steps["total"])
-    budget, seconds = steps["time_budget"], seconds_per_step(trainer)
-    count = max(1, int(budget / seconds))
-    notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s")
-    if count < FEW_STEPS:
-        notice(
-            f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget` gives "
-            "more, as do a smaller `batch_size` and shorter texts"
+def provenance() -> dict[str, Any]:
+    """What a run is made with: versions of Python and of the libraries that decide a result, and the commit of the
+    folder where it was started and whether it had changes; ``git`` is ``None`` outside of a repository."""
+    names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
+    versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    try:
+        commit, changed = (
+            subprocess.run(["git", *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )
-    return count
+        git = {"commit": commit, "changed": bool(changed)}
+    except (OSError, subprocess.SubprocessError):
+        git = None
+    return {"retrokit": retrokit.__version__, "versions": versions, "git": git}
 
 
 @ends_all
@@ -163,9 +200,8 @@ def _options(job: Job, folder: RunFolder) -> Options:
     return Options(
         computes_on=str(job.device),
         output_dir=str(folder.checkpoints),
-        per_device_train_batch_size=config.examples,
+        per_device_train_batch_size=job.batches.size,
         max_steps=1,
-        learning_rate=config.rate,
         weight_decay=config.weight_decay,
         warmup_steps=config.warmup,
         lr_scheduler_type="constant_with_warmup" if config.schedule == "constant" else config.schedule,
@@ -215,24 +251,38 @@ def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | No
     """Train to the end or until something stops it; why before the end."""
     config, checkpoint = job.config, start.checkpoint
     trainer.args.max_steps = steps
-    eval_every, save_every = job.intervals(steps)
-    with progress("training", steps, "steps") as advance, interruptible() as stop:
-        callback = TrainingCallback(
-            trainer,
-            log_every=config.log_every,
-            eval_every=eval_every,
-            save_every=save_every,
-            patience=config.patience,
-            # A resumed run goes to the planned end: its result is that of an uninterrupted one.
-            time_budget=None if start.resumed else config.time_budget,
-            advance=advance,
-            stop=stop,
-        )
+    intervals = job.intervals(steps)
+    with progress("training", steps, "steps") as advance, _interruptible() as stop:
+        # A resumed run goes to the planned end: its result is that of an uninterrupted one.
+        budget = None if start.resumed else config.time_budget
+        callback = TrainingCallback(trainer, config, intervals, budget, advance, stop)
         trainer.add_callback(callback)
-        if checkpoint is None and eval_every is not None:
+        if checkpoint is None and intervals[0] is not None:
             trainer.evaluate()
         if checkpoint is not None:
             advance(step_of(checkpoint))
             notice(f"resuming at step {step_of(checkpoint)} of {steps}")
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return callback.stopped_because
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """While the block runs, Ctrl-C and SIGTERM ask for a stop after the current step; a second one stops at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        notice("stopping after this step; once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

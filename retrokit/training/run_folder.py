@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,11 +95,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self, inputs: Iterable[str] = ()) -> Iterator[None]:
-        """Within the block no other command writes here.
-
-        Raises:
-            UsageError: another command does; or as for :meth:`check`, which looks once more.
-        """
+        """Within the block no other command writes here; it raises as :meth:`check` does, which looks once more."""
         with locked(self.target):
             put_back(self._real)
             self._check_content(inputs)
@@ -163,11 +159,8 @@ class RunFolder:
         return read_run(self.path, "identity")
 
     def check_same(self, identity: dict[str, Any]) -> Run:
-        """The description of the run to resume, which must have the same ``identity``.
-
-        Raises:
-            UsageError: it differs, naming each option; or the run is finished.
-        """
+        """The description of the run to resume, which must have the same ``identity``, or each option is named, and be
+        unfinished."""
         run = self.read()
         self._check_unfinished(run)
         different = differences(run.identity, identity)
@@ -210,21 +203,12 @@ class RunFolder:
         """Drop the lines after ``step``, which a resumed run writes anew; returns those kept."""
         if not self.metrics.is_file():
             return []
-        kept = [row for _, row in self._whole_lines() if row["step"] <= step]
+        kept: list[dict[str, Any]] = []
+        with suppress(DataError):  # about a last line that a kill cut off
+            kept.extend(row for _, row in read_jsonl(self.metrics) if row["step"] <= step)
         with writing(self.metrics) as file:
             file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in kept)
         return kept
-
-    def _whole_lines(self) -> list[tuple[int, dict[str, Any]]]:
-        """The lines up to a last one that a kill cut off."""
-        rows = []
-        try:
-            for line, row in read_jsonl(self.metrics):
-                rows.append((line, row))
-        except DataError:
-            if not rows:
-                return []
-        return rows
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,

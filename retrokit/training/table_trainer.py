@@ -27,7 +27,6 @@ class TableTrainer(FinetuneTrainer):
         self.model[0].embedding = RowBag(self.model[0].embedding)
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> RowAdamW:
-        """AdamW by rows."""
         _, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
         self.rows = RowAdamW(groups, **{name: value for name, value in options.items() if name != "fused"})
         return self.rows
@@ -51,18 +50,15 @@ class TableTrainer(FinetuneTrainer):
         return super().training_step(model, inputs, *args)
 
     def measure(self) -> dict[str, float]:
-        """As the base class, on all cores."""
         with threads(self.threads):
             return super().measure()
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """All rows where the last step has put them."""
         with self.rows.whole() if self.optimizer is not None else nullcontext():
             yield
 
     def settle(self) -> None:
-        """Put all rows where the last step has put them."""
         for table in self.rows.tables:
             self.rows.bring(table)
 

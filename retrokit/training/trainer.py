@@ -25,7 +25,7 @@ from transformers.trainer_callback import PrinterCallback
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.errors import DataError
 from retrokit.training.batches import Loader, Prefetcher
-from retrokit.training.checkpoints import TRAINED, intact, read_state, rng_file
+from retrokit.training.checkpoints import TRAINED, intact, rng_file
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, place
@@ -210,11 +210,7 @@ class RunTrainer(Trainer):
         self.load_weights(Path(checkpoint_path))
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Put back what was trained until then.
-
-        Raises:
-            DataError: a damaged file, or none.
-        """
+        """Put back what was trained until then."""
         with _part(checkpoint, TRAINED) as state:
             load_trainable_state(self.model, state)
 
@@ -242,4 +238,4 @@ def _part(checkpoint: str | Path, name: str) -> Iterator[Any]:
     """A part of a checkpoint's state, to be taken up within the block."""
     path = Path(checkpoint) / name
     with intact(path):
-        yield read_state(path)
+        yield torch.load(path, map_location="cpu", weights_only=True)

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from retrokit.encoders import memory
+from retrokit.encoders import engine
 
 FAULTS = """
 import resource, sys
 import torch
-from retrokit.encoders.memory import keep_freed
+from retrokit.encoders.engine import keep_freed
 keep_freed()
 
 def layer():
@@ -43,9 +43,9 @@ def test_the_c_library_is_told_once(monkeypatch):
     told = []
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda *option: told.append(option)))
     monkeypatch.setattr(sys, "platform", "linux")
-    memory.keep_freed.cache_clear()
-    memory.keep_freed()
-    memory.keep_freed()
+    engine.keep_freed.cache_clear()
+    engine.keep_freed()
+    engine.keep_freed()
     assert told == [(-1, 536_870_912), (-3, 33_554_432)]
 
 
@@ -53,5 +53,5 @@ def test_the_c_library_is_told_once(monkeypatch):
 def test_another_c_library_is_left_alone(monkeypatch, platform, library):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     monkeypatch.setattr(sys, "platform", platform)
-    memory.keep_freed.cache_clear()
-    memory.keep_freed()
+    engine.keep_freed.cache_clear()
+    engine.keep_freed()

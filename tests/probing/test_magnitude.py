@@ -17,8 +17,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
-from retrokit.probing.checkpoints import probe_training
-from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude
+from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude, probe_training
 from retrokit.probing.magnitude_findings import LengthFinding, Lengths, MagnitudeProbe, correlate
 from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig

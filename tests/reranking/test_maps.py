@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from retrokit.errors import UsageError
 from retrokit.reranking import registry, verifiers
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
-from retrokit.reranking.mean import mean_of_map
-from retrokit.reranking.soft import soft_alignment
+from retrokit.reranking.reductions import mean_of_map, soft_alignment
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -9,7 +9,7 @@ from sentence_transformers.util import mean_maxsim_pairwise
 
 from retrokit.errors import UsageError
 from retrokit.reranking import maps, registry
-from retrokit.reranking.maxsim import maxsim
+from retrokit.reranking.reductions import maxsim
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -20,11 +20,7 @@ _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def read_size(text: str) -> int:
-    """Bytes of ``500MB``, ``20GB``, or a plain number.
-
-    Raises:
-        UsageError: anything else.
-    """
+    """Bytes of ``500MB``, ``20GB``, or a plain number."""
     found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
     if found is None:
         raise UsageError(f"{text!r} is not a size; expected for example 500MB or 20GB")
@@ -44,17 +40,13 @@ def cache_folder() -> Path | None:
 
 def open_cache(folder: str | Path | None = None) -> EmbeddingCache | None:
     """The cache in ``folder``; by default the user's, ``None`` if that is turned off. Nothing is written before there
-    is something to keep.
-
-    Raises:
-        UsageError: ``RETROKIT_CACHE_LIMIT`` is no size.
-    """
+    is something to keep."""
     place = cache_folder() if folder is None else folder
     return None if place is None else cache_in(place)
 
 
 def cache_in(folder: str | Path) -> EmbeddingCache:
-    """The cache in ``folder``; raises as :func:`open_cache`."""
+    """The cache in ``folder``."""
     return _opened(Path(folder).expanduser(), read_size(os.environ.get(LIMIT) or DEFAULT_LIMIT))
 
 

@@ -65,11 +65,6 @@ class VerifierConfig(TrainingConfig, _What):
     )
 
     @property
-    def rate(self) -> float:
-        """The highest learning rate of the verifier."""
-        return self.lr
-
-    @property
     def examples(self) -> int:
         """Examples of a batch."""
         if self.batch_size is not None:
@@ -77,21 +72,17 @@ class VerifierConfig(TrainingConfig, _What):
         return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
 
     def inputs(self) -> list[str]:
-        """The paths that are read, and the folder of embeddings that are kept."""
         return [*super().inputs(), *(path for path in (self.start, self.cache) if path is not None)]
 
     def read_specs(self) -> list[tuple[Registry, str]]:
-        """The specs of what is read, the examples held out too."""
         from retrokit.data.pairs import registry as sources
 
         return [*super().read_specs(), *((sources, spec) for spec in self.dev)]
 
     def specs(self) -> list[tuple[Registry, str]]:
-        """All specs."""
         return [(reranking.verifiers, self.verifier), *self.read_specs()]
 
     def combination_problems(self) -> list[str | None]:
-        """What is wrong with the options of a verifier's training beside each other."""
         return [
             one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
             one_of("precision", self.precision, ("auto", "fp32", "bf16")),

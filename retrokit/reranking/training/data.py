@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrokit.data.pairs import Pair, Source
+from retrokit.data.pairs import Pair, Source, texts_of_record
 from retrokit.data.records import RecordStore, text_id
 from retrokit.errors import DataError
 from retrokit.training.batches import Example
@@ -45,10 +45,8 @@ def draw_candidates(
 
     A document that is a known positive of the anchor (``positives``: sorted codes) is never among the others.
     """
-    records = [example.record for example in examples]
-    assert all(isinstance(record, Pair) for record in records)
-    anchors = [record.anchor for record in records]  # type: ignore[union-attr]
-    documents = [text for record in records for text in (record.positive, *record.negatives)]  # type: ignore[union-attr]
+    anchors, lists = zip(*(texts_of_record(example.record) for example in examples), strict=True)
+    documents = [text for texts in lists for text in texts]
     ids = torch.tensor([number for example in examples for number in example.document_ids])
     known = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
     counts = [len(example.document_ids) for example in examples]
@@ -66,7 +64,7 @@ def draw_candidates(
     for row, (mine, others) in enumerate(rows):
         columns[row, : len(mine) + len(others)] = np.concatenate([mine, others])
         own[row, 1 : len(mine)] = True
-    return Candidates(anchors, documents, torch.from_numpy(columns), torch.from_numpy(own))
+    return Candidates(list(anchors), documents, torch.from_numpy(columns), torch.from_numpy(own))
 
 
 def hold_out(source: Source) -> tuple[Source, list[Pair]]:

@@ -26,28 +26,19 @@ from retrokit.reranking.verifier import save_weights, start_from
 from retrokit.training.batches import Batches, Loader, TrainingSet
 from retrokit.training.history import Outcome
 from retrokit.training.model import build, check_weights, export
-from retrokit.training.preflight import LENGTH_SAMPLE, measure_lengths, source_counts, texts_of
+from retrokit.training.preflight import LENGTH_SAMPLE, Plain, of_any_run, texts_of
 from retrokit.training.processes import ends_all, join, own_device, place
-from retrokit.training.provenance import provenance
-from retrokit.training.run import carry_out, check_alike, check_output, planned, planned_steps, shared_input
+from retrokit.training.run import Job, carry_out, check_output, identity_of, provenance, shared_input
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 TIMED_PAIRS = 100
 
 
 @dataclass(frozen=True)
-class VerifierPreflight:
-    """The findings before the first step.
-
-    Attributes:
-        sources: per source: name, records, anchors, documents, duplicates, weight.
-        held_out: examples that the verifier is measured on.
-        lengths: per role: tokens at the 50th, 90th, 99th and 100th percentile, the limit, and the share cut at it.
-        parameters: the verifier's, and those that are trained in all.
-        microseconds_per_pair: of the verifier, from token embeddings to the score.
-        steps: optimizer steps, or the seconds of their budget; and steps an epoch.
-        configuration: every option, resolved.
-    """
+class VerifierPreflight(Plain):
+    """The findings before the first step, those of :class:`~retrokit.training.preflight.Preflight` and of the verifier:
+    examples ``held_out`` that it is measured on, its parameters and those that are trained in all, and
+    ``microseconds_per_pair`` from token embeddings to the score."""
 
     sources: list[dict[str, Any]]
     held_out: int
@@ -57,34 +48,19 @@ class VerifierPreflight:
     steps: dict[str, float]
     configuration: dict[str, Any]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
-class VerifierPlan:
-    """All that a run needs, made before anything is written; ``trained`` is the encoder's model, if that is trained."""
+class VerifierPlan(Job):
+    """A verifier's training, in float32; ``trained`` is the encoder's model, if that is trained, in a precision of its
+    own."""
 
     config: VerifierConfig
-    encoder: Encoder
+    preflight: VerifierPreflight
     trained: SentenceTransformer | None
     scorer: MapScorer
-    batches: Batches
     lists: RankedLists
-    metric: str
-    preflight: VerifierPreflight
-    identity: dict[str, Any]
-    precision = torch.float32
-    """The verifier's; the encoder has its own."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self.encoder.device
 
     def describe(self) -> Run:
-        """The run as it begins."""
         verifier = str(reranking.verifiers.parse(self.config.verifier))
         notes = {
             "configuration": self.preflight.configuration,
@@ -97,23 +73,18 @@ class VerifierPlan:
         return Run(TRAINING, "cosine", self.config.encoder, self.identity, verifier=verifier, notes=notes)
 
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
-        """What trains."""
         options.ddp_find_unused_parameters = self.trained is not None  # its pooling has no part in its tokens
         judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
         loader = Loader(self.batches.data, self.batches, Examples.batch)
-        return VerifierTrainer(judge, options, loader, destination, self.config, self.encoder, self.lists)
-
-    def steps(self, trainer: RunTrainer) -> int:
-        """Planned optimizer steps."""
-        return planned_steps(self.preflight.steps, trainer)
+        about = {"config": self.config, "encoder": self.encoder, "lists": self.lists}
+        return VerifierTrainer(judge, options, loader, destination, **about)
 
     def intervals(self, steps: int) -> tuple[int, int]:
-        """Steps between evaluations, and between checkpoints."""
         every = self.config.eval_every or max(1, steps // 10)
         return every, self.config.save_every or every
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
-        """The weights, with the encoder where that was trained; and whose maps they are for."""
+        """The encoder's weights too, where that was trained."""
         check_weights(trainer.model, trainer.folder.target)
         trainer.model.eval()
         fingerprint = self.identity["encoder_fingerprint"]
@@ -126,6 +97,7 @@ class VerifierPlan:
         return {"made_for": whose}
 
 
+@ends_all
 def plan_verifier(config: VerifierConfig) -> VerifierPlan:
     """Read and check everything: data, encoder, verifier, options; measure lengths and speed.
 
@@ -133,11 +105,6 @@ def plan_verifier(config: VerifierConfig) -> VerifierPlan:
         UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
     """
     join()
-    return _plan(config)
-
-
-@ends_all
-def _plan(config: VerifierConfig) -> VerifierPlan:
     rank, world = place()
     device = own_device(config.device)
     check_output(config)
@@ -161,19 +128,30 @@ def _plan(config: VerifierConfig) -> VerifierPlan:
         raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end` to train its encoder")
     trained = build(encoder, "cosine")[0] if config.end_to_end else None
     scorer.to(encoder.device)
-    preflight = _inspect(config, encoder, trained, scorer, batches, len(held_out))
-    identity = {
-        **config.identity(),
-        "precision": encoder.computes_in(config.precision),
-        "data_digests": [source.digest for source in sources],
-        "dev_digests": [source.digest for source in dev],
-        "encoder_fingerprint": fingerprint,
-        "processes": world,
+    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
+    learned = sum(value.numel() for value in scorer.parameters())
+    of_encoder = sum(value.numel() for value in trained.parameters()) if trained is not None else 0
+    preflight = VerifierPreflight(
+        **of_any_run(config, encoder, batches, batch_size=config.examples),
+        held_out=len(held_out),
+        parameters={"verifier": learned, "trainable": learned + of_encoder},
+        microseconds_per_pair=round(1e6 * seconds_per_pair(encoder, scorer, queries, documents), 1),
+    )
+    started = {"start_digest": digest_of_weights(scorer.state_dict()).hexdigest()} if config.start is not None else {}
+    digests = {
+        f"{name}_digests": [source.digest for source in read] for name, read in (("data", sources), ("dev", dev))
     }
-    if config.start is not None:
-        identity["start_digest"] = digest_of_weights(scorer.state_dict()).hexdigest()
-    check_alike(identity)
-    return VerifierPlan(config, encoder, trained, scorer, batches, lists, metric, preflight, identity)
+    return VerifierPlan(
+        encoder=encoder,
+        batches=batches,
+        metric=metric,
+        identity=identity_of(config, encoder, fingerprint, digests, **started),
+        config=config,
+        preflight=preflight,
+        trained=trained,
+        scorer=scorer,
+        lists=lists,
+    )
 
 
 def train_verifier(config: VerifierConfig) -> Outcome:
@@ -190,31 +168,6 @@ def _read_data(config: VerifierConfig) -> tuple[list[Source], list[Source], list
         return sources, dev, [record for source in dev for record in pairs_of(source)]
     parts = [hold_out(source) for source in sources]
     return [source for source, _ in parts], [], [record for _, records in parts for record in records]
-
-
-def _inspect(
-    config: VerifierConfig,
-    encoder: Encoder,
-    trained: SentenceTransformer | None,
-    scorer: MapScorer,
-    batches: Batches,
-    held_out: int,
-) -> VerifierPreflight:
-    queries, documents = texts_of(batches.data, LENGTH_SAMPLE, config.seed)
-    learned = sum(value.numel() for value in scorer.parameters())
-    of_encoder = sum(value.numel() for value in trained.parameters()) if trained is not None else 0
-    return VerifierPreflight(
-        [source_counts(source) for source in batches.data.sources],
-        held_out,
-        {
-            "query": measure_lengths(encoder, queries, "query", None),
-            "document": measure_lengths(encoder, documents, "document", None),
-        },
-        {"verifier": learned, "trainable": learned + of_encoder},
-        round(1e6 * seconds_per_pair(encoder, scorer, queries, documents), 1),
-        planned(config, len(batches)),
-        {**config.to_json(), "batch_size": config.examples, "device": encoder.device.type, "processes": batches.world},
-    )
 
 
 @torch.inference_mode()

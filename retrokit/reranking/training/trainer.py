@@ -25,9 +25,9 @@ from retrokit.reranking.training.data import Candidates, RankedLists, draw_candi
 from retrokit.reranking.training.loss import verifier_loss
 from retrokit.reranking.verifier import save_weights
 from retrokit.similarities.base import Role, length
-from retrokit.training.batches import Example, Loader
+from retrokit.training.batches import Example
 from retrokit.training.processes import first_says, place
-from retrokit.training.trainer import Destination, Options, RunTrainer
+from retrokit.training.trainer import RunTrainer
 
 TOKENS_FOLDER = "tokens"
 
@@ -45,12 +45,8 @@ class Examples:
 
 
 class Judge(nn.Module):
-    """What is trained: a scorer of token maps, and the encoder below it where that is trained too.
-
-    Attributes:
-        trained: the encoder's model; ``None`` where it is frozen.
-        cache: where the token embeddings of a frozen one are kept.
-    """
+    """What is trained: a scorer of token maps, and the encoder below it where that is ``trained`` too; ``cache`` keeps
+    the token embeddings of a frozen one."""
 
     def __init__(
         self, scorer: MapScorer, trained: SentenceTransformer | None, encoder: Encoder, precision: str
@@ -86,25 +82,12 @@ class Judge(nn.Module):
 
 
 class VerifierTrainer(RunTrainer):
-    """Trains a verifier.
-
-    Args:
-        judge: what is trained.
-        encoder: makes the token embeddings.
-        lists: what is measured on.
-    """
+    """Trains ``judge`` on the token embeddings of ``encoder``, and measures it on ``lists``."""
 
     def __init__(
-        self,
-        judge: Judge,
-        args: Options,
-        loader: Loader,
-        destination: Destination,
-        config: VerifierConfig,
-        encoder: Encoder,
-        lists: RankedLists,
+        self, judge: Judge, *of_any: Any, config: VerifierConfig, encoder: Encoder, lists: RankedLists
     ) -> None:
-        super().__init__(judge, args, loader, destination, {"": config.lr, "trained.": config.encoder_lr})
+        super().__init__(judge, *of_any, {"": config.lr, "trained.": config.encoder_lr})
         self.judge, self.config, self.encoder, self.lists = judge, config, encoder, lists
 
     def begin(self) -> None:
@@ -144,7 +127,6 @@ class VerifierTrainer(RunTrainer):
         return verifier_loss(scores, candidates.own.to(scores.device), self.judge.scorer.learns_logits)
 
     def measure(self) -> dict[str, float]:
-        """Metrics of the lists held out."""
         self.judge.eval()
         reranker = MapReranker("", self.encoder, self.judge.scorer, self.config.precision)
         reranker.cache = self.judge.cache
