@@ -89,7 +89,6 @@ def probe_layers(
     """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
 
     Args:
-        on: a task of :mod:`retrokit.evaluation`.
         metric: default: the task's main one.
         sim: what to score with; default: each encoder's own. A neighbour task with a distance of its own keeps it.
         start: the encoder that training started from; default: what a run says itself.

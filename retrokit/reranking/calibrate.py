@@ -38,12 +38,10 @@ class Calibration:
     Attributes:
         threshold: the score from which on a pair is accepted.
         interval: 95% percentile interval of the threshold, over pairs drawn anew.
-        target: the share of false accepts that was asked for.
         false_accepts: pairs to reject that score at least the threshold.
         true_accepts: pairs to accept that do so.
         families: false accepts by family of near-misses, where the file names any.
         identical: pairs to accept whose two texts are the same, which any verifier accepts.
-        pairs: the file, and its digest.
     """
 
     threshold: float

@@ -73,13 +73,20 @@ class Distance(Similarity):
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         return as_rows(embeddings)
 
+    def part(self, dimension: int) -> int:
+        """How many dimensions have a distance of their own, of which the mean counts: all."""
+        return dimension
+
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
-        if self.p == 1:
-            return -pairwise_distance(queries, documents, 1)
-        return -summed_distances(queries, documents, queries.shape[-1])
+        size = self.part(queries.shape[-1])
+        is_sum = self.p == 1  # of the fragments' as well
+        summed = pairwise_distance(queries, documents, 1) if is_sum else summed_distances(queries, documents, size)
+        count = queries.shape[-1] // size
+        return -summed / count if count > 1 else -summed
 
     def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
-        return -torch.linalg.vector_norm(queries - documents, ord=self.p, dim=-1)
+        difference = (queries - documents).unflatten(-1, (-1, self.part(queries.shape[-1])))
+        return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1).mean(-1)
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
         lengths = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]

@@ -6,12 +6,11 @@ With ``cosine`` and ``dot`` as base it is one inner product of prepared embeddin
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from retrokit.errors import UsageError
 from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
-from retrokit.similarities.distance import pairwise_distance, summed_distances
+from retrokit.similarities.distance import Distance
 
 
 class FragmentSimilarity(Similarity):
@@ -19,8 +18,8 @@ class FragmentSimilarity(Similarity):
 
     export = "prepared"
 
-    def __init__(self, size: int, dims: int | None) -> None:
-        super().__init__()
+    def __init__(self, size: int, dims: int | None, **of_base: int) -> None:
+        super().__init__(**of_base)
         if dims is not None and dims % size:
             raise UsageError(f"dims={dims} is not a multiple of the fragment size {size}")
         self.size = size
@@ -80,7 +79,7 @@ class FragmentDot(FragmentSimilarity):
         return f"{self.fragments_in_words()}; each f / √N, joined again"
 
 
-class FragmentDistance(FragmentSimilarity):
+class FragmentDistance(FragmentSimilarity, Distance):
     """Minus the mean over fragments of the distance ``‖f_q − f_d‖_p``.
 
     >>> import torch
@@ -89,32 +88,16 @@ class FragmentDistance(FragmentSimilarity):
     -3.0
     """
 
-    factorable = False
-    library_exact = False
-
     def __init__(self, size: int, dims: int | None, p: int) -> None:
-        super().__init__(size, dims)
-        self.p = p
-        self.library_name = "euclidean" if p == 2 else "manhattan"
+        super().__init__(size, dims, p=p)
         self.library_exact = p == 1
         self.multiple_of = "l1" if dims is None and 1 in (p, size) else ""
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         return self.fragments(embeddings).flatten(1)
 
-    def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
-        count = queries.shape[-1] // self.size
-        if self.p == 1:
-            return -pairwise_distance(queries, documents, 1) / count
-        return -summed_distances(queries, documents, self.size) / count
-
-    def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
-        difference = (queries - documents).unflatten(-1, (-1, self.size))
-        return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1).mean(-1)
-
-    def typical_score(self, queries: Tensor, documents: Tensor) -> float:
-        sides = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]
-        return max(sum(sides) / 2, 1e-12)
+    def part(self, dimension: int) -> int:
+        return self.size
 
 
 def sfs(size: int, base: str = "cosine", dims: int | None = None) -> FragmentSimilarity:

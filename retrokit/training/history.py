@@ -79,12 +79,9 @@ class Outcome(Plain):
     """What a finished run yields.
 
     Attributes:
-        folder: the run folder.
-        steps: optimizer steps made.
         stopped_because: why before the planned end, if so.
         best_step: the step whose weights were kept, where the run was evaluated.
         converged_at: first step that meets MAG's criterion (C.1), if any.
-        evaluations: the history's evaluations.
         losses: step and mean loss of the first and of the last steps that were logged.
         baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
         gain: of the metric that decides, over the start: the encoder as it came, under its own similarity.

@@ -21,9 +21,8 @@ from retrokit.reranking import registry
 from retrokit.reranking.training import trainer
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.reranking.training.data import RankedLists, draw_candidates, hold_out
-from retrokit.reranking.training.loss import verifier_loss
 from retrokit.reranking.training.plan import VerifierPlan, plan_verifier, train_verifier
-from retrokit.reranking.training.trainer import VerifierTrainer
+from retrokit.reranking.training.trainer import VerifierTrainer, verifier_loss
 from retrokit.training.batches import TrainingSet
 from tests.close import assert_rounded
 from tests.codes import codes

@@ -25,8 +25,6 @@ class Candidates:
     """The texts of a batch, and which documents each anchor is compared with.
 
     Attributes:
-        anchors: texts ``[n]``.
-        documents: texts ``[m]``.
         columns: positions among the documents, int64 ``[n, k]``: the anchor's positive, its negatives, then documents
             of others; −1 is padding.
         own: which of them are the anchor's own negatives, bool ``[n, k]``.

@@ -22,7 +22,6 @@ from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_toke
 from retrokit.reranking.tokens import TokenCache
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.reranking.training.data import Candidates, RankedLists, draw_candidates
-from retrokit.reranking.training.loss import verifier_loss
 from retrokit.reranking.verifier import save_weights
 from retrokit.similarities.base import Role, length
 from retrokit.training.batches import Example
@@ -30,6 +29,7 @@ from retrokit.training.processes import first_says, place
 from retrokit.training.trainer import RunTrainer
 
 TOKENS_FOLDER = "tokens"
+COSINE_SCALE = 20.0  # multiplies scores that are cosines; a logit is taken as it is
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,37 @@ class Examples:
     def batch(cls, examples: list[Example]) -> dict[str, Examples]:
         """What the library's trainer takes for a batch."""
         return {"batch": cls(examples)}
+
+
+def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
+    """The loss, a scalar: rank an anchor's positive first, and tell it from its near-misses for all anchors alike.
+
+    The first is a cross-entropy over the anchor's candidates. It leaves open where scores of one anchor lie against
+    those of another, on which a threshold depends; so a verifier that yields logits also has a binary cross-entropy of
+    positives against the anchors' own negatives, or the others where an anchor has none, both sides weighing the same.
+
+    Args:
+        scores: of each anchor's candidates, float32 ``[n, k]``, its positive first; −∞ is padding.
+        own: which are the anchor's own negatives, bool ``[n, k]``.
+        learns_logits: whether the scores are logits, not cosines.
+
+    >>> even = torch.zeros(2, 2)
+    >>> round(verifier_loss(even, torch.tensor([[False, True]] * 2), learns_logits=False).item(), 4)
+    0.6931
+    """
+    target = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
+    scaled = scores if learns_logits else COSINE_SCALE * scores
+    ranking = nn.functional.cross_entropy(scaled, target)
+    if not learns_logits:
+        return ranking
+    others = torch.isfinite(scores)
+    others[:, 0] = False
+    negative = own if bool(own.any()) else others
+    return ranking + _binary(scores[:, 0], 1.0) + _binary(scores[negative], 0.0)
+
+
+def _binary(logits: Tensor, label: float) -> Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(logits, torch.full_like(logits, label))
 
 
 class Judge(nn.Module):
