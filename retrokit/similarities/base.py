@@ -22,38 +22,31 @@ TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors 
 
 
 class Similarity(nn.Module):
-    """Base of all similarities. Inputs are embeddings ``[n, d]`` (or one of them, ``[d]``) of any float type.
-
+    """Base of all similarities. Inputs are embeddings ``[n, d]`` (or one of them, ``[d]``) of any float type;
     ``score`` and ``score_pairs`` also take NumPy arrays, such as an encoder gives.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        symmetric: whether ``score(a, b) == score(b, a)`` for all a, b.
+        factorable: whether the kernel is the inner product: one exact inner-product search then serves it.
+        uses_magnitude: whether the length of an embedding changes scores; a built-in Normalize layer must then go.
+        unit_length: whether prepared embeddings have length 1, whatever the encoder.
+        export: how a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module.
+        multiple_of: the spec of another similarity whose scores these are, but for a factor: at scales that make up for
+            the factor, ``--scale auto`` among them, both train the same.
+        library_name: the sentence-transformers similarity for the exported embeddings.
+        library_exact: whether that similarity ranks documents as this one does.
     """
 
     spec: str = ""
-    """The canonical spec it was made from."""
-
     symmetric: bool = True
-    """Whether ``score(a, b) == score(b, a)`` for all a, b."""
-
     factorable: ClassVar[bool] = True
-    """Whether the kernel is the inner product: one exact inner-product search then serves it."""
-
     uses_magnitude: bool = True
-    """Whether the length of an embedding changes scores; a built-in Normalize layer must then go."""
-
     unit_length: bool = False
-    """Whether prepared embeddings have length 1, whatever the encoder."""
-
     export: Literal["normalize", "raw", "prepared"] = "raw"
-    """How a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module."""
-
     multiple_of: str = ""
-    """The spec of another similarity whose scores these are, but for a factor: at scales that make up for the factor,
-    ``--scale auto`` among them, both train the same."""
-
     library_name: Literal["cosine", "dot", "euclidean", "manhattan"] = "dot"
-    """The sentence-transformers similarity for the exported embeddings."""
-
     library_exact: bool = True
-    """Whether that similarity ranks documents as this one does."""
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         """The role's transform, ``[n, d] → [n, d']`` in float32 (float64 stays); ``[d]`` counts as ``[1, d]``."""
