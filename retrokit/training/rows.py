@@ -164,11 +164,12 @@ class RowAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """One step of all parameters that have a gradient."""
-        sparse = [(table, group, table.grad) for table, group in self._placed() if _is_sparse(table.grad)]
-        for table, _, _ in sparse:
+        sparse = [(table, group) for table, group in self._placed() if _is_sparse(table.grad)]
+        gradients: list[Any] = [table.grad for table, _ in sparse]
+        for table, _ in sparse:
             table.grad = None  # dense ones alone are stepped by AdamW itself
         super().step(closure)
-        for table, group, gradient in sparse:
+        for (table, group), gradient in zip(sparse, gradients, strict=True):
             table.grad = gradient
             found = gradient.coalesce()
             if table not in self.tables:
