@@ -47,11 +47,8 @@ class ClauseView(View):
         while clause not in self.negative:
             start = self.clause.index(clause)
             goes_on = self.tags[start + 1] == "CJC" or start + 1 == i
-            if (
-                start == 0
-                or self.words[start] != ","
-                or not (goes_on or c5.FINITE.isdisjoint(self.tags[self.clause_start(start - 1) : start]))
-            ):
+            apart = goes_on or c5.FINITE.isdisjoint(self.tags[self.clause_start(start - 1) : start])
+            if start == 0 or self.words[start] != "," or not apart:
                 return False
             clause -= 1
         return True
@@ -166,13 +163,9 @@ class ClauseView(View):
         number = self.subject_number(first)
         wanted = {"Z": "1", "B": "2"}.get(tags[i][-1], number[:1])
         joined = tags[i + 1] in c5.FINITE | {"CJC"} or (words[i + 1] == "," and tags[i + 2][:1] == "V")
-        if (
-            not number
-            or wanted not in number
-            or joined
-            or tags[i + 1] == "XX0"
-            or words[first - 1] in WORDS["not-subjects"]
-        ):
+        if not number or wanted not in number or joined or tags[i + 1] == "XX0":
+            return i, ""
+        if words[first - 1] in WORDS["not-subjects"]:
             return i, ""
         if tags[i] == "VVD" and (words[i + 1] == "to" or not (tags[first - 1] == "PNP" or self._surely_past(i))):
             return i, ""

@@ -18,24 +18,16 @@ def negated_finite(view: ClauseView, i: int) -> list[Change]:
         return []
     if not WORDS["universal"].isdisjoint(view.clause_before(i)) or view.clause_opening(i) in WORDS["no-not-under"]:
         return []
-    if _corrects(view, i) or _reports(view, i):
-        return []
+    if ("not", "only") in pairwise(view.words[:i]):
+        return []  # what follows goes on to affirm
+    ends = view.words[view.clause_start(i)] == "," and view.tags[i + 1] in {"", "PUN"}
+    if ends and lemma(view.words[i], "VERB") in WORDS["reporting"]:
+        return []  # the clause only says whose words the sentence is: "…, I believe, …", "…, he vows."
     end = view.clause_rest(i).stop
     end += view.words[end] == "," and view.words[end + 1] == "but"
     if view.words[end] == "but" and view.words[end + 1] in {"also", "no", "not", "never"}:
         return []  # "you may drink water, but no tea"
     return _negated_auxiliary(view, i) if view.is_auxiliary(i) else _negated_verb(view, i)
-
-
-def _corrects(view: ClauseView, i: int) -> bool:
-    """Whether *not only* stands before the verb ``i``: what follows goes on to affirm."""
-    return ("not", "only") in pairwise(view.words[:i])
-
-
-def _reports(view: ClauseView, i: int) -> bool:
-    """Whether the clause of the verb ``i`` only says whose words the sentence is: *…, I believe, …*, *…, he vows.*"""
-    ends = view.words[view.clause_start(i)] == "," and view.tags[i + 1] in {"", "PUN"}
-    return ends and lemma(view.words[i], "VERB") in WORDS["reporting"]
 
 
 def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
@@ -45,12 +37,16 @@ def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
     place = i + 1
     while words[place] in WORDS["before-not"]:
         place += 1
-    if words[place] in WORDS["no-not-with"] or tags[place] in c5.NO_VERB_PHRASE or _supposes(view, i):
+    if words[place] in WORDS["no-not-with"] or tags[place] in c5.NO_VERB_PHRASE:
+        return []
+    if {"as", "if"}.issubset(words[max(0, i - 4) : i]):
         return []
     particular = _particular(view, place)
     word = words[i]
-    if word.startswith("'"):
-        return [*_negated_clitic(view, i), *particular] if place == i + 1 and _negated_clitic(view, i) else []
+    if word.startswith("'"):  # "they've seen": "they haven't seen"; a noun's 's may be a genitive
+        plain = place == i + 1 and tags[i - 1] in {"PNP", "EX0", "PNQ", "DT0"}
+        negated = PAIRS["clitic-negated"].get(word if word != "'d" else tags[i])
+        return [Change(i, i + 1, negated), *particular] if plain and negated else []
     if tags[i - 1] == "EX0" and tags[place] in c5.NOUN | c5.ADJECTIVE:
         return [Change(place, place, "no")]
     if tags[i - 1] == "EX0" and words[i + 1] == "a" and words[i + 2] in WORDS["amount"]:
@@ -64,20 +60,6 @@ def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
     return [Change(place, place, "not"), *particular]
 
 
-def _negated_clitic(view: ClauseView, i: int) -> list[Change]:
-    """*they've seen* → *they haven't seen*; a noun's *'s* may be a genitive and is left alone."""
-    if view.tags[i - 1] not in {"PNP", "EX0", "PNQ", "DT0"}:
-        return []
-    negated = PAIRS["clitic-negated"].get(view.words[i] if view.words[i] != "'d" else view.tags[i])
-    return [Change(i, i + 1, negated)] if negated else []
-
-
-def _supposes(view: ClauseView, i: int) -> bool:
-    """Whether *as if* stands closely before the verb ``i``."""
-    near = view.words[max(0, i - 4) : i]
-    return "if" in near and "as" in near
-
-
 def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether a subject or what goes on with one stands before the auxiliary, so that it is not inverted."""
     before = i - 1
@@ -87,19 +69,15 @@ def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     if before < 0 or word in WORDS["inverting"] or view.words[i - 1] in WORDS["inverting"]:
         return tag == "EX0"
     start = view.clause_start(i)
-    if view.tags[start] == "PRF" or _is_inverted(view, start, i):
+    if view.tags[start] == "PRF":
         return False
+    if view.tags[start] == "PRP" and view.tags[i + 1] == "AT0":  # "at the top of the hoof is the band"
+        determined = [k for k in range(start, i) if view.tags[k] in {"AT0", "DPS", "DT0"}]
+        if not determined or view.tags[determined[-1] - 1] in {"PRP", "PRF"}:
+            return False
     if tag == "CJC":
         return word in {"and", "but"} and any(t in c5.FINITE for t in view.tags[:before])
     return tag in c5.NOUN or tag in c5.NAME_LIKE or tag in {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
-
-
-def _is_inverted(view: ClauseView, start: int, i: int) -> bool:
-    """Whether a place stands before the verb ``i`` and its subject after it: *at the top of the hoof is the band*."""
-    if view.tags[start] != "PRP" or view.tags[i + 1] != "AT0":
-        return False
-    determined = [k for k in range(start, i) if view.tags[k] in {"AT0", "DPS", "DT0"}]
-    return not determined or view.tags[determined[-1] - 1] in {"PRP", "PRF"}
 
 
 def _particular(view: ClauseView, i: int) -> list[Change]:
@@ -114,14 +92,9 @@ def _negated_verb(view: ClauseView, i: int) -> list[Change]:
         return []
     auxiliary = DO_FOR[view.tags[i][-1]]
     auxiliary = PAIRS["contracted"][auxiliary] if view.contracts else auxiliary + " not"
-    return _with_auxiliary(i, place, auxiliary, base) + _particular(view, i + 1)
-
-
-def _with_auxiliary(i: int, place: int, auxiliary: str, base: str) -> list[Change]:
-    """*auxiliary* before the adverbs that begin at ``place``, and the verb ``i`` in its base form."""
-    if place == i:
-        return [Change(i, i + 1, f"{auxiliary} {base}")]
-    return [Change(place, place, auxiliary), Change(i, i + 1, base)]
+    # the auxiliary comes before the adverbs that begin at "place"
+    apart = [Change(place, place, auxiliary), Change(i, i + 1, base)]
+    return ([Change(i, i + 1, f"{auxiliary} {base}")] if place == i else apart) + _particular(view, i + 1)
 
 
 def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
@@ -130,10 +103,8 @@ def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
     if view.clause_opening(i) in WORDS["once"] or "yet" in words[i:]:
         return
     if view.is_auxiliary(i):
-        if (
-            words[i].startswith("'")
-            or words[i + 1] in WORDS["before-not"] | WORDS["no-never-with"] | PAIRS["particular"].keys()
-        ):
+        apart = WORDS["before-not"] | WORDS["no-never-with"] | PAIRS["particular"].keys()
+        if words[i].startswith("'") or words[i + 1] in apart:
             return
         if words[i] in {"may", "might"}:
             yield "insert-cannot", [Change(i, i + 1, "cannot" if words[i] == "may" else "could not")]
@@ -146,11 +117,8 @@ def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
     if words[i + 1] in PAIRS["particular"] or words[place - 1] in WORDS["before-not"]:
         return
     authors = not WORDS["authors"].isdisjoint(words[max(0, place - 3) : place])
-    if (
-        place == i
-        and tags[i] in c5.LEXICAL
-        and (base in WORDS["authors-fail"] if authors else base not in WORDS["no-fail"])
-    ):
+    fails = base in WORDS["authors-fail"] if authors else base not in WORDS["no-fail"]
+    if place == i and tags[i] in c5.LEXICAL and fails:
         yield "insert-fail-to", [Change(i, i + 1, f"{inflected('fail', c5.PENN.get(tags[i], 'VB'))} to {base}")]
     if authors or not WORDS["no-never-with"].isdisjoint(words[place - 1 : i]):
         return
@@ -162,11 +130,8 @@ def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:
 def negated_imperative(view: ClauseView) -> Iterator[Named]:
     """*Use it.* → *Do not use it.*, *Never use it.*"""
     words, tags = view.words, view.tags
-    if (
-        tags[0] != "VVB"
-        or tags[1] not in {"AT0", "DPS", "PNP"}
-        or words[1] in PAIRS["nominative"].keys() - {"it", "you"}
-    ):
+    names_subject = words[1] in PAIRS["nominative"].keys() - {"it", "you"}
+    if tags[0] != "VVB" or tags[1] not in {"AT0", "DPS", "PNP"} or names_subject:
         return
     if view.words[view.size - 1] not in {".", "!"} or words[0] in WORDS["no-do"] or words[0] in {"see", "note", "make"}:
         return
@@ -183,12 +148,13 @@ def negated_caption(view: ClauseView) -> Iterator[Named]:
     if any(tag in c5.FINITE for tag in tags) or view.negative or tags[0] not in {"AT0", "CRD", "NN2", "NN1"}:
         return
     for i in range(1, view.size):
-        if tags[i] == "VVG" and tags[i - 1] in {"NN1", "NN2"} and tags[i + 1] in _AFTER_PARTICIPLE:
+        if (
+            tags[i] == "VVG"
+            and tags[i - 1] in {"NN1", "NN2"}
+            and tags[i + 1] in {"AT0", "DPS", "PRP", "AVP", "CRD", "PUN"}
+        ):
             yield "insert-not", [Change(i, i, "not")]
             return
-
-
-_AFTER_PARTICIPLE = frozenset(("AT0", "DPS", "PRP", "AVP", "CRD", "PUN"))
 
 
 def negated_question(view: ClauseView) -> Iterator[Named]:
@@ -205,21 +171,17 @@ def negated_question(view: ClauseView) -> Iterator[Named]:
     elif auxiliary and tags[subject] == "PNP" and tags[verb] in c5.BASE and words[verb] != "do":
         yield "insert-not", [Change(verb, verb, "not")]
     elif not auxiliary and words[0] in {"what", "who", "which"}:
-        yield from _negated_wh_subject(view)
+        verb = 1
+        while words[0] == "which" and tags[verb] in c5.NOUN | c5.ADJECTIVE:
+            verb += 1
+        if tags[verb] in {"VVZ", "VVD"} and (base := view.base_form(verb)) and base not in WORDS["no-do"]:
+            yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[tags[verb][-1]]} not {base}")]
 
 
 def negated_how_to(view: ClauseView, i: int) -> Iterator[Named]:
     """*how to boil eggs* → *how not to boil eggs*"""
     if view.words[i + 1] == "to" and view.tags[i + 2] in c5.BASE:
         yield "insert-not", [Change(i + 1, i + 1, "not")]
-
-
-def _negated_wh_subject(view: ClauseView) -> Iterator[Named]:
-    verb = 1
-    while view.words[0] == "which" and view.tags[verb] in c5.NOUN | c5.ADJECTIVE:
-        verb += 1
-    if view.tags[verb] in {"VVZ", "VVD"} and (base := view.base_form(verb)) and base not in WORDS["no-do"]:
-        yield "insert-not", [Change(verb, verb + 1, f"{DO_FOR[view.tags[verb][-1]]} not {base}")]
 
 
 def insert_no(view: ClauseView, i: int) -> Iterator[Named]:
@@ -234,13 +196,9 @@ def insert_no(view: ClauseView, i: int) -> Iterator[Named]:
         yield "insert-no", [Change(0, 1, "no")]
         return
     verb = i - 1
-    if tags[verb] in c5.BE:
-        bears = tags[verb - 1] == "EX0"
-    else:
-        bears = (
-            tags[verb] in c5.LEXICAL | c5.HAVE
-            and view.base_form(verb) in WORDS["bears-no"]
-            and bool(view.verb_group(verb)[1])
-        )
+    bears = tags[verb - 1] == "EX0"
+    if tags[verb] not in c5.BE:
+        bears = tags[verb] in c5.LEXICAL | c5.HAVE and view.base_form(verb) in WORDS["bears-no"]
+        bears = bears and bool(view.verb_group(verb)[1])
     if bears:
         yield "insert-no", [Change(i, i + 1, "no")]

@@ -45,17 +45,14 @@ def insert_without(view: ClauseView, i: int) -> Iterator[Named]:
     if any(word.startswith(stem) for word in view.clause_before(i)[-6:] for stem in _WITH_STEMS.get(word[:2], ())):
         return
     first = i + 2 if words[i + 1] in {"a", "an"} else i + 1
-    if (
-        tags[first] not in c5.NOUN | c5.ADJECTIVE
-        or not view.noun_end(i + 1)
-        or words[first] in WORDS["universal"] | WORDS["amount"]
-    ):
+    if tags[first] not in c5.NOUN | c5.ADJECTIVE or not view.noun_end(i + 1):
         return
-    if words[first] in {"respect", "regard", "reference", "view", "various", "certain", "different"}:
+    if words[first] in WORDS["universal"] | WORDS["amount"] | _AFTER_WITH:
         return
     yield "insert-without", [Change(i, i + 1, "without")]
 
 
+_AFTER_WITH = frozenset(("respect", "regard", "reference", "view", "various", "certain", "different"))
 _WITH_STEMS: dict[str, tuple[str, ...]] = {}
 for _stem in WORDS["takes-with"]:
     _WITH_STEMS[_stem[:2]] = (*_WITH_STEMS.get(_stem[:2], ()), _stem)

@@ -24,12 +24,8 @@ def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
     the = words[i + 1] in {"the", "these", "those"}
     if the:
         head = view.noun_end(i + 2)
-    if (
-        not head
-        or tags[head] != "NN2"
-        or words[head] in WORDS["fixed-after"]
-        or words[i - 1] in WORDS["not-before-all"]
-    ):
+    fixed = words[head] in WORDS["fixed-after"] or words[i - 1] in WORDS["not-before-all"]
+    if not head or tags[head] != "NN2" or fixed:
         return
     inner = f" of {words[i + 1]}" if the else " of" if of else ""
     end = i + 2 if inner else i + 1
@@ -98,9 +94,8 @@ def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
     if words[i + 1] in {"of", "the", "these", "those"}:
         end = i + 2 if words[i + 1] == "of" else i + 1
         head = view.noun_end(end + 1)
-        agreed = (
-            view.in_number(head, plural=False) if head and tags[head] == "NN2" and view.is_subject(i, head) else None
-        )
+        subject = head and tags[head] == "NN2" and view.is_subject(i, head)
+        agreed = view.in_number(head, plural=False) if subject else None
         if agreed is not None:
             yield "swap-both-neither", [Change(i, end, "neither of"), *agreed]
         else:
@@ -120,7 +115,7 @@ def _both_and(view: ClauseView, i: int) -> Iterator[Named]:
     words, tags = view.words, view.tags
     inside = view.clause_rest(i)
     joints = [k for k in inside if tags[k] == "CJC"]
-    joint = joints[0] if joints else 0
+    joint = next(iter(joints), 0)
     if words[joint] != "and" or joint - i > 6 or not c5.FINITE.isdisjoint(tags[i:joint]):
         return
     if tags[i - 1] in c5.LEXICAL | c5.BE | {"PRP"}:

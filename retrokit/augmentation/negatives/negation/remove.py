@@ -8,6 +8,8 @@ from retrokit.augmentation.negatives import tags as c5
 from retrokit.augmentation.negatives.negation.clauses import PAIRS, WORDS, ClauseView
 from retrokit.augmentation.negatives.sentence import Change, Named, inflected
 
+_CORRECTING = frozenset(("also", "rather", "instead", "only", "not", "is", "are", "for", "as", "it", "at"))
+
 
 def affirmed(view: ClauseView, i: int) -> list[Change]:
     """The changes that take away the *not* at ``i``; none if that is not certain to be right."""
@@ -45,23 +47,14 @@ def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
             changes.append(Change(k, k + 1, PAIRS["polar"][word]))
         elif word == "at" and words[k + 1] == "all" and tags[k + 2] not in c5.NOUN:
             changes.append(Change(k, k + 2, ""))
-        elif _wants_negative(view, k) and not (word == "yet" and k == i + 1):
+        elif word == "but":
+            # one that does not begin a clause with its own finite verb corrects: "but rather"
+            corrects = words[k + 1] in _CORRECTING or c5.FINITE.isdisjoint(tags[n] for n in view.clause_rest(k))
+            if corrects:
+                return None
+        elif word in WORDS["negative-only"] and words[k + 1] != "than" and not (word == "yet" and k == i + 1):
             return None
     return changes
-
-
-def _wants_negative(view: ClauseView, i: int) -> bool:
-    """Whether the word ``i`` needs the negative before it: "ever", "until", or a "but" that corrects."""
-    if view.words[i] == "but":
-        return not _opens_full_clause(view, i)
-    return view.words[i] in WORDS["negative-only"] and view.words[i + 1] != "than"
-
-
-def _opens_full_clause(view: ClauseView, i: int) -> bool:
-    """Whether the conjunction ``i`` begins a clause with its own finite verb, and no correction ("but rather")."""
-    if view.words[i + 1] in {"also", "rather", "instead", "only", "not", "is", "are", "for", "as", "it", "at"}:
-        return False
-    return any(view.tags[k] in c5.FINITE for k in view.clause_rest(i))
 
 
 def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:

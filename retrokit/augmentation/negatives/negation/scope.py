@@ -23,12 +23,9 @@ def move_only(view: ClauseView, i: int) -> Iterator[Named]:
     start = view.clause_start(i)
     start += tags[start] in c5.OPENS_CLAUSE
     head = view.noun_end(start)
-    if (
-        not 0 < head < i
-        or view.words[head] == "others"
-        or tags[start] not in {"AT0", "DPS", "NN2", "AJ0"}
-        or tags[start - 1] in {"PUR", "PUQ"}
-    ):
+    if not 0 < head < i or view.words[head] == "others" or tags[start - 1] in {"PUR", "PUQ"}:
+        return
+    if tags[start] not in {"AT0", "DPS", "NN2", "AJ0"}:
         return
     finite = c5.FINITE.issuperset(tags[head + 1 : i])
     if finite and i - head <= 2 and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
@@ -58,15 +55,11 @@ def _joined(view: ClauseView, negative: int, verb: int) -> str:
         return ""
     if word == "that":
         main = verb if verb < negative else view.after_adverbs(negative + 1)
-        if starts == main + 1 and _base_of(view, main) in WORDS["factive"]:
+        base = view.words[main] if view.tags[main] in {"VVI", "VVB"} else lemma(view.words[main], "VERB")
+        if starts == main + 1 and base in WORDS["factive"]:
             return "move-not-up" if verb < negative else "move-not-down"
         return ""
-    if word in WORDS["contrasting"] or (
-        view.words[starts] == "," and view.words[view.clause_start(first)] in WORDS["contrasting"] - {"and"}
-    ):
-        return "move-not-across"
-    return ""
-
-
-def _base_of(view: ClauseView, i: int) -> str:
-    return view.words[i] if view.tags[i] in {"VVI", "VVB"} else lemma(view.words[i], "VERB")
+    apart_by_comma = view.words[starts] == "," and view.words[view.clause_start(first)] in WORDS["contrasting"] - {
+        "and"
+    }
+    return "move-not-across" if word in WORDS["contrasting"] or apart_by_comma else ""
