@@ -142,9 +142,9 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, T
     tests: list[Test[V]] = []
     for one in alternatives:
         if "_" in one:
-            tests.append(_in_turn([_any_of([part], lexicon, known) for part in one.split("_")]))
+            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("_")], step=1))
         elif "&" in one:
-            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("&")]))
+            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("&")], step=0))
         elif one == "?":
             tests.append(lambda view, at: True)
         elif one.startswith("@"):
@@ -170,9 +170,6 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, T
     return test
 
 
-def _in_turn(tests: Sequence[Test[V]]) -> Test[V]:
-    return lambda view, at: all(test(view, at + i) for i, test in enumerate(tests))
-
-
-def _all_of(tests: Sequence[Test[V]]) -> Test[V]:
-    return lambda view, at: all(test(view, at) for test in tests)
+def _all_of(tests: Sequence[Test[V]], step: int) -> Test[V]:
+    """Whether each of the tests holds, of a token or, with a ``step`` of one, of a token after another."""
+    return lambda view, at: all(test(view, at + i * step) for i, test in enumerate(tests))

@@ -79,11 +79,8 @@ def _attribute(view: BindingView, phrase: Phrase) -> int | None:
         return None
     if _shares_its_head(view, phrase, at):
         return None
-    if (
-        before in "ma!nN"
-        or view.head(phrase) in WORDS["light-nouns"]
-        or before in ("rnNco?" if at == phrase.start else "kg")
-    ):
+    light = view.head(phrase) in WORDS["light-nouns"]
+    if light or before in "ma!nN" or before in ("rnNco?" if at == phrase.start else "kg"):
         return None
     verbal = view.words[at].endswith(("ed", "ing")) and view.words[at] not in WORDS["free-adjectives"]
     if before in "hw" or (verbal and before not in "dptfPzbvy"):
@@ -161,33 +158,25 @@ def numbers(view: BindingView) -> Iterator[Named]:
     for (one, first), (other, second) in pairwise(counts):
         if view.head(one) != view.head(other) and _numbers_part(view, one.end, first, other.start, second):
             yield "swap-numbers", _swapped_numbers(view, first, second)
-    percents = [
-        i
-        for i, token in enumerate(view.sentence.tokens)
-        if _PERCENT.fullmatch(token.text) and "±" not in (view.words[i - 1], view.words[i + 1])
-    ]
+    tokens = view.sentence.tokens
+    found = (i for i, token in enumerate(tokens) if _PERCENT.fullmatch(token.text))
+    percents = [i for i in found if "±" not in (view.words[i - 1], view.words[i + 1])]
     for first, second in pairwise(percents):
         interval = {view.words[first + 1], view.words[second + 1]} & {"confidence", "ci", "credible"}
-        if (
-            "n" in view.shape[first + 1 : second]
-            and not interval
-            and _numbers_part(view, first + 1, first, second, second)
-        ):
+        parted = "n" in view.shape[first + 1 : second] and _numbers_part(view, first + 1, first, second, second)
+        if parted and not interval:
             yield "swap-numbers", _swapped_numbers(view, first, second)
     years = [i for i, t in enumerate(view.sentence.tokens) if _YEAR.fullmatch(t.text) and view.words[i - 1] == "in"]
     for first, second in pairwise(years):
         if re.search("[zbvykBEK]", view.shape[first:second]) and view.words[first] != view.words[second]:
             yield "swap-years", _swapped_numbers(view, first, second)
-    for match in re.finditer("(?=P(.)P(.))", view.shape):
-        yield from _change_of_number(view, match.start())
-
-
-def _change_of_number(view: BindingView, at: int) -> Iterator[Named]:
-    """Fell from 20% to 15%: fell from 15% to 20%."""
-    first, second = view.words[at + 1], view.words[at + 3]
-    numbers = first != second and first[:1].isdigit() and second[:1].isdigit() and ("%" in first) == ("%" in second)
-    if numbers and (view.words[at], view.words[at + 2]) == ("from", "to") and changes_before(view, at):
-        yield "swap-from-to", _swapped_numbers(view, at + 1, at + 3)
+    for match in re.finditer("(?=P(.)P(.))", view.shape):  # "fell from 20% to 15%"
+        at = match.start()
+        first, second = view.words[at + 1], view.words[at + 3]
+        alike = first[:1].isdigit() and second[:1].isdigit() and ("%" in first) == ("%" in second)
+        links = view.words[at] == "from" and view.words[at + 2] == "to" and changes_before(view, at)
+        if alike and first != second and links:
+            yield "swap-from-to", _swapped_numbers(view, at + 1, at + 3)
 
 
 def _swapped_numbers(view: BindingView, first: int, second: int) -> list[Change]:
@@ -214,12 +203,8 @@ def _numbers_part(view: BindingView, end: int, first: int, start: int, second: i
     a, b = view.words[first], view.words[second]
     if a == b or ("%" in a) != ("%" in b) or ("." in a) != ("." in b) or _YEAR.fullmatch(a) or _YEAR.fullmatch(b):
         return False
-    if (
-        view.words[second + 1] in ("to", "-", "–")
-        or view.words[start - 1] in ("per", "by")
-        or view.words[end] == "or"
-        or view.codes[second - 2] == "c"
-    ):
+    each = view.words[start - 1] in ("per", "by") or view.words[end] == "or"
+    if each or view.words[second + 1] in ("to", "-", "–") or view.codes[second - 2] == "c":
         return False
     between = view.shape[end:start]
     return between not in ("", "f") and not (between == "&" and view.words[end - 1] in WORDS["units"])
@@ -233,7 +218,9 @@ def names(view: BindingView) -> Iterator[Named]:
         parted = re.search("[zbvykBEKHDM]", between) and not re.search("[(),&]", between)
         texts = [view.sentence.words(*phrase[:2]) for phrase in (one, other)]
         once = all(view.sentence.text.count(text.split()[-1]) == 1 for text in texts)
-        if parted and once and _in_place(view, one) == _in_place(view, other) and _name_verb(view, one, other):
+        verbs = [i for i in range(one.end, other.start) if view.codes[i] in VERBS]
+        fits = parted and once and bool(verbs) and _in_place(view, one) == _in_place(view, other)
+        if fits and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs):
             yield "swap-names", view.swapped(one, other)
 
 
@@ -243,19 +230,12 @@ def _is_name(view: BindingView, phrase: Phrase) -> bool:
         return False
     if view.words[phrase.start - 1] == "." or (view.words[phrase.end] == "." and len(words[-1]) < 4):
         return False
-    return set(view.shape[phrase.start : phrase.end]) == {"N"} and all(
-        re.fullmatch(r"[A-Z][\w-]*\w", word) and word.lower() not in WORDS["months"] for word in words
-    )
+    capital = all(re.fullmatch(r"[A-Z][\w-]*\w", word) and word.lower() not in WORDS["months"] for word in words)
+    return capital and set(view.shape[phrase.start : phrase.end]) == {"N"}
 
 
 def _in_place(view: BindingView, phrase: Phrase) -> bool:
     return view.words[phrase.start - 1] in ("in", "at", "from", "near", "to")
-
-
-def _name_verb(view: BindingView, one: Phrase, other: Phrase) -> bool:
-    """Whether no symmetric verb stands between two names."""
-    verbs = [i for i in range(one.end, other.start) if view.codes[i] in VERBS]
-    return bool(verbs) and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs)
 
 
 ATTRIBUTES = (attributes, modifiers, numbers, names)

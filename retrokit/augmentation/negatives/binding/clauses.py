@@ -20,8 +20,10 @@ def choices(view: BindingView) -> Iterator[Named]:
         free = view.codes[one.start - 1] not in "f&,"
         if (link, after) in (("instead", "of"), ("rather", "than")):
             other = view.starting.get(one.end + 2)
-        elif (link, after) == ("but", "not"):
-            other = _after_but_not(view, one)
+        elif (link, after) == ("but", "not"):  # "A but not B", "in A but not in B"
+            again = view.words[one.end + 2] == before and view.codes[one.start - 1] == "P"
+            other = view.starting.get(one.end + 2 + again)
+            free = free and other is not None and view.codes[other.end] in ".,&s"
         elif link == "but" and before == "not":
             free = other is not None and view.codes[other.end] in ".,"
         elif link == "than" and (view.words[one.start] in _MORE or before in _MORE):
@@ -34,13 +36,6 @@ def choices(view: BindingView) -> Iterator[Named]:
             continue
         if name == "swap-comparison" or view.interchangeable(one, other):
             yield name, view.swapped(one, other)
-
-
-def _after_but_not(view: BindingView, one: Phrase) -> Phrase | None:
-    """The phrase of "A but not B", or of "in A but not in B"."""
-    again = view.words[one.end + 2] == view.words[one.start - 1] and view.codes[one.start - 1] == "P"
-    other = view.starting.get(one.end + 2 + again)
-    return other if other is not None and view.codes[other.end] in ".,&s" else None
 
 
 def comparisons(view: BindingView) -> Iterator[Named]:
@@ -78,10 +73,8 @@ def _compared(view: BindingView, at: int) -> int:
 
 def contrasts(view: BindingView) -> Iterator[Named]:
     """Unlike dogs, cats purr: Unlike cats, dogs purr."""
-    tokens = [view.words[i] for i in range(3)]
-    start = (
-        1 if tokens[0] == "unlike" else 2 if tokens[0] == "compared" else 3 if tokens[1:] == ["contrast", "to"] else 0
-    )
+    first, second, third = view.words[:3]
+    start = {"unlike": 1, "compared": 2}.get(first, 3 if (second, third) == ("contrast", "to") else 0)
     one = view.starting.get(start)
     if not start or one is None:
         return
@@ -141,11 +134,8 @@ def clause_subjects(view: BindingView) -> Iterator[Named]:
     for link in re.finditer("[s&]", view.shape):
         at = link.start()
         second = view.starting.get(at + 1)
-        if (
-            at < verb.end
-            or second is None
-            or view.words[at] not in ("while", "whereas", "but", "and", "because", "although")
-        ):
+        joins = view.words[at] in ("while", "whereas", "but", "and", "because", "although")
+        if at < verb.end or second is None or not joins:
             continue
         second = view.extended(second)
         other = _any_verb(view, second)

@@ -49,11 +49,7 @@ def _stands_free(sentence: Sentence, index: int) -> bool:
     token, text = sentence.tokens[index], sentence.text
     if index > 0 and not token.text.islower() and token.text not in WORDS["compass-names"]:
         return False
-    before, after = text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]
-    return before not in _JOINTS and after not in _JOINTS
-
-
-_JOINTS = frozenset("-/–")
+    return set("-/–").isdisjoint((text[max(token.start - 1, 0) : token.start], text[token.end : token.end + 1]))
 
 
 def _quoted_or_bracketed(view: View) -> set[int]:

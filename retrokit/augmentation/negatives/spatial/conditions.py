@@ -11,26 +11,7 @@ from retrokit.augmentation.negatives.view import View
 LEXICON = lexicon(__package__)
 WORDS, PAIRS, TABLES = LEXICON.words, LEXICON.pairs, LEXICON.tables
 
-
-def _banned(view: View, at: int) -> bool:
-    """Whether the noun after a word makes a term or an idiom of it."""
-    return view.words[at + 1] in TABLES["banned-nouns"].get(view.words[at], frozenset())
-
-
-_PRONE_TO_CORRELATE = re.compile(
-    r"\bthe (?:more|less|higher|lower|larger|smaller|better|worse|faster|longer|greater|older)\b"
-)
-
-
-def _correlative(view: View, at: int) -> bool:
-    """Whether the sentence says *the more … the more*."""
-    return len(_PRONE_TO_CORRELATE.findall(view.sentence.text.lower())) > 1
-
-
-def _coordinated_twin(view: View, index: int) -> bool:
-    """Whether the word is one of two of its kind joined by *and* or *or* (*higher and higher*)."""
-    word = view.words[index]
-    return view.says(index + 1, "and", word) or view.says(index - 2, word, "and")
+_CORRELATIVE = re.compile(r"\bthe (?:more|less|higher|lower|larger|smaller|better|worse|faster|longer|greater|older)\b")
 
 
 def _gradable(view: View, index: int) -> bool:
@@ -54,9 +35,10 @@ CONDITIONS: dict[str, Test[View]] = {
     "predicative": lambda view, at: (
         view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
     ),
-    "banned": _banned,
-    "correlative": _correlative,
-    "twin": _coordinated_twin,
+    "banned": lambda view, at: view.words[at + 1] in TABLES["banned-nouns"].get(view.words[at], frozenset()),
+    "correlative": lambda view, at: len(_CORRELATIVE.findall(view.sentence.text.lower())) > 1,
+    # "higher and higher"
+    "twin": lambda view, at: view.says(at + 1, "and", view.words[at]) or view.says(at - 2, view.words[at], "and"),
     "gradable": _gradable,
     "short": lambda view, at: _short(view.words[at]),
     "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),

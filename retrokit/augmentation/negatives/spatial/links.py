@@ -18,9 +18,8 @@ def into(view: View, index: int) -> Named | None:
     if verb is None:
         return None
     if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
-        if {view.words[index + 1], view.words[index + 2]} & WORDS["abstract-places"] or view.words[verb].startswith(
-            "get"
-        ):
+        abstract = WORDS["abstract-places"] & {view.words[index + 1], view.words[index + 2]}
+        if abstract or view.words[verb].startswith("get"):
             return None
         if view.tags[index + 1] not in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} or view.tags[index + 2] == "VVG":
             return None

@@ -64,10 +64,8 @@ def _verb_frame(view: View, index: int, lemma: str, penn: str, phrasal: bool, tr
         return False
     if transitive:
         return _takes_object(view, index, lemma, penn, phrasal)
-    if lemma == "fail" or lemma == "succeed":
-        return following in {"in", ".", "at", "because", "when", ""} and following != "to"
-    if lemma in {"agree", "disagree"}:
-        return following in {"with", "that", "on", "about"}
+    if lemma in _FOLLOWED_BY:
+        return following in _FOLLOWED_BY[lemma]
     if penn == "VBN" and view.is_passive(index):
         return False
     if following in {"in", "on", "to", "into", "within", "under", "for"} and lemma in {"fall", "jump", "climb", "drop"}:
@@ -75,11 +73,14 @@ def _verb_frame(view: View, index: int, lemma: str, penn: str, phrasal: bool, tr
     if lemma in WORDS["amounts-change"]:
         amount = view.tags[index + 1] in {"CRD", "NN0"} or (following == "to" and view.tags[index + 2] == "CRD")
         return amount or following in WORDS["after-amounts"]
-    return (
-        not following
-        or following in WORDS["after-intransitive"]
-        or (following.endswith("ly") and view.tags[index + 1] == "AV0")
-    )
+    manner = following.endswith("ly") and view.tags[index + 1] == "AV0"
+    return not following or following in WORDS["after-intransitive"] or manner
+
+
+_FOLLOWED_BY = {
+    **dict.fromkeys(("fail", "succeed"), frozenset(("in", ".", "at", "because", "when", ""))),
+    **dict.fromkeys(("agree", "disagree"), frozenset(("with", "that", "on", "about"))),
+}
 
 
 def _takes_object(view: View, index: int, lemma: str, penn: str, phrasal: bool) -> bool:
@@ -88,16 +89,14 @@ def _takes_object(view: View, index: int, lemma: str, penn: str, phrasal: bool) 
     if penn == "VBN" and view.is_passive(index):
         return not phrasal and lemma not in WORDS["no-passive"] and view.ends_phrase(index + 1)
     participle = penn == "VBN" and not view.tags[view.before_adverbs(index)].startswith("VH")
-    if participle and (
-        phrasal or lemma in WORDS["no-passive"] or view.is_noun(index + 1) or view.tags[index + 1] == "AJ0"
-    ):
+    attributive = phrasal or lemma in WORDS["no-passive"] or view.is_noun(index + 1) or view.tags[index + 1] == "AJ0"
+    if participle and attributive:
         return False  # an attributive participle, or a past form tagged wrongly
     if participle and view.ends_phrase(index + 1):
         return view.is_noun(index - 1) and view.words[index + 1] == "by"
     if lemma == "raise":
-        return any(
-            word in WORDS["raised"] or word.rstrip("s") in WORDS["raised"] for word in view.words[index + 1 : index + 5]
-        )
+        near = view.words[index + 1 : index + 5]
+        return not WORDS["raised"].isdisjoint([*near, *(word.rstrip("s") for word in near)])
     if lemma == "lower" and view.tags[index] not in {"VVI", "VVZ", "VVG", "VVD", "VVN"}:
         return False
     if lemma in {"buy", "sell"} and any(word in {"from", "to", "back"} for word in view.words[index + 1 : index + 8]):
@@ -113,12 +112,9 @@ def _takes_object(view: View, index: int, lemma: str, penn: str, phrasal: bool) 
 
 def _has_complement(view: View, index: int) -> bool:
     """Whether an object of *cause* or *prevent* goes on with *to* or *from*."""
-    for k in range(index + 1, min(index + 9, view.size)):
-        if view.words[k] in {"from", "to"} or view.tags[k] == "VVG":
-            return True
-        if view.tags[k] in {"PUN", "CJS", "CJT"}:
-            return False
-    return False
+    within = range(index + 1, min(index + 9, view.size))
+    end = next((k for k in within if view.tags[k] in {"PUN", "CJS", "CJT"}), within.stop)
+    return any(view.words[k] in {"from", "to"} or view.tags[k] == "VVG" for k in within[: end - index])
 
 
 def from_to(view: View, index: int) -> list[Change] | None:
@@ -152,9 +148,8 @@ def allow(view: View, index: int) -> Named | None:
         verb, tag = view.words[k + 1], view.tags[k + 1]
         if prevents and view.words[k] == "from" and tag in {"VVG", "VBG"}:
             base = lemma(verb, "VERB")
-            return (
-                ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if inflected(base, "VBG") == verb else None
-            )
+            sure = inflected(base, "VBG") == verb
+            return ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if sure else None
         if not prevents and view.tags[k] == "TO0":
             if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
                 return None
@@ -196,11 +191,9 @@ def begin(view: View, index: int) -> Named | None:
 def change_noun(view: View, index: int) -> Named | None:
     """*an increase in sales from 3 to 5* → *a decrease in sales from 5 to 3*."""
     word, following = view.words[index], view.words[index + 1]
-    if not view.is_noun(index) or view.tags[index - 1] == "CJC" or following not in {"in", "of"}:
-        return None
-    if view.words[index - 1] == "dimensionality":
-        return None
-    if word in {"fall", "rise", "growth", "gain", "gains"} and following != "in":
+    joined = view.tags[index - 1] == "CJC" or view.words[index - 1] == "dimensionality"
+    takes = {"in"} if word in {"fall", "rise", "growth", "gain", "gains"} else {"in", "of"}
+    if not view.is_noun(index) or joined or following not in takes:
         return None
     numbers = from_to(view, index)
     if numbers is None:
