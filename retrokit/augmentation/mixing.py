@@ -19,6 +19,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 KINDS: dict[Kind, str] = {"pairs": "pairs", "scored": "scored pairs", "texts": "texts"}
+
+_text = partial(json.dumps, ensure_ascii=False)
 
 BLOCK = 1000  # rows whose places are worked out at once
 
@@ -160,12 +163,19 @@ def mix(parts: Sequence[str | Part], output: str, seed: int = 0, field: str | No
     if seed < 0:
         raise UsageError(f"seed must be 0 or more, not {seed}")
     chosen = [one if isinstance(one, Part) else cast(Part, registry.create(one)) for one in parts]
-    _check_paths(chosen, output)
+    if not chosen:
+        raise UsageError("a mixture needs at least one part")
+    if sum(one.path == "-" for one in chosen) > 1:
+        raise UsageError("standard input can be read once only")
+    check_file(output, [one.path for one in chosen])
     with ExitStack() as stack:
         indexed: list[_Indexed] = []
         for one in chosen:
             indexed.append(stack.enter_context(_indexed(one, field)))
-            _check_kinds(indexed)
+            if indexed[0].kind != indexed[-1].kind:
+                ends = (indexed[0], indexed[-1])
+                holds = [f"{named(end.part.path)} holds {KINDS[cast(Kind, end.kind)]}" for end in ends]
+                raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
         taken = [one.part.sample(len(one), seed, position) for position, one in enumerate(indexed)]
         _write(output, indexed, taken, seed, field)
     total = sum(map(len, taken))
@@ -174,14 +184,6 @@ def mix(parts: Sequence[str | Part], output: str, seed: int = 0, field: str | No
         for one, rows in zip(indexed, taken, strict=True)
     ]
     return Mixture(cast(Kind, indexed[0].kind), total, counts)
-
-
-def _check_paths(parts: Sequence[Part], output: str) -> None:
-    if not parts:
-        raise UsageError("a mixture needs at least one part")
-    if sum(one.path == "-" for one in parts) > 1:
-        raise UsageError("standard input can be read once only")
-    check_file(output, [one.path for one in parts])
 
 
 # --- first pass: check every line, and note where it starts
@@ -255,13 +257,6 @@ def _kind_of(row: Row) -> Kind:
     raise row.wrong(f"expected {expected}; the fields are {fields_of(names)}")
 
 
-def _check_kinds(indexed: Sequence[_Indexed]) -> None:
-    first, last = indexed[0], indexed[-1]
-    if first.kind != last.kind:
-        holds = [f"{named(one.part.path)} holds {KINDS[cast(Kind, one.kind)]}" for one in (first, last)]
-        raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-
-
 # --- second pass: read in the order of the mixture
 
 
@@ -271,7 +266,7 @@ def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]
     first_of = np.cumsum([0, *map(len, indexed)])  # rows are numbered through all parts
     order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
     np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)
-    additions = [_addition(field, one.part.name) for one in indexed]
+    ends = ["}" if field is None else f", {_text(field)}: {_text(one.part.name)}}}" for one in indexed]
     with progress("mixing", len(order), "rows") as advance, writing(output) as stream:
         for start in range(0, len(order), BLOCK):
             numbers = order[start : start + BLOCK]
@@ -281,16 +276,9 @@ def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]
                 one = indexed[position]
                 line = one.line(row)
                 if not one.has_field[row]:
-                    line = line[:-1].rstrip() + additions[position]
+                    line = line[:-1].rstrip() + ends[position].encode()
                 stream.write(line.decode() + "\n")
             advance(len(rows))
         for one in indexed:
             if one.state is not None and one.state != _state(one.part):
                 raise DataError(one.part.path, "was written to while it was read")
-
-
-def _addition(field: str | None, name: str) -> bytes:
-    """What takes the place of a row's closing brace."""
-    if field is None:
-        return b"}"
-    return f", {json.dumps(field, ensure_ascii=False)}: {json.dumps(name, ensure_ascii=False)}}}".encode()

@@ -51,8 +51,8 @@ class _Chunks:
     needed = 2
     fraction = 0.0
 
-    def __init__(self, sentences: int, min_chars: int, max_chars: int, splitter: str) -> None:
-        self.settings = CropSettings(sentences, min_chars, max_chars, splitter)
+    def __init__(self, **settings: Any) -> None:
+        self.settings = CropSettings(**settings)
 
     def problem(self, text: str) -> str | None:
         """Why the text has too few chunks."""

@@ -19,7 +19,7 @@ from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.files import digest, plain_or_packed, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
 from retrokit.data.outputs import folder_in_the_making
-from retrokit.data.trec import read_judgements
+from retrokit.data.trec import fits_a_column, read_judgements
 from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors
 from retrokit.notices import notice
 
@@ -307,5 +307,5 @@ def write_beir(
 def _check_id(folder: Path, what: str, identifier: str, written: set[str]) -> None:
     if identifier not in written:
         raise DataError(folder, f"could not be written: {what} {identifier!r} is judged, but is not there")
-    if identifier != identifier.strip() or len(identifier.splitlines()) != 1 or "\t" in identifier:
+    if not fits_a_column(identifier):
         raise DataError(folder, f"could not be written: a TSV cannot hold the {what} id {identifier!r}")

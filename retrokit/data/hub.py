@@ -28,7 +28,8 @@ def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text:
         DataError: a folder that holds no data set, or a row that is wrong.
         ServiceError: the hub cannot be reached, or has no such data set.
     """
-    dataset = _saved(name, config, split) if _is_saved(name) else _loaded(name, config, split)
+    saved = any(os.path.isfile(os.path.join(name, mark)) for mark in ("dataset_dict.json", "state.json"))
+    dataset = _saved(name, config, split) if saved else _loaded(name, config, split)
     where = f"{name}, split {split}"
     names = tuple(dataset.column_names)
     try:
@@ -52,10 +53,6 @@ def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[i
     for number, row in enumerate(dataset, start=1):
         feed(json.dumps(row, default=str).encode() + b"\n")
         yield number, row
-
-
-def _is_saved(name: str) -> bool:
-    return any(os.path.isfile(os.path.join(name, mark)) for mark in ("dataset_dict.json", "state.json"))
 
 
 def _saved(name: str, config: str | None, split: str) -> Dataset:

@@ -13,7 +13,7 @@ from retrokit.errors import DataError
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
-_KINDS = {
+_KINDS: dict[type, str] = {
     **{type(None): "null", bool: "true or false", str: "a string", int: "a number", float: "a number"},
     **{list: "a list", dict: "an object"},
 }

@@ -121,7 +121,7 @@ def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[
         shown = ", ".join(foreign[:3]) + more
         raise UsageError(f"{folder} holds what was not made with it ({shown}): move that, or name another `output`")
     check_apart(folder, inputs)
-    if _is_in(os.getcwd(), target):
+    if Path.cwd().is_relative_to(target):
         raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output`")
     if os.path.ismount(target):
         raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output`")
@@ -131,12 +131,8 @@ def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     """Raise :class:`UsageError` if one of the ``inputs`` lies in ``folder``, which is to be replaced."""
     for one in inputs:
         places = (os.path.abspath(one), os.path.abspath(folder)), (os.path.realpath(one), os.path.realpath(folder))
-        if any(_is_in(*pair) for pair in places):
+        if any(Path(path).is_relative_to(within) for path, within in places):
             raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another `output`")
-
-
-def _is_in(path: str, folder: str | Path) -> bool:
-    return Path(path).is_relative_to(folder)
 
 
 def is_empty(folder: str | Path) -> bool:
@@ -167,7 +163,9 @@ def locked(path: str | Path) -> Iterator[None]:
         lock = _taken(path, place)
         try:
             with disk_errors(path):
-                place.write_text(_oneself(), encoding="utf-8", errors="backslashreplace")
+                command = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]) if sys.argv else "python"
+                oneself = f"process {os.getpid()} on {socket.gethostname()}: {command[:200]}"
+                place.write_text(oneself, encoding="utf-8", errors="backslashreplace")
             yield
         finally:
             place.unlink(missing_ok=True)  # before it is free: who opens it now looks whether it still has a name
@@ -186,11 +184,6 @@ def _place_of_lock(target: Path) -> Path:
     if os.path.isdir(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         return target / ".folder.retrokit-lock"
     return beside(target, "retrokit-lock")
-
-
-def _oneself() -> str:
-    command = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]) if sys.argv else "python"
-    return f"process {os.getpid()} on {socket.gethostname()}: {command[:200]}"
 
 
 def _taken(path: str | Path, place: Path) -> FileLock:

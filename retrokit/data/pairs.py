@@ -214,7 +214,7 @@ def build_source(
     """
     import numpy as np  # not above: the table of names is read for every help page
 
-    from retrokit.data.records import RecordStore, stored
+    from retrokit.data.records import RecordStore
 
     stream = iter(records)
     first = next(stream, None)
@@ -227,7 +227,7 @@ def build_source(
         duplicates, positives = 0, np.empty(0, dtype=np.int64)
         anchors, documents = len({pair.sentence1 for pair in scored}), len({pair.sentence2 for pair in scored})
     else:
-        store = stored(stream, RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED)))
+        store = RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED), stream)
         kept, duplicates = store, store.drop_duplicates()
         positives, anchors, documents = _numbered(kept)
     counts = {"records": len(kept), "anchors": anchors, "documents": documents, "duplicates": duplicates}

@@ -48,14 +48,19 @@ class RecordStore(Sequence[Record], Generic[Record]):
     Args:
         pack: a record as JSON values.
         unpack: the record of them.
+        records: to begin with.
     """
 
-    def __init__(self, pack: Callable[[Record], Any], unpack: Callable[[Any], Record]) -> None:
+    def __init__(
+        self, pack: Callable[[Record], Any], unpack: Callable[[Any], Record], records: Iterable[Record] = ()
+    ) -> None:
         self._pack, self._unpack = pack, unpack
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - lives as long as the store
         self._starts = array("q", [0])
         self._digests = array("Q")
         self._kept: np.ndarray | None = None
+        for record in records:
+            self.append(record)
 
     def append(self, record: Record) -> None:
         """Add a record at the end; raises :class:`DataError` if the disk is full."""
@@ -106,10 +111,3 @@ class RecordStore(Sequence[Record], Generic[Record]):
         return all(ours == theirs for ours, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def stored(records: Iterable[Record], store: RecordStore[Record]) -> RecordStore[Record]:
-    """``store`` with all ``records`` appended."""
-    for record in records:
-        store.append(record)
-    return store

@@ -70,18 +70,6 @@ def _cells(text: str) -> list[str]:
     return by_tab if len(by_tab) in (3, 4) else _WORD.findall(text)
 
 
-def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Query id → document id → grade, from a qrels file in either format.
-
-    Raises:
-        DataError: as for :func:`read_judgements`.
-    """
-    qrels: dict[str, dict[str, int]] = {}
-    for _, query_id, document_id, grade in read_judgements(path):
-        qrels.setdefault(query_id, {})[document_id] = grade
-    return qrels
-
-
 def read_run_lines(
     path: str | Path, feed: Callable[[bytes], object] | None = None
 ) -> Iterator[tuple[int, str, str, float]]:
@@ -145,6 +133,11 @@ def write_run(path: str | Path, run: Mapping[str, Mapping[str, float]], tag: str
                     problem = f"the score of query {query_id!r} and document {document_id!r} is {score}"
                     raise DataError(path, f"could not be written: {problem}")
                 stream.write(f"{query_id} Q0 {document_id} {rank} {score!r} {tag}\n")
+
+
+def fits_a_column(identifier: str) -> bool:
+    """Whether an identifier can stand in a file of columns."""
+    return identifier == identifier.strip() and "\t" not in identifier and len(identifier.splitlines()) == 1
 
 
 def _check_word(path: str | Path, what: str, word: str) -> None:

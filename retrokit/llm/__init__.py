@@ -43,7 +43,7 @@ registry = SpecRegistry(
         Entry(
             "replay",
             "recorded answers: a JSONL file of prompt, answer and, where there was one, system",
-            "retrokit.llm.replay:replay_llm",
+            "retrokit.llm.replay:ReplayLLM",
             (Param("path", str, required=True, summary="the file"),),
             positional="path",
         ),

@@ -150,14 +150,11 @@ class Generator:
         return [self._written(row) for row in written[:, begin:].tolist()]
 
     def _written(self, ids: list[int]) -> Generated:
-        end = next((place for place, token in enumerate(ids) if token in self._ends), None)
+        ends = self.model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, (list, tuple)) else [ends]
+        end = next((place for place, token in enumerate(ids) if token in ends), None)
         ids, finish = (ids, "length") if end is None else (ids[: end + 1], "stop")
         return Generated(self.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids), finish)
-
-    @property
-    def _ends(self) -> set[int]:
-        ends = self.model.generation_config.eos_token_id
-        return set() if ends is None else set(ends) if isinstance(ends, (list, tuple)) else {ends}
 
     def fingerprint(self) -> str:
         """A digest of all that decides what is written: weights, architecture, tokenizer, template, window."""

@@ -186,7 +186,8 @@ class OpenAILLM(LLM):
         answer = reply.json
         try:
             if "error" in answer and "choices" not in answer:  # some gateways say 200 and fail
-                raise self._failure(reply, _status_of(answer))
+                code = answer["error"].get("code") if isinstance(answer["error"], dict) else None
+                raise self._failure(reply, code if type(code) is int and code in range(400, 600) else 502)
             choice = answer["choices"][0]
             content = choice["message"].get("content") or ""
             finish = choice.get("finish_reason") or "stop"
@@ -216,7 +217,8 @@ class OpenAILLM(LLM):
         """What an answer other than 200 means, in a line."""
         status = status or reply.status
         error = _error_of(reply.json)
-        said = self._told(error.get("message") or _phrase(status))
+        phrases = {known.value: known.phrase for known in HTTPStatus}
+        said = self._told(error.get("message") or phrases.get(status, "it failed"))
         if status == HTTPStatus.TOO_MANY_REQUESTS and error.get("code") == "insufficient_quota":
             return ServiceError(f"{self.where}: {said} (429)")
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -249,7 +251,7 @@ def _endpoint(url: str) -> httpx2.URL:
     try:
         whole = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError):
-        raise UsageError("the LLM's url is not an address; expected one like http://localhost:8000/v1") from None
+        whole = httpx2.URL()
     if whole.scheme not in ("http", "https") or not whole.host:
         raise UsageError("the LLM's url is not an address; expected one like http://localhost:8000/v1")
     if whole.userinfo or any("key" in name.lower() or "token" in name.lower() for name in whole.params):
@@ -282,19 +284,6 @@ def _text_of(value: Any) -> str:
         return value if isinstance(value, str) else json.dumps(value)
     except RecursionError:
         return ""
-
-
-def _status_of(answer: Mapping[str, Any]) -> int:
-    error = answer["error"]
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if type(code) is int and code in range(400, 600) else int(HTTPStatus.BAD_GATEWAY)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "it failed"
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int | None:

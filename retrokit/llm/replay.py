@@ -54,8 +54,3 @@ class ReplayLLM(LLM):
 
 def _key(prompt: str, system: str | None) -> bytes:
     return hashlib.sha256(f"{system is not None}\0{system or ''}\0{prompt}".encode("utf-8", "surrogatepass")).digest()
-
-
-def replay_llm(path: str) -> ReplayLLM:
-    """The model ``replay``; raises as :class:`ReplayLLM` does."""
-    return ReplayLLM(path)

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from retrokit.errors import RetrokitError, ServiceError, UsageError
@@ -150,7 +151,7 @@ class Session:
                 return stored
             running = asyncio.create_task(self._answered(request))
             self._running[request.key] = running
-            running.add_done_callback(lambda task: self._done(request.key, task))
+            running.add_done_callback(partial(self._done, request.key))
         return await asyncio.shield(running)  # who stops waiting does not take it from the others
 
     def _note_vain(self, what: str) -> None:
@@ -187,7 +188,10 @@ class Session:
             self._calling.add(task)
             try:
                 completion = await self._call(request)
-                used = self._count(completion)
+                used = completion.prompt_tokens + completion.completion_tokens
+                self.counts["calls"] += 1
+                self.counts["prompt_tokens"] += completion.prompt_tokens
+                self.counts["completion_tokens"] += completion.completion_tokens
                 if self.store is not None:
                     completion = await asyncio.wrap_future(self.store.submit(request, completion))
                 return completion
@@ -195,18 +199,13 @@ class Session:
                 self._calling.discard(task)
                 self._budget.release(needed, used)
 
-    def _count(self, completion: Completion) -> int:
-        self.counts["calls"] += 1
-        self.counts["prompt_tokens"] += completion.prompt_tokens
-        self.counts["completion_tokens"] += completion.completion_tokens
-        return completion.prompt_tokens + completion.completion_tokens
-
     async def _call(self, request: CompletionRequest) -> Completion:
         sampling = request.sampling.of_attempt(request.attempt)
         failures = empty = 0
         waited = 0.0  # because the service asked for it
         while True:
-            await self._rate_limit()
+            while (pause := self._not_before - clock.now()) > 0:  # until the service wants calls again
+                await clock.sleep(pause + random.uniform(0, self._backoff))
             try:
                 completion = await self.llm.complete(request.prompt, request.system, sampling)
                 self._limited = 0
@@ -237,11 +236,6 @@ class Session:
         own = min(LONGEST_WAIT, self._backoff * 2.0 ** min(doublings, 32)) * random.uniform(0.5, 1)
         return own if trouble.wait is None else max(own, trouble.wait + random.uniform(0, self._backoff))
 
-    async def _rate_limit(self) -> None:
-        """Wait until the service wants calls again."""
-        while (wait := self._not_before - clock.now()) > 0:
-            await clock.sleep(wait + random.uniform(0, self._backoff))
-
     def _note(self, trouble: TryAgain, wait: float) -> None:
         self.counts["retries"] += 1
         self.counts["rate_limited"] += trouble.rate_limited
@@ -251,9 +245,8 @@ class Session:
             notice(f"{kind}; trying again" + (f" in {wait:.0f} s" if wait >= 5 else ""))
 
     def _given_up(self, trouble: TryAgain, failures: int) -> ServiceError:
-        kept = (
-            "; what was answered is stored, and the same command goes on from there" if self.store is not None else ""
-        )
+        goes_on = "; what was answered is stored, and the same command goes on from there"
+        kept = goes_on if self.store is not None else ""
         tried = f"failed {failures} times" if failures > self._retries else "asks to wait for too long"
         return ServiceError(f"the model {tried}, at last with {trouble}{kept}")
 

@@ -16,13 +16,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from importlib import resources
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
 from retrokit.data.files import writing
-from retrokit.data.sure import SureData, kinds_of, read_sure
+from retrokit.data.sure import kinds_of, read_sure
 from retrokit.errors import UsageError
 from retrokit.notices import progress
 from retrokit.sure.prompts import PromptTemplate
@@ -66,8 +66,7 @@ class Sample:
         """Twelve hexadecimal digits."""
         whole = hashlib.sha256()
         for item in self.items:
-            parts = (item.query_id, item.kind, item.query, item.passage, item.variant)
-            whole.update(json.dumps(parts).encode())
+            whole.update(json.dumps(astuple(item)).encode())
         return whole.hexdigest()[:12]
 
 
@@ -88,12 +87,12 @@ def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
         for query in queries:
             kinds.setdefault(query, []).extend(kinds_of([testbed]))
     drawn = sorted(kinds, key=lambda query: (-len(kinds[query]), bits(seed, "audit", query), query))[:count]
-    return Sample(data.name, [_judgeable(data, query, kind) for query in drawn for kind in kinds[query]], len(drawn))
-
-
-def _judgeable(data: SureData, query: str, kind: str) -> Judgeable:
-    passage = data.originals[query]
-    return Judgeable(query, kind, data.queries[query], data.passages[passage], data.variants[kind][passage])
+    items = []
+    for query in drawn:
+        passage = data.originals[query]
+        texts = data.queries[query], data.passages[passage]
+        items += [Judgeable(query, kind, *texts, data.variants[kind][passage]) for kind in kinds[query]]
+    return Sample(data.name, items, len(drawn))
 
 
 def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
@@ -195,16 +194,8 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
     with progress("comparing", len(sample.items), "variants") as advance:
         for item in sample.items:
             old, new = differences(item.passage, item.variant)
-            items.append(
-                {
-                    "query_id": item.query_id,
-                    "kind": item.kind,
-                    "requirement": judge.words[item.kind],
-                    "query": item.query,
-                    "passage": old,
-                    "variant": new,
-                }
-            )
+            about = {"query_id": item.query_id, "kind": item.kind, "requirement": judge.words[item.kind]}
+            items.append({**about, "query": item.query, "passage": old, "variant": new})
             advance(1)
     data = {"name": sample.name, "sample": sample.digest, "items": items}
     parts = resources.files("retrokit.sure") / "page"

@@ -98,7 +98,7 @@ def build(
         DataError: a file cannot be written.
     """
     check_limits(concurrency, max_tokens)
-    output = Path(output)
+    output, sampling = Path(output), settings.sampling
     path = default_store(output) if store is None else Path(store)
     check = partial(check_output, output, overwrite, [*inputs, path])
     check()
@@ -106,7 +106,7 @@ def build(
     used = [*_steps(settings.testbeds), *(["retry"] if settings.retries else [])]
     described = {
         "model": llm.identity,
-        "sampling": asdict(settings.sampling),
+        "sampling": asdict(sampling),
         "seed": settings.seed,
         "retries": settings.retries,
         "language": settings.language,
@@ -117,13 +117,10 @@ def build(
     with folder_in_the_making(output, check) as unfinished, ResponseStore(path) as responses:
 
         async def work() -> dict[str, int]:
-            session = Session(
-                llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=settings.sampling
-            )
+            session = Session(llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=sampling)
             async with session:
-                maker = VariantMaker(
-                    session, prompts, settings.testbeds, settings.retries, settings.seed, settings.language
-                )
+                about = settings.testbeds, settings.retries, settings.seed, settings.language
+                maker = VariantMaker(session, prompts, *about)
                 done = 0
                 with progress("building", len(items.items), "queries") as advance:
                     async for found in run_all(maker.make, items.items, limit=max(2 * concurrency, 8)):
@@ -178,7 +175,8 @@ def estimate(
     steps = _steps(settings.testbeds)
     asked = written = 0
     for item in items.items:
-        texts = {kind: _resized(item.passage, share) for kind, share in _STAND_INS.items()}
+        length, double = len(item.passage), item.passage * 2
+        texts = {kind: double[: max(1, round(share * length))] for kind, share in _STAND_INS.items()}
         given = {"query": item.query, "passage": item.passage, "sentences": texts["key-sentences"], **texts}
         answers = {
             **{"key-sentences": texts["key-sentences"], "pronouns": texts["key-sentences"]},
@@ -194,7 +192,3 @@ def estimate(
             written += estimated_tokens(" ".join([*prompt.words.values(), answers.get(step, "")]))
     calls = len(steps) * len(items.items)
     return Estimate(len(items.items), calls, calls * (settings.retries + 1), asked, written)
-
-
-def _resized(text: str, share: float) -> str:
-    return (text * 2)[: max(1, round(share * len(text)))]

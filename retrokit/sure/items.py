@@ -8,7 +8,7 @@ queries can have the same one: the later takes another of its best, or is left o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from retrokit.data.beir import corpus_file, judgements_file, located, queries_fi
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import named
 from retrokit.data.jsonl import kind_of, read_jsonl
-from retrokit.data.trec import read_judgements
+from retrokit.data.trec import fits_a_column, read_judgements
 from retrokit.errors import DataError, UsageError
 
 SKIPPED: dict[str, str] = {
@@ -175,16 +175,12 @@ def _drawn(
             missing = not with_text or not queries[query].strip()
             skipped["without_relevant" if not best else "without_text" if missing else "passage_taken"] += 1
             continue
-        _check_ids(where, (query, free[0]))
+        for identifier in (query, free[0]):
+            if not fits_a_column(identifier):
+                raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")
         taken.add(free[0])
         chosen[query] = Item(query, " ".join(queries[query].split()), free[0], passages[free[0]])
     if not chosen:
         lost = ", ".join(f"{count:,} {SKIPPED[reason]}" for reason, count in skipped.items() if count)
         raise DataError(named(where), f"no query can be used: {lost or 'none is judged'}")
     return Items(name, [chosen[query] for query in queries if query in chosen], len(queries), dict(skipped))
-
-
-def _check_ids(where: str | Path, identifiers: Iterable[str]) -> None:
-    for identifier in identifiers:
-        if identifier != identifier.strip() or "\t" in identifier or len(identifier.splitlines()) != 1:
-            raise DataError(named(where), f"the id {identifier!r} cannot be written into a file of columns")

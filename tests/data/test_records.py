@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from retrokit.data import records
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import Pair, read_source
-from retrokit.data.records import RecordStore, pair_codes, stored, text_id
+from retrokit.data.records import RecordStore, pair_codes, text_id
 from retrokit.errors import DataError
 
 
 def store_of(items):
-    return stored(items, RecordStore(list, tuple))
+    return RecordStore(list, tuple, items)
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=3).map(tuple)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,28 +25,19 @@ class Pool:
     own: dict[int, np.float32]
 
 
-@dataclass
-class _Mean:
-    """The mean of what was added; ``None`` of nothing."""
-
-    total: float = 0.0
-    count: int = 0
-
-    def add(self, values: Sequence[float]) -> None:
-        self.total += sum(values)
-        self.count += len(values)
-
-    @property
-    def mean(self) -> float | None:
-        return self.total / self.count if self.count else None
-
-
 class MinedRows:
     """Makes the rows of the output, and counts."""
 
     def __init__(self, work: MiningWork, settings: MiningSettings) -> None:
         self.work, self.settings = work, settings
-        self.positives, self.negatives = _Mean(), _Mean()
+        self._sums = {"positive": 0.0, "negative": 0.0}
+        self._rows = 0
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """The mean scores of the positives, over rows, and of the mined negatives; ``None`` of nothing."""
+        counts = {"positive": self._rows, "negative": self.work.counts["negatives"]}
+        return {f"mean_{of}_score": self._sums[of] / counts[of] if counts[of] else None for of in counts}
 
     def made(self, found: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
         """The rows in order; what an anchor found is held until its last row."""
@@ -68,9 +59,13 @@ class MinedRows:
         positive = found.own[self.work.positive_of[row]]
         chosen = self._sampled(row, found.scores, self._allowed(found.scores, positive))
         scores = [_rounded(score) for score in found.scores[chosen]]
-        self._count(len(chosen))
-        self.positives.add([float(positive)])
-        self.negatives.add(scores)
+        outcome = "rows_short" if len(chosen) else "rows_without"
+        if len(chosen) == self.settings.negatives:
+            outcome = "rows_complete"
+        self.work.counts.update({"negatives": len(chosen), outcome: 1})
+        self._sums["positive"] += float(positive)
+        self._sums["negative"] += sum(scores)
+        self._rows += 1
         kept = pair.negatives if self.settings.keep_negatives else ()
         negatives = [*kept, *(self.work.documents.texts[document] for document in found.pool[chosen])]
         if not negatives and self.settings.drop_rows_without:
@@ -104,11 +99,6 @@ class MinedRows:
         if self.settings.sampling == "random" and len(allowed) > wanted:
             allowed = allowed[sorted(distinct(len(allowed), wanted, self.settings.seed, row))]
         return allowed[np.argsort(-scores[allowed], kind="stable")][:wanted]
-
-    def _count(self, chosen: int) -> None:
-        wanted = self.settings.negatives
-        outcome = "rows_complete" if chosen == wanted else "rows_short" if chosen else "rows_without"
-        self.work.counts.update({"negatives": chosen, outcome: 1})
 
 
 def _rounded(score: np.float32) -> float:

@@ -66,14 +66,14 @@ def mine(
     """
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
     requests += [(training_data.registry, spec) for spec in data]
-    requests += [
-        (registry, spec) for registry, spec in ((similarities.registry, sim), (reranking.registry, judge)) if spec
-    ]
+    others = ((similarities.registry, sim), (reranking.registry, judge))
+    requests += [(registry, spec) for registry, spec in others if spec]
     check_file(output, paths_in(parse_all(requests)) + ([] if corpus is None else [corpus]))
     if [*data, corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = _read_pairs(data)
-    candidates = None if corpus is None else read_candidates(corpus)
+    path = None if corpus is None else training_data.texts_file(corpus, corpus_file)
+    candidates = None if path is None else [document.full_text for document in read_corpus(path)]
     loaded = retrieval.create(searcher, device, sim=sim, index=index, precision=precision)
     reranker: Reranker | None = None if judge is None else reranking.registry.create_on(judge, device)
     return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
@@ -90,15 +90,6 @@ def _read_pairs(data: Sequence[str]) -> list[Pair]:
             )
         pairs.update(dict.fromkeys(pair for pair in source.records if isinstance(pair, Pair)))
     return list(pairs)
-
-
-def read_candidates(corpus: str) -> list[str]:
-    """The texts of a JSONL corpus or of a BEIR folder's, each with its title before it, as retrieval reads them.
-
-    Raises:
-        DataError: no such corpus, or a wrong line.
-    """
-    return [document.full_text for document in read_corpus(training_data.texts_file(corpus, corpus_file))]
 
 
 def mine_pairs(
@@ -154,8 +145,7 @@ def _mine(
         judge=None if judge is None else judge.spec,
         settings=settings,
         counts={name: work.counts[name] for name in COUNTS},
-        mean_positive_score=rows.positives.mean,
-        mean_negative_score=rows.negatives.mean,
+        **rows.means,
     )
 
 

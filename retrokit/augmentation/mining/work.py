@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.data.pairs import Pair
@@ -43,7 +43,13 @@ class MiningWork:
         self.pairs = pairs
         self.anchors, self.documents = TextSet(), TextSet()
         self.counts: Counter[str] = Counter(rows=len(pairs))
-        self._add_candidates(candidates if candidates is not None else _texts_of(pairs))
+        own = (text for pair in pairs for text in (pair.positive, *pair.negatives))
+        for text in own if candidates is None else candidates:
+            before = len(self.documents)
+            if not text.strip():
+                self.counts["candidates_without_text"] += 1
+            elif self.documents.add(text) < before:
+                self.counts["candidates_repeated"] += 1
         self.candidates = len(self.documents)
         if not self.candidates:
             raise DataError("mining", "there are no candidates: the corpus holds no text")
@@ -56,14 +62,6 @@ class MiningWork:
         outside = {position for position in self.positive_of if position >= self.candidates}
         self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
 
-    def _add_candidates(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            before = len(self.documents)
-            if not text.strip():
-                self.counts["candidates_without_text"] += 1
-            elif self.documents.add(text) < before:
-                self.counts["candidates_repeated"] += 1
-
     def _add_row(self, pair: Pair, anchor: int, positive: int, settings: MiningSettings) -> None:
         excluded = [positive, self.documents.find(pair.anchor)]
         self.own[anchor][positive] = None
@@ -72,9 +70,3 @@ class MiningWork:
                 self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
             excluded += [self.documents.find(text) for text in pair.negatives]
         self.excluded[anchor].update(found for found in excluded if found is not None and found < self.candidates)
-
-
-def _texts_of(pairs: Iterable[Pair]) -> Iterator[str]:
-    for pair in pairs:
-        yield pair.positive
-        yield from pair.negatives

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,12 +150,9 @@ def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
 def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, str]]:
     if positive not in POSITIVES:
         raise UsageError(f"`positive` {positive} is none of {', '.join(POSITIVES)}")
-    return _pairs(Rows(path)) if positive == "paraphrase" else (text.text for text in Texts(path, field))
-
-
-def _pairs(rows: Rows) -> Iterator[tuple[str, str]]:
-    for _, row in rows:
-        yield row.text("anchor"), row.text("positive")
+    if positive == "paraphrase":
+        return ((row.text("anchor"), row.text("positive")) for _, row in Rows(path))
+    return (text.text for text in Texts(path, field))
 
 
 def _files(output: str, split: float | None) -> dict[Literal["train", "test"], str]:
@@ -164,5 +161,5 @@ def _files(output: str, split: float | None) -> dict[Literal["train", "test"], s
     path = Path(output)
     packed = ".gz" if path.suffix == ".gz" else ""
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    names: tuple[Literal["train"], Literal["test"]] = ("train", "test")
-    return {part: str(path.with_name(f"{stem}.{part}.jsonl{packed}")) for part in names}
+    train, test = (str(path.with_name(f"{stem}.{part}.jsonl{packed}")) for part in ("train", "test"))
+    return {"train": train, "test": test}

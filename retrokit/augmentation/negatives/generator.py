@@ -155,7 +155,9 @@ class _Generator:
         if rule is not None:
             self.counts[rule] += 1
             return
-        split = self._split_of(key)
+        split: Split = "train"
+        if self.split is not None and _digest(f"{self.seed}\0split\0{key}") >= self.split * 2**64:
+            split = "test"
         wanted = [family for family in self.families if self.left[family.name, split] > 0]
         if not wanted:
             self.counts["quota-full"] += 1
@@ -168,7 +170,7 @@ class _Generator:
         for family in wanted:
             edits = list(family.edits(sentence))
             offered = offered or bool(edits)
-            edit = self._drawn(family, key, edits)
+            edit = self._drawn(family, key, edits) if edits else None
             if edit is not None and self._admits(key, _key(positive), _key(edit.text), split):
                 self.counts[f"{family.name}/{split}"] += 1
                 self.left[family.name, split] -= 1
@@ -176,15 +178,8 @@ class _Generator:
         if not offered:
             self.counts["no-edit"] += 1
 
-    def _split_of(self, key: str) -> Split:
-        if self.split is None:
-            return "train"
-        return "train" if _digest(f"{self.seed}\0split\0{key}") < self.split * 2**64 else "test"
-
-    def _drawn(self, family: Family, key: str, edits: Sequence[Edit]) -> Edit | None:
+    def _drawn(self, family: Family, key: str, edits: Sequence[Edit]) -> Edit:
         """One of the edits: first a kind is drawn, then an edit of that kind, so that rare kinds come out too."""
-        if not edits:
-            return None
         kinds = dict.fromkeys(edit.name for edit in edits)
         lots = [kind for kind in kinds for _ in range(family.lots.get(kind, MOST_LOTS))]
         number = _digest(f"{self.seed}\0{family.name}\0{key}")

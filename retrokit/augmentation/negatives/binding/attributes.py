@@ -172,10 +172,10 @@ def numbers(view: BindingView) -> Iterator[Named]:
             yield "swap-years", _swapped_numbers(view, first, second)
     for match in re.finditer("(?=P(.)P(.))", view.shape):  # "fell from 20% to 15%"
         at = match.start()
-        first, second = view.words[at + 1], view.words[at + 3]
-        alike = first[:1].isdigit() and second[:1].isdigit() and ("%" in first) == ("%" in second)
+        origin, goal = view.words[at + 1], view.words[at + 3]
+        alike = origin[:1].isdigit() and goal[:1].isdigit() and ("%" in origin) == ("%" in goal)
         links = view.words[at] == "from" and view.words[at + 2] == "to" and changes_before(view, at)
-        if alike and first != second and links:
+        if alike and origin != goal and links:
             yield "swap-from-to", _swapped_numbers(view, at + 1, at + 3)
 
 
