@@ -108,3 +108,8 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
 
     near = difflib.get_close_matches(name, list(known), n=most)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type's name."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

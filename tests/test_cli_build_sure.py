@@ -94,7 +94,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
     ("words", "message"),
     [
         (["DATA", "--llm", "replay:x"], "name the folder to write: -o FOLDER"),
-        (["DATA", "-o", "out"], "name a language model: --llm SPEC"),
+        (["DATA", "-o", "out"], "name a language model: --llm (or only count: --dry-run)"),
         (["DATA", "--llm", "opnai:m", "-o", "out"], "unknown llm 'opnai' (did you mean openai?)"),
         (["--dry-run"], "give a BEIR folder, or both --queries and --passages"),
         (["--queries", "q.jsonl", "--dry-run"], "both --queries and --passages"),

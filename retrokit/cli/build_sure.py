@@ -77,9 +77,6 @@ def build(
         estimated = estimate_sure(config)
         show(to_json(estimated.to_json()) if as_json else estimate_table(estimated))
         return
-    if config.llm is None or config.output is None:
-        missing = "a language model: --llm SPEC" if config.llm is None else "the folder to write: -o FOLDER"
-        raise UsageError(f"name {missing} (or only count: --dry-run)")
     built = build_benchmark(config)
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
 

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from retrokit.data.files import digest, plain_or_packed, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.trec import fits_a_column, read_judgements
-from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors
+from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors, first_line
 from retrokit.notices import notice
 
 PUBLISHED = (
@@ -169,7 +170,7 @@ def _download(name: str, folder: Path) -> None:
         requests.head(address, timeout=10).raise_for_status()  # the download itself checks neither
         os.rename(util.download_and_unzip(address, unfinished), folder / name)
     except (requests.RequestException, OSError, zipfile.BadZipFile) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        reason = first_line(error)[:200]
         raise ServiceError(
             f"beir:{name}: there is no folder {name!r} here, and the download failed ({reason}); get {address} by "
             f"other means and unpack it as {folder / name}, or name the unpacked folder: beir:FOLDER"
@@ -194,30 +195,27 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     Raises:
         DataError: no corpus, no queries, or a line of either that is wrong.
     """
-    queries_file = plain_or_packed(Path(folder) / "queries.jsonl")
-    if queries_file is None:
+    queries = plain_or_packed(Path(folder) / "queries.jsonl")
+    if queries is None:
         raise DataError(folder, f"holds no queries.jsonl; expected {_LAYOUT}")
     documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder))}
     name = Path(folder).resolve().name
-    return retrieval_data(name, "without judgements", documents, dict(read_queries(queries_file)), {})
+    return retrieval_data(name, "without judgements", documents, dict(read_queries(queries)), {})
 
 
-def corpus_file(folder: str | Path) -> Path:
-    """The corpus of a BEIR folder, which needs no queries for this.
+def _file(name: str, folder: str | Path) -> Path:
+    """The file of that name in a folder; raises :class:`DataError` where there is none."""
+    found = plain_or_packed(Path(folder) / name)
+    if found is None:
+        present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
+        raise DataError(folder, f"holds no {name}; it holds {present}")
+    return found
 
-    Raises:
-        DataError: there is none.
-    """
-    return _file(folder, "corpus.jsonl")
 
-
-def queries_file(folder: str | Path) -> Path:
-    """The queries of a BEIR folder, which needs no judgements for this.
-
-    Raises:
-        DataError: there are none.
-    """
-    return _file(folder, "queries.jsonl")
+corpus_file = partial(_file, "corpus.jsonl")
+"""The corpus of a BEIR folder, which needs no queries for this."""
+queries_file = partial(_file, "queries.jsonl")
+"""The queries of a BEIR folder, which needs no judgements for this."""
 
 
 def judgements_file(folder: str | Path, split: str) -> Path:
@@ -227,14 +225,6 @@ def judgements_file(folder: str | Path, split: str) -> Path:
         DataError: no BEIR folder, or no such split (the message lists those that are there).
     """
     return _layout(folder, split)[2]
-
-
-def _file(folder: str | Path, name: str) -> Path:
-    found = plain_or_packed(Path(folder) / name)
-    if found is None:
-        present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"holds no {name}; it holds {present}")
-    return found
 
 
 def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:

@@ -17,7 +17,7 @@ from retrokit.data.beir import RetrievalData, retrieval_data
 from retrokit.data.files import digest
 from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
 from retrokit.data.trec import LARGEST_GRADE
-from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean
+from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
 
 HUB_ID = "xlangai/BRIGHT"
 NO_ID = "N/A"
@@ -164,7 +164,7 @@ def _from_hub(domain: str, patterns: list[str]) -> str:
     try:
         return str(snapshot_download(HUB_ID, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
     except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         files = " and ".join(patterns)
         raise ServiceError(
             f"bright:{domain}: there is no folder {domain!r} here, and the hub gave nothing ({reason}); download "
@@ -271,5 +271,5 @@ def _rows(path: Path) -> Iterator[Row]:
             rows = (row for batch in table.iter_batches() for row in batch.to_pylist())
             yield from (Row(row, path, number) for number, row in enumerate(rows, 1))
     except (pyarrow.ArrowException, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise DataError(path, f"is not a parquet file that can be read: {reason}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit.data.columns import pair_columns, scored_columns, text_column
 from retrokit.data.jsonl import fields_of
 from retrokit.data.pairs import Kind, Source, build_source, iterate_records
-from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.errors import DataError, ServiceError, UsageError, first_line
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -96,5 +96,4 @@ def _loaded(name: str, config: str | None, split: str) -> Dataset:
 def _reason(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
+    return first_line(error)[:300]

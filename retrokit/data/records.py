@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar, overload
 
@@ -101,9 +101,6 @@ class RecordStore(Sequence[Record], Generic[Record]):
         place = self.place(range(len(self))[index])
         self._file.seek(self._starts[place])
         return self._unpack(json.loads(self._file.read(self._starts[place + 1] - self._starts[place])))
-
-    def __iter__(self) -> Iterator[Record]:
-        return (self[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(self) != len(other):

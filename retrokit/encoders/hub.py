@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from retrokit.errors import DataError, RetrokitError, UsageError
+from retrokit.errors import DataError, RetrokitError, UsageError, first_line
 from retrokit.notices import no_progress_bars
 
 
@@ -55,8 +55,3 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
 def shown(name: str) -> str:
     """A name for a message, cut where it is absurdly long."""
     return repr(name if len(name) <= 100 else f"{name[:100]}…")
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, or its type's name."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -19,11 +19,11 @@ from retrokit.data.runs import is_run
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
-from retrokit.encoders.hub import ask_hub, first_line, loading, shown
+from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
+from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 

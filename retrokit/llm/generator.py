@@ -19,8 +19,8 @@ from torch import Tensor
 
 from retrokit.encoders.engine import NO_LIMIT
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
-from retrokit.encoders.hub import ask_hub, first_line
-from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
+from retrokit.encoders.hub import ask_hub
+from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.llm.base import Prompt, Sampling
 from retrokit.notices import no_progress_bars
 

@@ -56,7 +56,10 @@ class LocalLLM(LLM):
         """
         text = self.generator.chat(prompt, system)
         length = self.generator.length(text)
-        new_tokens = self._room(length, sampling)
+        most, left = self.generator.max_length or self.generator.window, self.generator.longest_answer(length)
+        if (most is not None and length > most) or (left is not None and left < 1):
+            raise PromptRefused(f"{self.generator.name} reads {most} tokens, and a prompt has {length}")
+        new_tokens = sampling.max_tokens if left is None else min(left, sampling.max_tokens)
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(text, length, new_tokens, sampling, future))
         if self._worker is None:
@@ -64,13 +67,6 @@ class LocalLLM(LLM):
             self._worker = asyncio.create_task(self._work())
         written = await future
         return Completion(without_thinking(encodable(written.text)), length, written.tokens, written.finish)
-
-    def _room(self, length: int, sampling: Sampling) -> int:
-        """Tokens of an answer at most, after a prompt of ``length``."""
-        most, left = self.generator.max_length or self.generator.window, self.generator.longest_answer(length)
-        if (most is not None and length > most) or (left is not None and left < 1):
-            raise PromptRefused(f"{self.generator.name} reads {most} tokens, and a prompt has {length}")
-        return sampling.max_tokens if left is None else min(left, sampling.max_tokens)
 
     async def _work(self) -> None:
         """Compute batch after batch while any prompt waits; in a thread, so that others can be asked meanwhile."""

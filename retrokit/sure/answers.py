@@ -97,7 +97,8 @@ def read_verdict(answer: str, yes: str, no: str) -> bool:
     text = TAG.sub(" ", answer).strip()
     lines = [line.strip(_DECORATION + ".!。！:") for line in text.splitlines() if line.strip(_DECORATION)]
     first, last = (lines[0], lines[-1]) if lines else ("", "")
-    if not _is_choice(first, yes, no):
+    only_choice = rf"{_pattern(yes)}\W*(?:or|and)?\W*{_pattern(no)}"  # the line repeats "yes or no"
+    if not re.match(only_choice, first, re.IGNORECASE):
         for told in (_leading(first, yes, no), _leading(last, yes, no, alone=True), _announced(text, yes, no)):
             if told is not None:
                 return told
@@ -129,11 +130,6 @@ def _announced(text: str, yes: str, no: str) -> bool | None:
     both = f"({_pattern(yes)})|{_pattern(no)}"
     said = list(re.finditer(rf"(?:answer|verdict|conclusion|output)(?:\s+is|\s+would be)?\W*(?:{both})", text, re.I))
     return said[-1][1] is not None if said else None
-
-
-def _is_choice(line: str, yes: str, no: str) -> bool:
-    """Whether the line only repeats the choice, as in "yes or no"."""
-    return re.match(rf"{_pattern(yes)}\W*(?:or|and)?\W*{_pattern(no)}", line, re.IGNORECASE) is not None
 
 
 def _place(answer: str, marker: str) -> tuple[int, int]:

@@ -15,9 +15,10 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
@@ -105,16 +106,19 @@ def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
     [(False, 'A '), (True, 'dog'), (False, ' sat.')]
     """
     before, after = _TOKEN.findall(passage), _TOKEN.findall(variant)
-    old: Marked = []
-    new: Marked = []
+    old, new = [], []
     start = other = 0
     for here, there, size in [*_matches(before, after), (len(before), len(after), 0)]:
-        _extend(old, True, before[start:here])
-        _extend(new, True, after[other:there])
+        old += [(True, before[start:here]), (False, before[here : here + size])]
+        new += [(True, after[other:there]), (False, after[there : there + size])]
         start, other = here + size, there + size
-        _extend(old, False, before[here:start])
-        _extend(new, False, after[there:other])
-    return old, new
+    return _joined(old), _joined(new)
+
+
+def _joined(pieces: Iterable[tuple[bool, list[str]]]) -> Marked:
+    """Neighbours of a kind in one."""
+    kinds = groupby(((differs, "".join(tokens)) for differs, tokens in pieces if tokens), lambda piece: piece[0])
+    return [(differs, "".join(text for _, text in same)) for differs, same in kinds]
 
 
 def _matches(before: Sequence[str], after: Sequence[str], depth: int = 3) -> Iterator[tuple[int, int, int]]:
@@ -178,14 +182,6 @@ def _once(tokens: Sequence[str]) -> dict[str, int]:
     """Where each token stands that comes once, in their order."""
     counts = Counter(tokens)
     return {token: place for place, token in enumerate(tokens) if counts[token] == 1}
-
-
-def _extend(pieces: Marked, differs: bool, tokens: Sequence[str]) -> None:
-    text = "".join(tokens)
-    if text and pieces and pieces[-1][0] == differs:
-        pieces[-1] = (differs, pieces[-1][1] + text)
-    elif text:
-        pieces.append((differs, text))
 
 
 def audit_page(sample: Sample, judge: PromptTemplate) -> str:

@@ -95,7 +95,7 @@ def build_sure(config: SureConfig) -> Built:
 
     if config.llm is None or config.output is None:
         missing = "a language model: `llm`" if config.llm is None else "the folder to write: `output`"
-        raise UsageError(f"name {missing}")
+        raise UsageError(f"name {missing} (or only count: `dry_run`)")
     spec, settings, wording = llms.registry.parse(config.llm), config.settings, load_prompts(config.prompts)
     read = (config.data, config.queries, config.passages, config.qrels, config.prompts)
     return build(

@@ -18,6 +18,7 @@ from retrokit.augmentation.negatives.family import MOST_LOTS, Edit, Family
 from retrokit.augmentation.negatives.sentence import tag
 from retrokit.augmentation.splitters import Multilingual
 from retrokit.errors import UsageError
+from retrokit.llm.base import encodable
 
 Split = Literal["train", "test"]
 MIN_CHARS, MAX_CHARS = 20, 400
@@ -210,22 +211,14 @@ class _Generator:
 def sentences_of(text: str | tuple[str, str]) -> Iterator[tuple[str, str]]:
     """The anchors of a text or a pair, with their positives; white space is normalised."""
     if isinstance(text, tuple):
-        anchor, positive = (" ".join(_encodable(part).split()) for part in text)
+        anchor, positive = (" ".join(encodable(part).split()) for part in text)
         if anchor and positive:
             yield anchor, positive
         return
-    for piece in Multilingual("en").cut(_encodable(text)):
+    for piece in Multilingual("en").cut(encodable(text)):
         sentence = " ".join(piece.split())
         if sentence:
             yield sentence, sentence
-
-
-def _encodable(text: str) -> str:
-    """``text`` with a mark in place of the lone surrogates that JSON can hold and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _SURROGATE.search(text) else text
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _key(text: str) -> str:

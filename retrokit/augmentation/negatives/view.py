@@ -10,7 +10,7 @@ from collections.abc import Container
 from functools import cached_property
 from typing import NamedTuple
 
-from retrokit.augmentation.negatives.sentence import Sentence, Token, inflected, lemma, uncapitalized
+from retrokit.augmentation.negatives.sentence import Change, Sentence, Token, inflected, lemma, uncapitalized
 
 # One character a tag. Determiners d p t, numerals c o, adjectives a, nouns n N, adverbs r m (m: degree), verbs by form.
 _CODES = {
@@ -180,6 +180,12 @@ class View:
         """Whether the finite verb has the number of its subject; if not, one of the two is misread."""
         number, head = subject.plural, self.words[subject.head]
         return agreeing(self.words[finite], self.tags[finite], number, head) == self.words[finite]
+
+    def in_agreement(self, finite: int, plural: bool | None, subject: str = "") -> list[Change] | None:
+        """The changes that make a finite verb agree with another subject; None if that cannot be told."""
+        word = self.words[finite]
+        form = agreeing(word, self.tags[finite], plural, subject)
+        return None if form is None else [Change(finite, finite + 1, form)] if form != word else []
 
     def as_subject(self, phrase: Phrase) -> str:
         """The phrase's words for use as a subject inside a sentence."""

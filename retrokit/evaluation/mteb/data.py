@@ -15,7 +15,7 @@ from typing import Any
 from retrokit.data.beir import digest_beir, is_beir, read_beir
 from retrokit.data.files import digest
 from retrokit.data.jsonl import fields_of, read_jsonl
-from retrokit.errors import DataError, ServiceError
+from retrokit.errors import DataError, ServiceError, first_line
 
 
 def leaves(task: Any) -> list[Any]:
@@ -122,7 +122,7 @@ def _data_errors(folder: Path, name: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError, TypeError, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        reason = first_line(error)[:300]
         raise DataError(folder, f"does not hold the data of {name} as MTEB expects them: {reason}") from error
 
 
@@ -156,7 +156,7 @@ def check_hub(tasks: Sequence[Any], how: str) -> None:
         except Exception as error:  # the hub client's own errors and its transport's share no base class
             if not _is_cached(task):
                 missing.append(f"{task.metadata.name} (https://huggingface.co/datasets/{path})")
-                reasons.append((str(error).strip().splitlines() or [type(error).__name__])[0][:160])
+                reasons.append(first_line(error)[:160])
     if missing:
         raise ServiceError(f"mteb: the hub gave nothing ({reasons[0]}); download {', '.join(missing)} {how}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from retrokit.augmentation.negatives.binding.fit import VERBS, WORDS, BindingView
 from retrokit.augmentation.negatives.sentence import Change, Named
-from retrokit.augmentation.negatives.view import Phrase, VerbGroup, agreeing
+from retrokit.augmentation.negatives.view import Phrase, VerbGroup
 
 _MORE = ("more", "fewer", "less")
 
@@ -141,8 +141,13 @@ def clause_subjects(view: BindingView) -> Iterator[Named]:
         other = _any_verb(view, second)
         if other is None or not _separate(view, first, verb, second, other, at):
             continue
-        if changes := _exchanged_subjects(view, first, verb, second, other):
-            yield "swap-subjects", changes
+        agreed = [view.in_agreement(verb.finite, second.plural), view.in_agreement(other.finite, first.plural)]
+        if None not in agreed:
+            exchanged = [
+                Change(first.start, first.end, view.as_subject(second)),
+                Change(second.start, second.end, view.as_subject(first)),
+            ]
+            yield "swap-subjects", [*exchanged, *(change for changes in agreed for change in changes or ())]
         return
 
 
@@ -168,22 +173,6 @@ def _separate(view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase,
     contrast = view.words[at] in ("while", "whereas") and kinds == {"thing", "measure"}
     equal = len(kinds) == 1 and "measure" not in kinds
     return (equal or contrast) and view.interchangeable(first, second)
-
-
-def _exchanged_subjects(
-    view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup
-) -> list[Change] | None:
-    changes = [
-        Change(first.start, first.end, view.as_subject(second)),
-        Change(second.start, second.end, view.as_subject(first)),
-    ]
-    for finite, subject in ((verb.finite, second), (other.finite, first)):
-        form = agreeing(view.words[finite], view.tags[finite], subject.plural)
-        if form is None:
-            return None
-        if form != view.words[finite]:
-            changes.append(Change(finite, finite + 1, form))
-    return changes
 
 
 def clauses(view: BindingView) -> Iterator[Named]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from retrokit.augmentation.negatives.data import lexicon
 from retrokit.augmentation.negatives.sentence import Change, Named, lemma
-from retrokit.augmentation.negatives.view import PRONOUNS, Phrase, VerbGroup, View, agreeing
+from retrokit.augmentation.negatives.view import PRONOUNS, Phrase, VerbGroup, View
 
 _LEXICON = lexicon(__package__)
 WORDS, TABLES, GROUPS = _LEXICON.words, _LEXICON.tables, _LEXICON.groups
@@ -86,17 +86,14 @@ class BindingView(View):
 
     def exchange(self, subject: Phrase, verb: VerbGroup, other: Phrase) -> list[Change] | None:
         """A subject and a phrase after its verb change places, and the verb agrees; None if agreement is uncertain."""
-        word = self.words[verb.finite]
-        form = agreeing(word, self.tags[verb.finite], other.plural, self.words[other.head])
-        if form is None or not self.agrees(verb.finite, subject):
+        agreed = self.in_agreement(verb.finite, other.plural, self.words[other.head])
+        if agreed is None or not self.agrees(verb.finite, subject):
             return None
-        changes = [
+        return [
             Change(subject.start, subject.end, self.as_subject(other)),
             Change(other.start, other.end, self.as_object(subject)),
+            *agreed,
         ]
-        if form != word:
-            changes.append(Change(verb.finite, verb.finite + 1, form))
-        return changes
 
     def exchanged(self, name: str, subject: Phrase, verb: VerbGroup, other: Phrase) -> Iterator[Named]:
         """The edit in which a subject and a phrase after its verb change places, if they may."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from retrokit.augmentation.negatives import tags as c5
 from retrokit.augmentation.negatives.data import lexicon
 from retrokit.augmentation.negatives.sentence import Change, Named, Sentence, inflected, lemma
-from retrokit.augmentation.negatives.view import View, agreeing
+from retrokit.augmentation.negatives.view import View
 
 LEXICON = lexicon(__package__)
 WORDS, PAIRS = LEXICON.words, LEXICON.pairs
@@ -202,12 +202,7 @@ class ClauseView(View):
         """The changes that make the finite verb right after ``i`` agree with a plural or a singular subject; None if no
         finite verb follows."""
         k = self.after_adverbs(i + 1)
-        if self.tags[k] not in c5.FINITE:
-            return None
-        agreed = agreeing(self.words[k], self.tags[k], plural)
-        if agreed is None:
-            return None
-        return [Change(k, k + 1, agreed)] if agreed != self.words[k] else []
+        return self.in_agreement(k, plural) if self.tags[k] in c5.FINITE else None
 
     def is_subject(self, i: int, head: int) -> bool:
         """Whether the phrase from ``i`` to ``head`` begins its clause and a finite verb follows."""
