@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import sqlite3
-import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -60,11 +59,10 @@ class ResponseStore:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise DataError(self.path, "is not a response store (no file)")  # a pipe would be waited for
         with self._errors():
-            self._reader = self._opened()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+            self._reader, self._database = self._opened(), self._opened()  # what is not committed is not read
+        self._jobs: deque[_Job] = deque()
         self._closed = False
-        self._writer = threading.Thread(target=self._write_all, name=f"store {self.path.name}", daemon=True)
-        self._writer.start()
+        self._writer = ThreadPoolExecutor(1, f"store {self.path.name}")
 
     def get(self, key: bytes) -> Completion | None:
         """The answer stored under ``key``, by whichever process; ``None`` if there is none."""
@@ -81,7 +79,8 @@ class ResponseStore:
         if self._closed:
             raise ValueError("the response store is closed")
         future.set_running_or_notify_cancel()  # an asker who leaves does not take the answer back
-        self._jobs.put((request, completion, future))
+        self._jobs.append((request, completion, future))
+        self._writer.submit(self._write_waiting)
         return future
 
     def put(self, request: CompletionRequest, completion: Completion) -> Completion:
@@ -102,11 +101,9 @@ class ResponseStore:
 
     def close(self) -> None:
         """Write what is still waiting, and close the file."""
-        if self._closed:
-            return
         self._closed = True
-        self._jobs.put(None)
-        self._writer.join()
+        self._writer.shutdown()
+        self._database.close()
         self._reader.close()
 
     def __enter__(self) -> ResponseStore:
@@ -161,54 +158,30 @@ class ResponseStore:
 
     # --- writing: one thread, one connection
 
-    def _write_all(self) -> None:
+    def _write_waiting(self) -> None:
+        """Write all answers that wait; what comes meanwhile goes into the next transaction together."""
         jobs: list[_Job] = []
+        while self._jobs:
+            jobs.append(self._jobs.popleft())
         try:
-            with closing(self._opened()) as connection:
-                more = True
-                while more:
-                    jobs, more = self._waiting()
-                    if jobs:
-                        self._write(connection, jobs)
-        except BaseException as error:  # whatever it is: nobody may wait for a thread that has ended
-            self._fail(jobs, error)
-            while (job := self._jobs.get()) is not None:
-                self._fail([job], error)
-
-    def _fail(self, jobs: list[_Job], error: BaseException) -> None:
-        for _, _, future in jobs:
-            if not future.done():
-                future.set_exception(self._damage(error))
-
-    def _waiting(self) -> tuple[list[_Job], bool]:
-        """All answers that wait to be written, at least one; and whether there may be more."""
-        jobs: list[_Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            jobs.append(job)
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                return jobs, True
-        return jobs, False
-
-    def _write(self, connection: sqlite3.Connection, jobs: list[_Job]) -> None:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            stored = [self._written(connection, request, completion) for request, completion, _ in jobs]
-            connection.execute("COMMIT")
+            stored = self._write(jobs)
         except BaseException as error:  # whatever it is belongs to those who wait
-            self._fail(jobs, error)
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            return
-        for (_, _, future), completion in zip(jobs, stored, strict=True):
-            future.set_result(completion)
+            for _, _, future in jobs:
+                future.set_exception(self._damage(error))
+        else:
+            for (_, _, future), completion in zip(jobs, stored, strict=True):
+                future.set_result(completion)
 
-    def _written(
-        self, connection: sqlite3.Connection, request: CompletionRequest, completion: Completion
-    ) -> Completion:
-        done = connection.execute(
+    def _write(self, jobs: list[_Job]) -> list[Completion]:
+        """What is stored for each of the answers, after one transaction."""
+        if not jobs:
+            return []
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            return [self._written(request, completion) for request, completion, _ in jobs]
+
+    def _written(self, request: CompletionRequest, completion: Completion) -> Completion:
+        done = self._database.execute(
             "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(request.key, request.identity, json.dumps(asdict(request.sampling), sort_keys=True)),
@@ -219,7 +192,7 @@ class ResponseStore:
         )
         if done.rowcount:
             return completion
-        return _completion(connection.execute(_ANSWER, (request.key,)).fetchone()) or completion
+        return _completion(self._database.execute(_ANSWER, (request.key,)).fetchone()) or completion
 
 
 def check_store(store: str | Path, outputs: Iterable[str | Path]) -> None:
