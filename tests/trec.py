@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+
+from retrokit.data.trec import read_judgements, read_run_lines
 
 
 def trec_order(scores: Mapping[str, float]) -> list[str]:
     """The documents by score in single precision, the highest first, then by descending id."""
     return sorted(scores, key=lambda document: (np.float32(scores[document]), document), reverse=True)
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """Query id → document id → grade."""
+    qrels: dict[str, dict[str, int]] = {}
+    for _, query_id, document_id, grade in read_judgements(path):
+        qrels.setdefault(query_id, {})[document_id] = grade
+    return qrels
+
+
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+    """Query id → document id → score."""
+    run: dict[str, dict[str, float]] = {}
+    for _, query_id, document_id, score in read_run_lines(path):
+        run.setdefault(query_id, {})[document_id] = score
+    return run

@@ -227,7 +227,8 @@ def build_source(
         duplicates, positives = 0, np.empty(0, dtype=np.int64)
         anchors, documents = len({pair.sentence1 for pair in scored}), len({pair.sentence2 for pair in scored})
     else:
-        store = RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED), stream)
+        pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
+        store = RecordStore(pack, unpack, stream)
         kept, duplicates = store, store.drop_duplicates()
         positives, anchors, documents = _numbered(kept)
     counts = {"records": len(kept), "anchors": anchors, "documents": documents, "duplicates": duplicates}
@@ -271,8 +272,9 @@ def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, w
     Raises:
         DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
     """
-    records_of: Callable[[Mapping[str, Any]], list[Any]]
-    records_of = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}[kind]
+    makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
+    makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
+    records_of = makers[kind]
     for line, row in rows:
         try:
             yield from records_of(row)

@@ -19,7 +19,7 @@ LEAST_GAMMA_RANGE = 0.02  # of the axis: a γ that hardly moves is to look like 
 
 def training_plots(folder: str | Path) -> list[Path]:
     """Draw ``plots/*.png`` and ``.svg`` of a run; returns the files written."""
-    rows = [row for _, row in read_jsonl(Path(folder) / "metrics.jsonl")]
+    rows: list[dict[str, Any]] = [row for _, row in read_jsonl(Path(folder) / "metrics.jsonl")]
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)

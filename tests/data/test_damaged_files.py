@@ -16,8 +16,8 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import read_lines
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.pairs import read_source
-from retrokit.data.trec import read_judgements, read_run
 from retrokit.errors import RetrokitError
+from tests.trec import read_qrels, read_run
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'
 QUERIES = b'{"_id": "q1", "text": "who?"}\n{"_id": "q2", "text": "what?"}\n'
@@ -39,7 +39,7 @@ READERS: dict[str, tuple[bytes, str, Callable[[Path], object]]] = {
     "jsonl.gz": (gzip.compress(CORPUS), "a.jsonl.gz", lambda path: list(read_jsonl(path))),
     "corpus": (CORPUS, "a.jsonl", lambda path: list(read_corpus(path))),
     "queries": (QUERIES, "a.jsonl", lambda path: list(read_queries(path))),
-    "qrels": (QRELS, "a.tsv", lambda path: list(read_judgements(path))),
+    "qrels": (QRELS, "a.tsv", read_qrels),
     "run": (RUN, "a.trec", read_run),
     "run.gz": (gzip.compress(RUN), "a.trec.gz", read_run),
     "pairs": (PAIRS, "a.jsonl", lambda path: read_source(f"jsonl:{path}", "pairs")),

@@ -11,8 +11,8 @@ from retrokit.data import files
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import read_lines
 from retrokit.data.jsonl import read_jsonl
-from retrokit.data.trec import read_qrels, read_run
 from retrokit.errors import DataError
+from tests.trec import read_qrels, read_run
 
 
 @pytest.mark.parametrize(

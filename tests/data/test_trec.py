@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.data.trec import read_judgements, read_run, write_run
+from retrokit.data.trec import write_run
 from retrokit.errors import DataError
+from tests.trec import read_qrels, read_run
 
 QRELS = {"q1": {"d1": 1, "d 2": 0}, "q2": {"d1": -1}}
-
-
-def read_qrels(path: object) -> dict[str, dict[str, int]]:
-    qrels: dict[str, dict[str, int]] = {}
-    for _, query, document, grade in read_judgements(path):
-        qrels.setdefault(query, {})[document] = grade
-    return qrels
 
 
 @pytest.mark.parametrize(
