@@ -224,12 +224,21 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
         DataError: a folder that holds no model that writes.
         ServiceError: a hub id that cannot be had.
     """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a model is a folder or a hub id")
     if not os.path.isdir(path):
         ask_hub(path, f"{path!r} is neither a folder nor a hub id", partial(_no_model, path))
     try:
-        model, tokenizer = _loaded(path)
+        with no_progress_bars():
+            config = AutoConfig.from_pretrained(path)
+            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+            model, told = kind.from_pretrained(path, config=config, output_loading_info=True)
+            if told["missing_keys"]:
+                missing = sorted(told["missing_keys"])
+                raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
+            tokenizer = AutoTokenizer.from_pretrained(path)
         if not tokenizer.is_fast:
             raise UsageError(f"{path}: its tokenizer is not a fast one")
         if tokenizer.pad_token is None:
@@ -242,19 +251,6 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
     except Exception as error:  # what a damaged folder makes the libraries raise may be anything
         raise _no_model(path, error) from error
     return generator
-
-
-def _loaded(path: str) -> tuple[Any, Any]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
-
-    with no_progress_bars():
-        config = AutoConfig.from_pretrained(path)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        model, told = kind.from_pretrained(path, config=config, output_loading_info=True)
-        if told["missing_keys"]:
-            missing = sorted(told["missing_keys"])
-            raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
-        return model, AutoTokenizer.from_pretrained(path)
 
 
 def _no_model(path: str, error: BaseException) -> RetrokitError:

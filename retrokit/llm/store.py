@@ -117,30 +117,29 @@ class ResponseStore:
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
-            self._prepare(connection)
+            # in this order: where another process makes the table meanwhile, it sets the other two with it
+            tables, application, version = (
+                connection.execute(query).fetchone()[0]
+                for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
+            )
+            if tables and application != _APPLICATION:
+                raise DataError(self.path, "is a SQLite file, but no response store")
+            if version > _VERSION:
+                raise DataError(
+                    self.path, f"is a response store of a later retrokit (version {version}, not {_VERSION})"
+                )
+            _patiently(connection, "PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
+            if not tables:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                connection.execute(_TABLE)
+                connection.execute("COMMIT")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        # in this order: where another process makes the table meanwhile, it sets the other two with it
-        tables, application, version = (
-            connection.execute(query).fetchone()[0]
-            for query in ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-        )
-        if tables and application != _APPLICATION:
-            raise DataError(self.path, "is a SQLite file, but no response store")
-        if version > _VERSION:
-            raise DataError(self.path, f"is a response store of a later retrokit (version {version}, not {_VERSION})")
-        _patiently(connection, "PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
-        if not tables:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
-            connection.execute(_TABLE)
-            connection.execute("COMMIT")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

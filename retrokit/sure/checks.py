@@ -55,12 +55,13 @@ class Rejected(Exception):
     Attributes:
         cause: a key of :data:`CAUSES`.
         reason: in a few words, for the model that is asked again.
+        blamed: the prompt that is to blame, where it is another than the last one.
     """
 
-    def __init__(self, cause: str, reason: str) -> None:
+    def __init__(self, cause: str, reason: str, blamed: str = "") -> None:
         assert cause in CAUSES, cause
         super().__init__(reason)
-        self.cause, self.reason = cause, reason
+        self.cause, self.reason, self.blamed = cause, reason, blamed
 
 
 def check_key_sentences(sentences: Sequence[str], passage: str) -> None:

@@ -239,14 +239,7 @@ def data_card(record: Mapping[str, Any]) -> str:
         _table(
             ("kind", "texts", "TTR", "entropy", "average sentence", "longest sentence"),
             [
-                (
-                    kind,
-                    f"{found['texts']:,}",
-                    f"{found['type_token_ratio']:.4f}",
-                    f"{found['entropy']:.4f}",
-                    f"{found['average_sentence']:.1f}",
-                    str(found["longest_sentence"]),
-                )
+                (kind, *(f"{found[name]:{form}}" for name, form in _STATISTICS.items()))
                 for kind, found in record["statistics"].items()
             ],
         ),
@@ -275,6 +268,13 @@ def data_card(record: Mapping[str, Any]) -> str:
         f"Each query's calls, answers and verdicts are in `{MANIFEST}`, all of these numbers in `{RECORD}`.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+_STATISTICS = {
+    **{"texts": ",", "type_token_ratio": ".4f", "entropy": ".4f"},
+    **{"average_sentence": ".1f", "longest_sentence": ""},
+}
+"""How each is written."""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

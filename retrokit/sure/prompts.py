@@ -87,13 +87,8 @@ class PromptTemplate:
     @cached_property
     def digest(self) -> str:
         """``sha256:<hex>`` over all that decides what is asked and how it is read."""
-        parts = [
-            self.name,
-            self.template,
-            self.system or "",
-            *(f"{key}={self.words[key]}" for key in sorted(self.words)),
-            *([] if self.tags else ["tags=false"]),
-        ]
+        words = (f"{key}={self.words[key]}" for key in sorted(self.words))
+        parts = [self.name, self.template, self.system or "", *words, *([] if self.tags else ["tags=false"])]
         return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
 
     def fill(self, **fields: str) -> str:

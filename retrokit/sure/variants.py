@@ -93,14 +93,6 @@ class _Dropped(Exception):
         self.kind, self.cause = kind, cause
 
 
-class _Blamed(Rejected):
-    """A rejection that another prompt than the last one is to blame for."""
-
-    def __init__(self, cause: str, reason: str, step: str) -> None:
-        super().__init__(cause, reason)
-        self.step = step
-
-
 class _Dialogue:
     """The questions about one item in one testbed, and what was answered."""
 
@@ -120,7 +112,8 @@ class _Dialogue:
         if step in self._reasons:
             prompt += "\n\n" + self._prompts["retry"].fill(reason=self._reasons[step])
         if (prompt, attempt) not in self._known:
-            digest = _digest(asked.system, prompt)
+            whole = f"{asked.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
+            digest = f"sha256:{hashlib.sha256(whole).hexdigest()}"
             self.calls.append(Call(step, attempt, digest, ""))
             try:
                 completion = await self._session.ask(prompt, system=asked.system, attempt=attempt)
@@ -137,7 +130,7 @@ class _Dialogue:
         words = self._prompts[step].words
         expected, reason = _VERDICTS[step]
         if read_verdict(await self.ask(step, **fields), words["yes"], words["no"]) != expected:
-            raise _Blamed("verdict", reason, step.removeprefix("verify-"))
+            raise Rejected("verdict", reason, blamed=step.removeprefix("verify-"))
 
     async def make(self, kind: str, steps: Sequence[str], chain: Callable[[], Awaitable[Made]]) -> Made:
         """What ``chain`` makes, tried again from the prompt that is to blame for as long as there are retries."""
@@ -150,7 +143,7 @@ class _Dialogue:
                 if not left or rejected.cause == "refused":
                     raise _Dropped(kind, rejected.cause) from rejected
                 left -= 1
-                blamed = rejected.step if isinstance(rejected, _Blamed) else self._asked
+                blamed = rejected.blamed or self._asked
                 self._attempts[blamed] = self._attempts.get(blamed, 0) + 1
                 self._reasons[blamed] = rejected.reason
                 for later in steps[steps.index(blamed) + 1 :]:
@@ -161,11 +154,6 @@ class _Dialogue:
         """Note at the last answer that was looked at why it was rejected."""
         place = max(place for place, call in enumerate(self.calls) if call.step == self._asked)
         self.calls[place] = replace(self.calls[place], rejected=cause)
-
-
-def _digest(system: str | None, prompt: str) -> str:
-    whole = f"{system or ''}\0{prompt}"
-    return f"sha256:{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class VariantMaker:
@@ -275,9 +263,8 @@ class VariantMaker:
 
     async def _equivalence(self, dialogue: _Dialogue, found: Variants) -> None:
         (chain,) = STEPS["equivalence"]
-        found.keywords, found.texts["paraphrase"] = await dialogue.make(
-            "paraphrase", chain, lambda: self._paraphrase(dialogue, found.item)
-        )
+        made = await dialogue.make("paraphrase", chain, lambda: self._paraphrase(dialogue, found.item))
+        found.keywords, found.texts["paraphrase"] = made
 
     async def _paraphrase(self, dialogue: _Dialogue, item: Item) -> tuple[list[str], str]:
         answer = await dialogue.ask("paraphrase", query=item.query, passage=item.passage)

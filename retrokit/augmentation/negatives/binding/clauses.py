@@ -192,13 +192,19 @@ def clauses(view: BindingView) -> Iterator[Named]:
         link = view.words[links[0]]
         if view.codes[links[0] - 1] in ",rm&sN!" or view.words[links[0] - 1] in WORDS["times"]:
             return
-    if not _are_clauses(view, *spans) or not _order_tells(view, link, spans[0], end):
+    if not _are_clauses(view, *spans) or not _UNTURNED.isdisjoint(view.words[spans[0] : end]):
         return
+    if link == "when" and not {"VVD", "VBD", "VHD", "VDD"}.isdisjoint(view.tags[spans[0] : end]):
+        return  # one thing after another
     refers = [any(view.words[i] in WORDS["referring"] for i in range(*span)) for span in (spans[:2], spans[2:])]
     if refers == [False, True]:
         return  # the pronoun would come before what it stands for
     first, second = view.lowered(*spans[:2]), view.lowered(*spans[2:])
     yield "swap-clauses", [Change(spans[0], spans[1], second), Change(spans[2], spans[3], first)]
+
+
+_UNTURNED = frozenset("then also will would 'll 'd so too again still it this".split())
+"""Words of a sentence whose clauses do not stand the other way round."""
 
 
 def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int) -> bool:
@@ -216,15 +222,6 @@ def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int
         if re.search("[zbvBHDM]|&k", view.shape[finite.end : b]):
             return False
     return True
-
-
-def _order_tells(view: BindingView, link: str, start: int, end: int) -> bool:
-    """Whether the two clauses may stand the other way round, and then say something else."""
-    words = {view.words[i] for i in range(start, end)}
-    if words & {"then", "also", "will", "would", "'ll", "'d", "so", "too", "again", "still", "it", "this"}:
-        return False
-    past = any(view.tags[i] in ("VVD", "VBD", "VHD", "VDD") for i in range(start, end))
-    return not (link == "when" and past)
 
 
 CLAUSES = (choices, comparisons, contrasts, copular_nouns, located, clause_subjects, clauses)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from retrokit.augmentation.negatives.by_model.answers import CAUSES, SYSTEM, answered, rejections, why_rejected
 from retrokit.augmentation.negatives.family import Edit, Family
@@ -89,29 +90,23 @@ class Writer:
         """``texts``, read ahead so that as many sentences are asked for as the model is to answer at once."""
         waiting: deque[tuple[Text, list[tuple[str, str]]]] = deque()
         with progress("asking the model", None, "texts") as advance:
-            for text in texts:
-                waiting.append((text, self._ask(text)))
-                while waiting and len(self._asked) >= self._ahead:
-                    yield from self._first(waiting)
+            for text in chain(texts, [None]):
+                if text is not None:
+                    waiting.append((text, self._ask(text)))
+                while waiting and (text is None or len(self._asked) >= self._ahead):
+                    first, keys = waiting.popleft()
+                    yield first
+                    for key in keys:
+                        del self._asked[key]
                     advance(1)
-            while waiting:
-                yield from self._first(waiting)
-                advance(1)
 
     def _ask(self, text: Text) -> list[tuple[str, str]]:
-        wanted = [
-            (name, anchor) for anchor, _ in sentences_of(text) if why_not(anchor) is None for name in self._asked_of
-        ]
-        new = [key for key in dict.fromkeys(wanted) if key not in self._asked]
+        anchors = [anchor for anchor, _ in sentences_of(text) if why_not(anchor) is None]
+        wanted = dict.fromkeys((name, anchor) for anchor in anchors for name in self._asked_of)
+        new = [key for key in wanted if key not in self._asked]
         for key in new:
             self._future(*key)
         return new
-
-    def _first(self, waiting: deque[tuple[Text, list[tuple[str, str]]]]) -> Iterator[Text]:
-        text, keys = waiting.popleft()
-        yield text
-        for key in keys:
-            del self._asked[key]
 
     def _future(self, family: str, anchor: str) -> Future[Completion]:
         key = (family, anchor)

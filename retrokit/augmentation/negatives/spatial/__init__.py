@@ -16,8 +16,7 @@ from retrokit.augmentation.negatives.family import Edit, Family, written
 from retrokit.augmentation.negatives.patterns import read_swaps
 from retrokit.augmentation.negatives.sentence import Named, Sentence, inflected
 from retrokit.augmentation.negatives.spatial.conditions import CONDITIONS, LEXICON, PAIRS, WORDS
-from retrokit.augmentation.negatives.spatial.links import from_name, into
-from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, verb_rule
+from retrokit.augmentation.negatives.spatial.verbs import Rule, allow, begin, change_noun, from_name, into, verb_rule
 from retrokit.augmentation.negatives.view import View
 
 
