@@ -92,6 +92,8 @@ def _ends_wide(sentence: str) -> bool:
     return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
 
 
+_CODE = r"[a-z]{2,3}(-[a-z0-9]+)*"
+_LANGUAGE = Param("language", default="en", pattern=_CODE, summary="a language code such as en, de or zh")
 registry = Registry(
     "splitter",
     "retrokit.splitters",
@@ -101,14 +103,7 @@ registry = Registry(
             "multilingual",
             "real sentences, by the rules of a language",
             f"{_HERE}:Multilingual",
-            (
-                Param(
-                    "language",
-                    default="en",
-                    pattern=r"[a-z]{2,3}(-[a-z0-9]+)*",
-                    summary="a language code such as en, de or zh",
-                ),
-            ),
+            (_LANGUAGE,),
             positional="language",
         ),
     ],

@@ -25,12 +25,7 @@ NO_ID = "N/A"
 
 _POST = "{name} post, retrieve relevant {kind} that help answer the post"
 _WHAT_HELPS = {
-    "biology": _POST,
-    "earth_science": _POST,
-    "economics": _POST,
-    "psychology": _POST,
-    "robotics": _POST,
-    "stackoverflow": _POST,
+    **dict.fromkeys(("biology", "earth_science", "economics", "psychology", "robotics", "stackoverflow"), _POST),
     "sustainable_living": _POST,
     "leetcode": "coding problem, retrieve relevant examples that help answer the problem",
     "pony": "{name} question, retrieve relevant {kind} that help answer the question",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -46,10 +46,6 @@ class Sampling:
             )
         if self.seed is not None and not -(2**63) <= self.seed < 2**63 - 2**32:  # attempts are added to it
             raise UsageError(f"the seed of an answer has to fit into 64 bits, which {self.seed} does not")
-
-    def of_attempt(self, attempt: int) -> Sampling:
-        """The settings of a further answer to the same prompt: other draws, where the draws have a seed."""
-        return self if self.seed is None or attempt == 0 else replace(self, seed=self.seed + attempt)
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,6 @@ class Generator:
         # a causal model writes into the window that it reads
         return self.window if self.writes_anew else max(1, self.window - new_tokens)
 
-    def longest_answer(self, prompt_tokens: int) -> int | None:
-        """Tokens that fit behind a prompt; ``None``: any number."""
-        return None if self.writes_anew or self.window is None else self.window - prompt_tokens
-
     def length(self, text: str) -> int:
         """How many tokens the model reads of a text."""
         return len(self._tokens(text, verbose=False)["input_ids"])

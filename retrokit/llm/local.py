@@ -56,7 +56,9 @@ class LocalLLM(LLM):
         """
         text = self.generator.chat(prompt, system)
         length = self.generator.length(text)
-        most, left = self.generator.max_length or self.generator.window, self.generator.longest_answer(length)
+        window = self.generator.window
+        most = self.generator.max_length or window
+        left = None if self.generator.writes_anew or window is None else window - length  # for an answer
         if (most is not None and length > most) or (left is not None and left < 1):
             raise PromptRefused(f"{self.generator.name} reads {most} tokens, and a prompt has {length}")
         new_tokens = sampling.max_tokens if left is None else min(left, sampling.max_tokens)

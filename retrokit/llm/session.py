@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -200,7 +201,9 @@ class Session:
                 self._budget.release(needed, used)
 
     async def _call(self, request: CompletionRequest) -> Completion:
-        sampling = request.sampling.of_attempt(request.attempt)
+        sampling = request.sampling
+        if sampling.seed is not None:  # a further answer comes of other draws
+            sampling = replace(sampling, seed=sampling.seed + request.attempt)
         failures = empty = 0
         waited = 0.0  # because the service asked for it
         while True:

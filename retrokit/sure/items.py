@@ -69,11 +69,9 @@ def beir_items(folder: str | Path, split: str = "test", limit: int | None = None
     """
     folder = located(folder)
     qrels = judgements_file(folder, split)
-    texts = dict(read_queries(queries_file(folder)))
-    judged = _read_judged(qrels, texts, queries_file(folder))
+    texts, judged = _read_judged(qrels, queries_file(folder))
     passages = _read_passages(corpus_file(folder), judged, qrels)
-    queries = {query: texts[query] for query in texts if query in judged}
-    return _drawn(Path(folder).resolve().name, queries, judged, passages, limit, seed, folder)
+    return _drawn(Path(folder).resolve().name, texts, judged, passages, limit, seed, folder)
 
 
 def jsonl_items(
@@ -97,24 +95,20 @@ def jsonl_items(
     if str(queries) == "-" and str(passages) == "-":
         raise UsageError("standard input cannot be both the queries and the passages")
     name = "queries" if str(queries) == "-" else Path(queries).name.removesuffix(".gz").removesuffix(".jsonl")
-    if qrels is not None:
-        texts = dict(read_queries(queries))
-        judged = _read_judged(qrels, texts, queries)
-        texts = {query: texts[query] for query in texts if query in judged}
-        held = _read_passages(passages, judged, qrels)
-    else:
-        texts, judged = _read_paired(queries)
-        held = _read_passages(passages, judged, queries)
+    texts, judged = _read_paired(queries) if qrels is None else _read_judged(qrels, queries)
+    held = _read_passages(passages, judged, queries if qrels is None else qrels)
     return _drawn(name, texts, judged, held, limit, seed, queries)
 
 
-def _read_judged(path: str | Path, queries: Mapping[str, str], where: str | Path) -> dict[str, dict[str, int]]:
+def _read_judged(path: str | Path, queries: str | Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
+    """The texts of the queries that are judged, and their judgements."""
+    texts = dict(read_queries(queries))
     judged: dict[str, dict[str, int]] = {}
     for line, query, passage, grade in read_judgements(path):
-        if query not in queries:
-            raise DataError(named(path), f"query {query!r} is not in {Path(where).name}", line)
+        if query not in texts:
+            raise DataError(named(path), f"query {query!r} is not in {Path(queries).name}", line)
         judged.setdefault(query, {})[passage] = grade
-    return judged
+    return {query: text for query, text in texts.items() if query in judged}, judged
 
 
 def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, int]]]:

@@ -148,11 +148,8 @@ def negated_caption(view: ClauseView) -> Iterator[Named]:
     if any(tag in c5.FINITE for tag in tags) or view.negative or tags[0] not in {"AT0", "CRD", "NN2", "NN1"}:
         return
     for i in range(1, view.size):
-        if (
-            tags[i] == "VVG"
-            and tags[i - 1] in {"NN1", "NN2"}
-            and tags[i + 1] in {"AT0", "DPS", "PRP", "AVP", "CRD", "PUN"}
-        ):
+        follows = tags[i + 1] in {"AT0", "DPS", "PRP", "AVP", "CRD", "PUN"}
+        if follows and tags[i] == "VVG" and tags[i - 1] in {"NN1", "NN2"}:
             yield "insert-not", [Change(i, i, "not")]
             return
 
