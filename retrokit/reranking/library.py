@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from retrokit.encoders.fingerprint import digest_of_weights
-from retrokit.encoders.hub import ask_hub, first_line, loading
-from retrokit.errors import ServiceError, UsageError
+from retrokit.encoders.hub import ask_hub, loading
+from retrokit.errors import ServiceError, UsageError, first_line
 from retrokit.reranking.base import PairwiseReranker, check_counts, check_finite
 
 
