@@ -137,6 +137,8 @@ def test_what_cannot_count_is_counted(tmp_path: Path) -> None:
         ({"gold_ids": None, "id": "9"}, None),
         ({"gold_ids": "a"}, r"examples.jsonl:3: field 'gold_ids' should be a list of ids, found a string"),
         ({"gold_ids": [1.5]}, r"examples.jsonl:3: field 'gold_ids' should hold ids alone, found a number"),
+        ({"gold_ids": ["a", None]}, r"examples.jsonl:3: field 'gold_ids' should hold ids alone, found null"),
+        ({"gold_ids": {"a": None}}, r"examples.jsonl:3: a grade in 'gold_ids' should be a whole number, found None"),
         ({"gold_ids": {"a": 999999999}}, r"examples.jsonl:3: the grade 999999999 in 'gold_ids' is beyond 1,000,000"),
         ({"gold_ids": {"a": 0.5}}, r"examples.jsonl:3: a grade in 'gold_ids' should be a whole number, found 0.5"),
         ({"excluded_ids": "N/A"}, r"examples.jsonl:3: field 'excluded_ids' should be a list of ids"),
