@@ -93,7 +93,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["DATA", "--llm", "replay:x"], "name the folder to write: -o FOLDER"),
+        (["DATA", "--llm", "replay:x"], "name the folder to write: --output (or only count: --dry-run)"),
         (["DATA", "-o", "out"], "name a language model: --llm (or only count: --dry-run)"),
         (["DATA", "--llm", "opnai:m", "-o", "out"], "unknown llm 'opnai' (did you mean openai?)"),
         (["--dry-run"], "give a BEIR folder, or both --queries and --passages"),
