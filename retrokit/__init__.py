@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrokit import probe as probe
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.evaluate import evaluate as evaluate
-    from retrokit.evaluation.two_stage import TwoStageOptions as TwoStageOptions
+    from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
     from retrokit.reranking.training.plan import train_verifier as train_verifier
@@ -49,7 +49,7 @@ _LAZY = {
     "evaluate": "retrokit.evaluation.evaluate",
     "search": "retrokit.retrieval",
     "rerank": "retrokit.evaluation.two_stage",
-    "TwoStageOptions": "retrokit.evaluation.two_stage",
+    "TwoStageOptions": "retrokit.evaluation.settings",
     "SureConfig": "retrokit.sure.config",
     "build_sure": "retrokit.sure.config",
     "estimate_sure": "retrokit.sure.config",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from retrokit.errors import UsageError, out_of_range
 
@@ -91,6 +92,27 @@ class Settings:
         """Plain values for strict JSON."""
         values = {one.name: getattr(self, one.name) for one in self.ordered()}
         return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in values.items()}
+
+
+Given = ParamSpec("Given")
+Asked = TypeVar("Asked")
+Made = TypeVar("Made")
+
+
+def taking(
+    settings: Callable[Given, Asked],
+) -> Callable[[Callable[[Asked], Made]], Callable[Given, Made]]:
+    """Let a function of settings be called with what the settings are made of."""
+
+    def with_arguments(work: Callable[[Asked], Made]) -> Callable[Given, Made]:
+        def called(*given: Given.args, **named: Given.kwargs) -> Made:
+            return work(settings(*given, **named))
+
+        called.__name__, called.__doc__, called.__module__ = work.__name__, work.__doc__, work.__module__
+        called.__signature__ = inspect.signature(settings)  # type: ignore[attr-defined]
+        return called
+
+    return with_arguments
 
 
 def duration(text: str) -> float:

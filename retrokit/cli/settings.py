@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
@@ -17,18 +17,20 @@ from retrokit.settings import Settings
 def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for every field of ``settings``, in place of its parameter of that type.
 
-    ``annotations`` are those of fields whose option has more to it; ``device`` and ``as_json`` are the same everywhere.
+    ``annotations`` are those of fields whose option has more to it, such as a check of what is given; ``None``: the
+    field is none. ``device`` and ``as_json`` are the same everywhere.
     """
     annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
     hints = get_type_hints(settings)
-    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in settings.ordered()]
+    given_here = [one for one in settings.ordered() if annotations.get(one.name, one) is not None]
+    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in given_here]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
         (place,) = (number for number, one in enumerate(own) if one.annotation is settings)
 
         def run(**given: Any) -> None:
-            values = {one.name: _value(one, given.pop(one.name)) for one in fields(settings)}
+            values = {one.name: _value(one, given.pop(one.name)) for one in given_here}
             command(**{own[place].name: settings(**values)}, **given)
 
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
@@ -53,12 +55,14 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:
         flags = about["flags"] or ((option(one.name),) if kind is bool else ())
-        least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
+        is_number = not {int, float}.isdisjoint((kind, *get_args(kind)))
+        least, most = (about["least"], about["most"]) if is_number else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
-        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least, max=most)
+        check = annotation if inspect.isfunction(annotation) else None
+        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least, max=most, callback=check)
     empty = inspect.Parameter.empty if default is MISSING else default
-    kind = annotation or Annotated[kind, info]
+    kind = annotation if annotation is not None and not inspect.isfunction(annotation) else Annotated[kind, info]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
 
 

@@ -15,30 +15,19 @@ from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
+from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
 from retrokit.notices import notice
 from retrokit.registry import parse_all
+from retrokit.settings import taking
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.base import Encoder
     from retrokit.similarities.base import Similarity
 
 
-def evaluate(
-    encoders: Sequence[str],
-    on: Sequence[str],
-    sim: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    also: Sequence[str] = (),
-    precision: str = "auto",
-    dims: int | None = None,
-    device: str | None = None,
-    cross: bool = False,
-    results: str | None = None,
-    keep_runs: bool = False,
-    index: str | None = None,
-    correlations: bool = False,
-) -> Evaluation:
+@taking(EvaluationSettings)
+def evaluate(settings: EvaluationSettings) -> Evaluation:
     """Evaluate every encoder under every similarity on every task.
 
     Searchers (BM25, a run, two stages) may stand among the encoders; they have scores of their own.
@@ -57,17 +46,17 @@ def evaluate(
             is searched or which does not fit.
         DataError: a task's files.
     """
+    encoders, on, sim, metrics, also = settings.encoders, settings.on, settings.sim, settings.metrics, settings.also
+    device, cross, index = settings.device, settings.cross, settings.index
     requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
-    requests += [(tasks, spec) for spec in on]
-    requests += [(similarities.registry, spec) for spec in sim]
-    parse_all(requests)
+    parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
     embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(sim) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in on]
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
-    if correlations:
+    if settings.correlations:
         count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
@@ -76,7 +65,7 @@ def evaluate(
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
         notice(task.describe())
-    folder = ResultsFolder(results) if results is not None else None
+    folder = ResultsFolder(settings.results) if settings.results is not None else None
     computed = []
     for spec in encoders:
         if spec in embedding:
@@ -84,7 +73,7 @@ def evaluate(
             chosen = [encoder.similarity_of(name) for name in columns]
             if cross and not sim:
                 chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
-            request = Request(encoder, chosen or [encoder.similarity], (), precision, dims, index)
+            request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, settings.dims, index)
         else:
             request = Request(searcher=retrieval.create(spec, device))
         for task in loaded:
@@ -92,11 +81,11 @@ def evaluate(
             if folder is None:
                 computed += task.evaluate(asked_here)
             else:
-                computed += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
+                computed += folder.evaluate(task, asked_here, trainings.get(request.name), settings.keep_runs)
     if folder is not None:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return evaluation_of(computed, shown, trainings, cross, correlations)
+    return evaluation_of(computed, shown, trainings, cross, settings.correlations)
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, check_measured, measures
 from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
@@ -31,39 +32,10 @@ from retrokit.reranking.base import Reranker
 from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.base import OWN_SIMILARITY, Searcher
 from retrokit.retrieval.run import RunSearcher
-from retrokit.retrieval.two_stage import Fusion, Shared, TwoStage
+from retrokit.retrieval.two_stage import Shared, TwoStage
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
-
-
-@dataclass(frozen=True)
-class TwoStageOptions(Fusion):
-    """How both stages work together (:class:`~retrokit.retrieval.two_stage.Fusion`), and how the first one is made.
-
-    Attributes:
-        sim: spec of the first stage's similarity; default: the encoder's own.
-        index: the faiss index that the first stage searches with; default: exact search.
-        run: a TREC run in place of a search.
-        metrics: to compute and show of rankings; default: :data:`METRICS`.
-        also: further metrics to compute.
-        precision: of encoding in the first stage.
-        dims: the first dimensions of embeddings that are used in it.
-        device: default: the best there is.
-        reference: pairs that mean the same, in the grammar of training data, for tasks of near-misses.
-        reference_pairs: at most so many of them.
-    """
-
-    sim: str | None = None
-    index: str | None = None
-    run: str | None = None
-    metrics: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    precision: str = "auto"
-    dims: int | None = None
-    device: str | None = None
-    reference: str | None = None
-    reference_pairs: int = 10_000
 
 
 @dataclass(frozen=True)
@@ -280,7 +252,7 @@ def _measured(
                 found = task.evaluate_scorer(kept, OWN_SIMILARITY, {})
                 results.append(replace(found, configuration=kept.configuration()))
             elif first is not None:
-                second = TwoStage(first, kept, Fusion(options.depth, options.blend, options.fusion))
+                second = TwoStage(first, kept, options.together)
                 results.append(task.measured(second, _names(task, options), whole=run is not None))
     return results
 

@@ -1,0 +1,123 @@
+"""What an evaluation is asked for, and what two stages of retrieval are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from retrokit.settings import Settings, setting
+
+if TYPE_CHECKING:  # help is shown without loading what ranks
+    from retrokit.retrieval.two_stage import Fusion
+
+SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
+STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between.
+
+    >>> listed("ndcg@10, mrr@10")
+    ('ndcg@10', 'mrr@10')
+    """
+    return tuple(name.strip() for name in text.split(","))
+
+
+@dataclass(frozen=True)
+class EvaluationSettings(Settings):
+    """Every encoder under every similarity on every task.
+
+    Attributes:
+        also: further metrics to compute, which are not compared.
+        keep_runs: rankings are asked for; they are not kept in ``results``, so everything is computed.
+    """
+
+    panels = (None, SCORES, OUTPUT, GATES)
+
+    encoders: Sequence[str] = setting(
+        (), "Encoders or searchers to evaluate; the first is the one compared with.", argument=True
+    )
+    on: Sequence[str] = setting((), "Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable.")
+    sim: Sequence[str] = setting((), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES)
+    metrics: Sequence[str] = setting(
+        (),
+        "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
+        SCORES,
+        read=listed,
+    )
+    also: Sequence[str] = setting(())
+    precision: str = setting(
+        "auto", "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here.", SCORES
+    )
+    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES)
+    device: str | None = setting(None)
+    cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
+    results: str | None = setting(
+        None,
+        "Keep results in this folder, and use them again while nothing has changed. "
+        "Without encoders: show what is there.",
+        OUTPUT,
+    )
+    keep_runs: bool = setting(False)
+    index: str | None = setting(
+        None,
+        "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+        "IVF4096,PQ32:nprobe=64.",
+        SCORES,
+    )
+    correlations: bool = setting(
+        False,
+        "How alike SURE's testbeds rank the systems, and how alike SURE and retrieval, given a task of it for "
+        "each sure:FOLDER, in their order.",
+        OUTPUT,
+    )
+
+
+@dataclass(frozen=True)
+class TwoStageOptions(Settings):
+    """How both stages work together, and how the first one is made.
+
+    Attributes:
+        also: further metrics to compute.
+    """
+
+    panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
+
+    depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, least=1)
+    blend: float | None = setting(
+        None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, least=0, most=1
+    )
+    fusion: str | None = setting(None, "rrf: fuse the ranks of both stages instead of scores.", STAGES)
+    sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
+    index: str | None = setting(None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE)
+    run: str | None = setting(None, "Rerank this TREC run in place of a search; - is standard input.", STAGES)
+    metrics: Sequence[str] = setting(
+        (),
+        "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
+        FIRST_STAGE,
+        read=listed,
+    )
+    also: Sequence[str] = setting(())
+    precision: str = setting(
+        "auto", "Precision of the first stage: fp32, bf16, fp16, auto. Rerankers have their own.", FIRST_STAGE
+    )
+    dims: int | None = setting(None, "Use the first N dimensions only in the first stage.", FIRST_STAGE)
+    device: str | None = setting(None)
+    reference: str | None = setting(
+        None,
+        "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
+        NEAR_MISSES,
+    )
+    reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, least=2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.together  # raises where the three contradict each other
+
+    @property
+    def together(self) -> Fusion:
+        """How the scores of both stages become one."""
+        from retrokit.retrieval.two_stage import Fusion
+
+        return Fusion(self.depth, self.blend, self.fusion)
