@@ -150,40 +150,21 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+_ITEM = re.compile(r'(?>(?:([a-z][a-z0-9_]*)=)?)(?:"((?:\\.|[^"\\])*)"|([^",][^,]*|(?=,|\Z)))', re.DOTALL)
+
+
 def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
     """Split ``value,key=value,key="quoted, value"`` into ``(key or None, value)`` pairs."""
     items: list[tuple[str | None, str]] = []
     position = 0
-    while True:
-        key: str | None = None
-        match = re.match(r"([a-z][a-z0-9_]*)=", text[position:])
-        if match:
-            key = match.group(1)
-            position += match.end()
-        value, position = _read_value(text, position, of)
-        items.append((key, value))
-        if position >= len(text):
+    while match := _ITEM.match(text, position):
+        key, quoted, plain = match.groups()
+        items.append((key, plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)))
+        position = match.end()
+        if position == len(text):
             return items
         if text[position] != ",":
             raise UsageError(f"{of}: expected a comma after the quoted value, found {text[position]!r}")
-        position += 1
-
-
-def _read_value(text: str, position: int, of: str) -> tuple[str, int]:
-    if not text.startswith('"', position):
-        end = text.find(",", position)
-        end = len(text) if end < 0 else end
-        return text[position:end], end
-    value: list[str] = []
-    position += 1
-    while position < len(text):
-        character = text[position]
-        if character == '"':
-            return "".join(value), position + 1
-        if character == "\\" and position + 1 < len(text):
-            position += 1
-            character = text[position]
-        value.append(character)
         position += 1
     raise UsageError(f"{of}: the quoted value has no closing quote")
 

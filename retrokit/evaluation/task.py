@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
 
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
+    from retrokit.reranking.base import Reranker
     from retrokit.retrieval.base import Searcher
     from retrokit.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
@@ -37,6 +38,8 @@ class Request:
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`retrokit.retrieval.approximate`); ``None``: exact search.
         searcher: what searches in place of the encoder.
+        reranker: what scores pairs of texts in place of the encoder.
+        whole: rank all that the searcher has, however deep.
         alone: compute nothing but ``metrics``.
     """
 
@@ -47,6 +50,8 @@ class Request:
     dims: int | None = None
     index: str | None = None
     searcher: Searcher | None = None
+    reranker: Reranker | None = None
+    whole: bool = False
     alone: bool = False
 
     @property
@@ -144,6 +149,11 @@ class Task(Protocol):
     def digest(self) -> str | None:
         """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
         pipe, a service), and a result that was kept must not be used again."""
+        return None
+
+    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:
+        """What two stages are measured on: of documents that are ranked the task itself; of near-misses the test of a
+        gate, with the pairs of ``reference`` in place of their positives; ``None``: nothing."""
         return None
 
     def one_kind(self) -> str | None:

@@ -17,20 +17,18 @@ from pathlib import Path
 from retrokit import encoders, reranking, retrieval, similarities
 from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
-from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
-from retrokit.evaluation.task import Request, check_measured, measures
-from retrokit.evaluation.tasks.near_misses import NearMisses, Verification, read_reference
-from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
+from retrokit.evaluation.task import Request, Task, check_measured, measures
+from retrokit.evaluation.tasks.near_misses import read_reference
+from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.notices import notice
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Reranker
 from retrokit.reranking.kept import KeptReranker
-from retrokit.retrieval.base import OWN_SIMILARITY, Searcher
 from retrokit.retrieval.run import RunSearcher
 from retrokit.retrieval.two_stage import Shared, TwoStage
 
@@ -51,11 +49,6 @@ class Reranking:
     whole: Evaluation
     rankings: Evaluation | None
     near_misses: Evaluation | None
-
-    @property
-    def reranked(self) -> list[Result]:
-        """The rankings of the second stage."""
-        return [result for result in self.whole.results if result.run and "reranker" in result.configuration]
 
 
 def rerank(
@@ -99,7 +92,7 @@ def rerank(
 
 def _in_two_stages(
     encoder: str | None,
-    loaded: Sequence[Retrieval | Verification],
+    loaded: Sequence[Task],
     rerankers: Sequence[str],
     options: TwoStageOptions,
     store: Shards,
@@ -109,9 +102,14 @@ def _in_two_stages(
     """With ``keeps`` the scores stay in ``store``."""
     if store.goes_on:
         notice(f"going on with the scores kept in {store.folder}")
+    gates = [task.spec for task in loaded if not task.searches]
     try:
         scorers = [reranking.registry.create_on(spec, options.device) for spec in dict.fromkeys(rerankers)]
-        _prepare(scorers, loaded, store)
+        for scorer in scorers:
+            if gates and scorer.listwise:  # no score for a pair alone
+                raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it")
+            if store.folder is not None:
+                scorer.keep_in(store.folder)
         results = _measured(encoder, loaded, scorers, options, store)
     except KeyboardInterrupt:
         kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
@@ -121,28 +119,15 @@ def _in_two_stages(
             notice(line)
     found = _reranking(results, loaded, options)
     if save_run is not None:
-        save_runs(found.reranked, save_run)
+        save_runs([one for one in results if one.run and "reranker" in one.configuration], save_run)
     if not keeps:
         store.remove()
     return found
 
 
-def _prepare(scorers: Sequence[Reranker], loaded: Sequence[Retrieval | Verification], store: Shards) -> None:
-    """Tell what keeps its own work where to do so. What ranks lists has no score for a pair alone, which near-misses
-    need."""
-    for scorer in scorers:
-        near_misses = [task.spec for task in loaded if isinstance(task, Verification)]
-        if near_misses and scorer.listwise:
-            raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {near_misses[0]} is not for it")
-        if store.folder is not None:
-            scorer.keep_in(store.folder)
-
-
-def _check_output(
-    path: str, loaded: Sequence[Retrieval | Verification], rerankers: Sequence[str], run: str | None
-) -> None:
+def _check_output(path: str, loaded: Sequence[Task], rerankers: Sequence[str], run: str | None) -> None:
     """Hours of scoring should not end with a place that cannot be written to."""
-    rankings = sum(isinstance(task, Retrieval) for task in loaded)
+    rankings = sum(task.searches for task in loaded)
     if not rankings:
         raise UsageError(f"{path} would hold a run, and no task here ranks documents")
     several = rankings * len(set(rerankers)) > 1
@@ -154,19 +139,14 @@ def _check_output(
         check_file(path, [] if run is None else [run])
 
 
-# --- what has to be done
-
-
-def _tasks(
-    encoder: str | None, on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions
-) -> list[Retrieval | Verification]:
+def _tasks(encoder: str | None, on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
     """The tasks, once everything that can be wrong with the request has been looked at."""
     requests: list[tuple[Registry, str]] = [] if encoder is None else [(retrieval.registry_of(encoder), encoder)]
     requests += [(tasks, spec) for spec in on] + [(reranking.registry, spec) for spec in rerankers]
     requests += [(similarities.registry, options.sim)] if options.sim is not None else []
     parse_all(requests)
     loaded = [_task(spec, options) for spec in dict.fromkeys(on)]
-    rankings = [task for task in loaded if isinstance(task, Retrieval)]
+    rankings = [task for task in loaded if task.searches]
     _check_first_stage(encoder, rankings, len(loaded) > len(rankings), options)
     for name in (*options.metrics, *options.also):
         check_measured(loaded, name)
@@ -175,20 +155,18 @@ def _tasks(
     return loaded
 
 
-def _task(spec: str, options: TwoStageOptions) -> Retrieval | Verification:
-    made = tasks.create(spec)
-    if isinstance(made, Retrieval):
-        return made
-    if not isinstance(made, NearMisses):
+def _task(spec: str, options: TwoStageOptions) -> Task:
+    task: Task | None = tasks.create(spec).staged()
+    if task is None:
         raise UsageError(f"{spec} neither ranks documents, as beir:PATH does, nor holds near-misses, as pairs:FILE may")
-    reference = read_reference(options.reference, options.reference_pairs) if options.reference is not None else []
-    task = Verification(made.name, made.examples, [(pair.anchor, pair.positive) for pair in reference])
-    task.spec = made.spec
-    return task
+    if task.searches or options.reference is None:
+        return task
+    pairs = read_reference(options.reference, options.reference_pairs)
+    return task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
 
 
 def _check_first_stage(
-    encoder: str | None, rankings: Sequence[Retrieval], has_near_misses: bool, options: TwoStageOptions
+    encoder: str | None, rankings: Sequence[Task], has_near_misses: bool, options: TwoStageOptions
 ) -> None:
     is_searcher = encoder is not None and retrieval.registry_of(encoder) is retrieval.registry
     if options.run is None:
@@ -210,79 +188,64 @@ def _check_first_stage(
         raise UsageError("blend and fusion are for rankings, and no task here has any")
 
 
-def _names(task: Retrieval, options: TwoStageOptions) -> list[str]:
-    """The metrics to compute of a ranking; the last is the share of relevant documents that reranking can bring up."""
-    also = [name for name in options.also if measures(task, name)]
-    return list(dict.fromkeys([task.main_metric, *_shown(task, options), *also, f"recall@{options.depth}"]))
-
-
-def _shown(task: Retrieval | Verification, options: TwoStageOptions) -> list[str]:
+def _shown(task: Task, options: TwoStageOptions) -> list[str]:
     asked = [name for name in options.metrics if measures(task, name)]
-    return asked or list(METRICS if isinstance(task, Retrieval) else task.shown_metrics)
-
-
-# --- both stages
+    return asked or list(METRICS if task.searches else task.shown_metrics)
 
 
 def _measured(
     spec: str | None,
-    loaded: Sequence[Retrieval | Verification],
+    loaded: Sequence[Task],
     scorers: Sequence[Reranker],
     options: TwoStageOptions,
     store: Shards,
 ) -> list[Result]:
-    """All results, by task, the first stage's first."""
-    encoder: Encoder | None = None
-    searcher: Searcher | None = None
+    """All results, by task, the first stage's first: of near-misses that of its encoder, if there is one."""
+    asked = Request(precision=options.precision, dims=options.dims, index=options.index)
     if spec is not None and retrieval.registry_of(spec) is retrieval.registry:
-        searcher = retrieval.create(spec, options.device)
+        asked = replace(asked, searcher=retrieval.create(spec, options.device))
     elif spec is not None:
         encoder = encoders.registry.create(spec, device=options.device)
-    asked = Request(encoder, (), (), options.precision, options.dims, options.index, searcher)
-    if encoder is not None:
-        asked = replace(asked, similarities=[encoder.similarity_of(options.sim)])
+        asked = replace(asked, encoder=encoder, similarities=[encoder.similarity_of(options.sim)])
     run = RunSearcher(options.run) if options.run is not None else None
-    begun = [_begun(task, replace(asked, searcher=run or searcher), options) for task in loaded]
+    begun: list[tuple[Request, list[Result]]] = []
+    for task in loaded:
+        first = replace(asked, index=None, searcher=None, metrics=task.default_metrics)
+        if task.searches:
+            (searcher,) = replace(asked, searcher=run or asked.searcher).searchers(task)
+            also = [name for name in options.also if measures(task, name)]
+            # the last is the share of relevant documents that reranking can bring up
+            names = [task.main_metric, *_shown(task, options), *also, f"recall@{options.depth}"]
+            first = Request(searcher=Shared(searcher), metrics=names, whole=run is not None)
+        begun.append((first, task.evaluate(first) if first.encoder or first.searcher else []))
     results: list[Result] = []
-    for task, (first, result) in zip(loaded, begun, strict=True):
-        results += [] if result is None else [result]
+    for task, (first, found) in zip(loaded, begun, strict=True):
+        results += found
         for scorer in scorers:
             kept = KeptReranker(scorer, store)
-            if isinstance(task, Verification):
-                found = task.evaluate_scorer(kept, OWN_SIMILARITY, {})
-                results.append(replace(found, configuration=kept.configuration()))
-            elif first is not None:
-                second = TwoStage(first, kept, options.together)
-                results.append(task.measured(second, _names(task, options), whole=run is not None))
+            if first.searcher is not None:
+                second = TwoStage(first.searcher, kept, options.together)
+                results += task.evaluate(replace(first, searcher=second))
+            else:
+                (one,) = task.evaluate(replace(first, encoder=None, reranker=kept))
+                results.append(replace(one, configuration=kept.configuration()))
     return results
 
 
-def _begun(
-    task: Retrieval | Verification, request: Request, options: TwoStageOptions
-) -> tuple[Searcher | None, Result | None]:
-    """The first stage on ``task``, and its result; of near-misses that of the encoder, if there is one."""
-    if isinstance(task, Retrieval):
-        (searcher,) = request.searchers(task)
-        first = Shared(searcher)
-        return first, task.measured(first, _names(task, options), whole=options.run is not None)
-    if request.encoder is None:
-        return None, None
-    return None, task.evaluate(replace(request, searcher=None, index=None, metrics=task.default_metrics))[0]
-
-
-def _reranking(
-    results: Sequence[Result], loaded: Sequence[Retrieval | Verification], options: TwoStageOptions
-) -> Reranking:
+def _reranking(results: Sequence[Result], loaded: Sequence[Task], options: TwoStageOptions) -> Reranking:
     # drawn once for all that is made of them
     drawn = [
         replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()}) for result in results
     ]
 
-    def evaluation(kind: type) -> Evaluation | None:
-        shown = {task.spec: _shown(task, options) for task in loaded if isinstance(task, kind)}
+    def evaluation(chosen: Sequence[Task]) -> Evaluation | None:
+        shown = {task.spec: _shown(task, options) for task in chosen}
         own = [result for result in drawn if result.task in shown]
         return evaluation_of(own, shown, {}) if own else None
 
-    whole = evaluation(object)
+    whole, rankings, near_misses = map(
+        evaluation,
+        (loaded, [task for task in loaded if task.searches], [task for task in loaded if not task.searches]),
+    )
     assert whole is not None  # there is at least one task and one reranker
-    return Reranking(whole, evaluation(Retrieval), evaluation(Verification))
+    return Reranking(whole, rankings, near_misses)

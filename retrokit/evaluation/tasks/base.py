@@ -155,16 +155,16 @@ class SearchTask(MeasuringTask):
 
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity, or that of the searcher; texts are encoded once."""
-        searchers = request.searchers(self)
-        return [self.measured(searcher, request.names(self)) for searcher in searchers]
-
-    def measured(self, searcher: Searcher, names: Sequence[str], whole: bool = False) -> Result:
-        """The metrics ``names`` of what ``searcher`` finds; with ``whole`` in all documents, however deep."""
-        index = searcher.index(self.documents)
-        found = self.measure_index(index, names, len(self.documents) if whole else self.depth(names), searcher)
-        account = account_of(searcher, index)
-        found = replace(found, counts={**account.counts, **found.counts})
-        return self.result(searcher.spec, searcher.similarity, found, account.norms, account.configuration)
+        names, results = request.names(self), []
+        for searcher in request.searchers(self):
+            index = searcher.index(self.documents)
+            depth = len(self.documents) if request.whole else self.depth(names)
+            found = self.measure_index(index, names, depth, searcher)
+            account = account_of(searcher, index)
+            found = replace(found, counts={**account.counts, **found.counts})
+            made = self.result(searcher.spec, searcher.similarity, found, account.norms, account.configuration)
+            results.append(made)
+        return results
 
 
 def left_out(counts: Mapping[str, int], words: Mapping[str, str]) -> str:

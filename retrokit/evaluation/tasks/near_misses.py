@@ -18,7 +18,6 @@ threshold stands before all families.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
-from retrokit.reranking.base import Reranker
+from retrokit.retrieval.base import OWN_SIMILARITY
 from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
@@ -101,6 +100,11 @@ class NearMisses(SymmetricTask):
             return f"{line}, against {self.counts['paraphrases']:,} positives"
         random = self.counts["random_pairs"]
         return f"{line}; every positive is its anchor: no threshold, but {random:,} random pairs (COMP, Figure 1)"
+
+    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Verification:
+        task = Verification(self.name, self.examples, reference)
+        task.spec = self.spec
+        return task
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
@@ -208,13 +212,16 @@ class Verification(NearMisses):
         (rows,) = embeddings
         return self._measured(lambda first, second: pair_scores(similarity, rows[first], rows[second]))
 
-    def evaluate_scorer(self, scorer: Reranker, similarity: str, configuration: dict[str, Any]) -> Result:
-        """The result of anything that scores pairs, such as a reranker; a text of each pair is the query."""
+    def evaluate(self, request: Request) -> list[Result]:
+        """The result of the encoder, or of whatever scores pairs; a text of each pair is the query then."""
+        scorer = request.reranker
+        if scorer is None:
+            return super().evaluate(request)
 
         def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
             return scorer.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
 
-        return self.result(scorer.spec, similarity, self._measured(scores), configuration=configuration)
+        return [self.result(scorer.spec, OWN_SIMILARITY, self._measured(scores))]
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""

@@ -50,8 +50,10 @@ class Retrieval(SearchTask):
             check_metric(name)
 
     def digest(self) -> str | None:
-        """The digest of the files read."""
         return None if self.digest_files is None else self.digest_files()
+
+    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
+        return self
 
     def describe(self) -> str:
         """What is used and what is left out, in a line."""
