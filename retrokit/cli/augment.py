@@ -76,14 +76,12 @@ def _write(work: Callable[[], Counts]) -> None:
 
 @augment.command(cls=with_names("encoders"))
 def mask(
-    path: Annotated[
-        str, typer.Argument(metavar="INPUT", help="Pairs or texts as JSON lines, .gz too; - is standard input.")
-    ],
-    encoder: Annotated[str, typer.Option(help="Encoder whose tokens are masked.")],
+    path: str = typer.Argument(
+        ..., metavar="INPUT", help="Pairs or texts as JSON lines, .gz too; - is standard input."
+    ),
+    encoder: str = typer.Option(..., help="Encoder whose tokens are masked."),
     output: OutputOption = "-",
-    fraction: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the tokens that the mask token replaces.")
-    ] = 0.15,
+    fraction: float = typer.Option(0.15, min=0, max=1, help="Share of the tokens that the mask token replaces."),
     epochs: EpochsOption = 1,
     field: FieldOption = "text",
     seed: SeedOption = 0,
@@ -100,8 +98,8 @@ def mask(
 @augment.command()
 def split(
     path: InputArgument,
-    train: Annotated[str, typer.Option(help="JSON lines to write: nine tenths, to train on and to learn from.")],
-    test: Annotated[str, typer.Option(help="JSON lines to write: the tenth that knn and classify ask about.")],
+    train: str = typer.Option(..., help="JSON lines to write: nine tenths, to train on and to learn from."),
+    test: str = typer.Option(..., help="JSON lines to write: the tenth that knn and classify ask about."),
 ) -> None:
     """The 9:1 split of knn and classify as two files, to train without the texts of the test (CROP, Table S4).
 
@@ -116,41 +114,33 @@ def split(
 
 @augment.command(cls=with_names("near-misses", "llms"))
 def negatives(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT",
-            help="Texts as JSON lines, or pairs with --positive paraphrase; .gz too; - is standard input.",
-        ),
-    ],
+    path: str = typer.Argument(
+        ...,
+        metavar="INPUT",
+        help="Texts as JSON lines, or pairs with --positive paraphrase; .gz too; - is standard input.",
+    ),
     output: OutputOption = "-",
-    families: Annotated[
-        str, typer.Option(help="Kinds of near-misses, with commas between.")
-    ] = "negation,binding,spatial",
-    positive: Annotated[
-        str, typer.Option(help="anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.")
-    ] = "anchor",
-    per_family: Annotated[
-        int | None, typer.Option(help="How many of each family; reading stops when all are there. Default: all.")
-    ] = None,
-    split: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl."),
-    ] = None,
-    llm: Annotated[
-        str | None, typer.Option(help="Language model that makes the near-misses. Default: rules, and no model.")
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(help="File that keeps each of its answers. Default: OUTPUT.answers.sqlite.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, max=2**53, help="Budget of its prompts and answers together. Default: 10,000,000."),
-    ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=1024, help="Calls of it at once.")] = 16,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing.")
-    ] = False,
+    families: str = typer.Option("negation,binding,spatial", help="Kinds of near-misses, with commas between."),
+    positive: str = typer.Option(
+        "anchor", help="anchor: the sentence itself (COMP); paraphrase: that of the input's pairs."
+    ),
+    per_family: int | None = typer.Option(
+        None, help="How many of each family; reading stops when all are there. Default: all."
+    ),
+    split: float | None = typer.Option(
+        None, min=0, max=1, help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl."
+    ),
+    llm: str | None = typer.Option(
+        None, help="Language model that makes the near-misses. Default: rules, and no model."
+    ),
+    store: str | None = typer.Option(None, help="File that keeps each of its answers. Default: OUTPUT.answers.sqlite."),
+    max_tokens: int | None = typer.Option(
+        None, min=1, max=2**53, help="Budget of its prompts and answers together. Default: 10,000,000."
+    ),
+    concurrency: int = typer.Option(16, min=1, max=1024, help="Calls of it at once."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing."
+    ),
     field: FieldOption = "text",
     seed: SeedOption = 0,
 ) -> None:
@@ -186,39 +176,36 @@ def negatives(
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
 def mine(
-    data: Annotated[list[str], typer.Argument(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.")],
-    encoder: Annotated[str, typer.Option(help="Encoder, or another searcher such as bm25, that searches.")],
+    data: list[str] = typer.Argument(..., help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable."),
+    encoder: str = typer.Option(..., help="Encoder, or another searcher such as bm25, that searches."),
     output: OutputOption = "-",
-    sim: Annotated[str | None, typer.Option(help="Similarity that ranks; default: the encoder's own.")] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            help="Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
-        ),
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option(help="Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64.")
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="Reranker whose scores the margins then apply to.")] = None,
-    count: Annotated[int, typer.Option("--negatives", help="Negatives of a pair.")] = 7,
-    sampling: Annotated[str, typer.Option(help="top: the best of the range; random: any of it.")] = "top",
-    first_rank: Annotated[int, typer.Option(help="Best rank to take, from 1.")] = 1,
-    last_rank: Annotated[int, typer.Option(help="Worst rank to take.")] = 100,
-    margin: Annotated[
-        str, typer.Option(help="How much less than the positive a negative scores, at least; none: any score.")
-    ] = "0.04",
-    relative_margin: Annotated[
-        float | None, typer.Option(min=0, help="The same as a share of the positive's score, e.g. 0.05.")
-    ] = None,
-    max_score: Annotated[float | None, typer.Option(help="Highest score of a negative.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Lowest score of a negative.")] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Drop the negatives that a pair has already; default: keep them in front.")
-    ] = False,
-    drop_rows_without: Annotated[
-        bool, typer.Option("--drop-rows-without", help="Leave out pairs for which nothing was found.")
-    ] = False,
-    scores: Annotated[bool, typer.Option("--scores", help="Add positive_score and negative_scores.")] = False,
+    sim: str | None = typer.Option(None, help="Similarity that ranks; default: the encoder's own."),
+    corpus: str | None = typer.Option(
+        None, help="Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
+    ),
+    index: str | None = typer.Option(
+        None, help="Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64."
+    ),
+    judge: str | None = typer.Option(None, help="Reranker whose scores the margins then apply to."),
+    count: int = typer.Option(7, "--negatives", help="Negatives of a pair."),
+    sampling: str = typer.Option("top", help="top: the best of the range; random: any of it."),
+    first_rank: int = typer.Option(1, help="Best rank to take, from 1."),
+    last_rank: int = typer.Option(100, help="Worst rank to take."),
+    margin: str = typer.Option(
+        "0.04", help="How much less than the positive a negative scores, at least; none: any score."
+    ),
+    relative_margin: float | None = typer.Option(
+        None, min=0, help="The same as a share of the positive's score, e.g. 0.05."
+    ),
+    max_score: float | None = typer.Option(None, help="Highest score of a negative."),
+    min_score: float | None = typer.Option(None, help="Lowest score of a negative."),
+    replace: bool = typer.Option(
+        False, "--replace", help="Drop the negatives that a pair has already; default: keep them in front."
+    ),
+    drop_rows_without: bool = typer.Option(
+        False, "--drop-rows-without", help="Leave out pairs for which nothing was found."
+    ),
+    scores: bool = typer.Option(False, "--scores", help="Add positive_score and negative_scores."),
     precision: PrecisionOption = "auto",
     device: DeviceOption = None,
     seed: SeedOption = 0,
@@ -264,9 +251,9 @@ def mine(
 
 @augment.command(cls=with_names("mixture"))
 def mix(
-    parts: Annotated[list[str], typer.Argument(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.")],
+    parts: list[str] = typer.Argument(..., help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000."),
     output: OutputOption = "-",
-    field: Annotated[str, typer.Option(help="Field that names each row's part; empty: none.")] = "source",
+    field: str = typer.Option("source", help="Field that names each row's part; empty: none."),
     seed: SeedOption = 0,
 ) -> None:
     """Join data sets by weight or count, shuffled (COMP D.1).

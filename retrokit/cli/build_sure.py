@@ -56,9 +56,7 @@ FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was
 @takes(SureConfig)
 def build(
     config: SureConfig,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the calls and estimate the tokens; ask nothing.")
-    ] = False,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Count the calls and estimate the tokens; ask nothing."),
     as_json: JsonOption = False,
 ) -> None:
     """Build a benchmark: variants of each query's passage, verified (SURE 3.2).
@@ -90,9 +88,9 @@ def _read_from(folder: str, prompts: str | None) -> list[str]:
 @build_sure.command()
 def audit(
     folder: FolderArgument,
-    output: Annotated[str, typer.Option("--output", "-o", help="HTML file to write.")],
+    output: str = typer.Option(..., "--output", "-o", help="HTML file to write."),
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample: one seed, one sample for all annotators.")] = 0,
+    seed: int = typer.Option(0, min=0, help="Seed of the sample: one seed, one sample for all annotators."),
     prompts: JudgePromptsOption = None,
 ) -> None:
     """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
@@ -114,13 +112,11 @@ def audit(
 @build_sure.command("judge", cls=with_names("llms"))
 def judge_command(
     folder: FolderArgument,
-    llm: Annotated[str, typer.Option(help="Language model that judges.")],
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="JSON lines of verdicts to write; - is standard output.")
-    ],
+    llm: str = typer.Option(..., help="Language model that judges."),
+    output: str = typer.Option(..., "--output", "-o", help="JSON lines of verdicts to write; - is standard output."),
     sample: SampleOption = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample: that of the page, to judge the same.")] = 0,
-    annotator: Annotated[str | None, typer.Option(help="Name in the verdicts. Default: the model's.")] = None,
+    seed: int = typer.Option(0, min=0, help="Seed of the sample: that of the page, to judge the same."),
+    annotator: str | None = typer.Option(None, help="Name in the verdicts. Default: the model's."),
     prompts: JudgePromptsOption = None,
     temperature: TemperatureOption = 0.0,
     answer_tokens: AnswerOption = 4096,
@@ -163,7 +159,7 @@ def judge_command(
 
 @build_sure.command()
 def agreement(
-    verdicts: Annotated[list[str], typer.Argument(help="Verdicts as JSON lines, of the page or of judge. Repeatable.")],
+    verdicts: list[str] = typer.Argument(..., help="Verdicts as JSON lines, of the page or of judge. Repeatable."),
     as_json: JsonOption = False,
 ) -> None:
     """Compare annotators: verdicts of each and of several together (SURE, Table 2), Cohen's and Fleiss' kappa.

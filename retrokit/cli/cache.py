@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from retrokit.cli.common import JsonOption, app, show
@@ -12,11 +10,10 @@ from retrokit.errors import UsageError
 
 @app.command()
 def cache(
-    limit: Annotated[
-        str | None,
-        typer.Option(help="First remove what was not used for longest, until at most so much is left, e.g. 5GB."),
-    ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="First remove everything.")] = False,
+    limit: str | None = typer.Option(
+        None, help="First remove what was not used for longest, until at most so much is left, e.g. 5GB."
+    ),
+    clear: bool = typer.Option(False, "--clear", help="First remove everything."),
     as_json: JsonOption = False,
 ) -> None:
     """What the embedding cache holds of each encoder, and making it smaller.

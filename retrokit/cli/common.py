@@ -174,13 +174,12 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-    no_cache: Annotated[
-        bool,
-        typer.Option("--no-cache", help="Encode all texts anew and keep no embeddings, as with RETROKIT_CACHE=off."),
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+    no_cache: bool = typer.Option(
+        False, "--no-cache", help="Encode all texts anew and keep no embeddings, as with RETROKIT_CACHE=off."
+    ),
 ) -> None:
     """Train, stress-test and rerank with dense text retrievers."""
     if no_cache:

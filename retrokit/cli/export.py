@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, app, show, with_names
@@ -11,18 +9,17 @@ from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, app, 
 
 @app.command(cls=with_names("encoders", "similarities"))
 def export(
-    encoder: Annotated[str, typer.Argument(help="Encoder whose embeddings are written.")],
-    on: Annotated[
-        str,
-        typer.Option("--on", help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder."),
-    ],
-    output: Annotated[str, typer.Option("--output", "-o", help="Folder to write.")],
-    sim: Annotated[str | None, typer.Option(help="Similarity that prepares them; default: the encoder's own.")] = None,
-    role: Annotated[str, typer.Option(help="What the texts are: document or query.")] = "document",
-    dims: Annotated[int | None, typer.Option(help="Use the first N dimensions of the encoder's only.")] = None,
+    encoder: str = typer.Argument(..., help="Encoder whose embeddings are written."),
+    on: str = typer.Option(
+        ..., "--on", help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder."
+    ),
+    output: str = typer.Option(..., "--output", "-o", help="Folder to write."),
+    sim: str | None = typer.Option(None, help="Similarity that prepares them; default: the encoder's own."),
+    role: str = typer.Option("document", help="What the texts are: document or query."),
+    dims: int | None = typer.Option(None, help="Use the first N dimensions of the encoder's only."),
     precision: PrecisionOption = "auto",
     device: DeviceOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the export in the output folder.")] = False,
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace the export in the output folder."),
     as_json: JsonOption = False,
 ) -> None:
     """Write prepared embeddings, with which any vector database that has an inner product ranks as the similarity does.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
@@ -17,9 +15,9 @@ from retrokit.training.config import RUN, FinetuneConfig
 @takes(FinetuneConfig)
 def finetune(
     config: FinetuneConfig,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN)
-    ] = False,
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Fine-tune an encoder with any similarity.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from retrokit.cli.common import NAMES, app, named, show
@@ -12,9 +10,9 @@ from retrokit.errors import UsageError, did_you_mean
 
 @app.command()
 def names(
-    kinds: Annotated[
-        list[str] | None, typer.Argument(metavar="KIND", help=f"{', '.join(NAMES)}. Default: all. Repeatable.")
-    ] = None,
+    kinds: list[str] | None = typer.Argument(
+        None, metavar="KIND", help=f"{', '.join(NAMES)}. Default: all. Repeatable."
+    ),
 ) -> None:
     """List the registered names, what each stands for and what it takes, installed plugins' included.
 

@@ -76,29 +76,22 @@ takes_look = takes(Look, plot=PlotOption)
 def magnitude(
     encoders: EncodersArgument,
     on: TasksOption,
-    irrelevant: Annotated[
-        str,
-        typer.Option(
-            help="Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
-        ),
-    ] = "top",
-    without_labels: Annotated[
-        bool, typer.Option("--without-labels", help="Use no judgements: a query's best by angle count as relevant.")
-    ] = False,
-    proxies: Annotated[int | None, typer.Option(help="Without labels: how many of the best. Default: 10.")] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            help="Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
-        ),
-    ] = None,
-    cv_baseline: Annotated[
-        str | None,
-        typer.Option(help="Encoder over whose spread (CV) of query lengths each one's is; for MAG's ΔCV a dot run."),
-    ] = None,
-    checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="The encoder is a run: probe its start, checkpoints and end.")
-    ] = False,
+    irrelevant: str = typer.Option(
+        "top", help="Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
+    ),
+    without_labels: bool = typer.Option(
+        False, "--without-labels", help="Use no judgements: a query's best by angle count as relevant."
+    ),
+    proxies: int | None = typer.Option(None, help="Without labels: how many of the best. Default: 10."),
+    baseline: str | None = typer.Option(
+        None, help="Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
+    ),
+    cv_baseline: str | None = typer.Option(
+        None, help="Encoder over whose spread (CV) of query lengths each one's is; for MAG's ΔCV a dot run."
+    ),
+    checkpoints: bool = typer.Option(
+        False, "--checkpoints", help="The encoder is a run: probe its start, checkpoints and end."
+    ),
     *,
     look: Look,
     seed: SeedOption = 0,
@@ -127,13 +120,13 @@ def magnitude(
 @takes(FisherLook, plot=PlotOption)
 def fisher(
     encoders: EncodersArgument,
-    on: Annotated[
-        list[str] | None, typer.Option("--on", help="Task whose queries and relevant documents to use. Repeatable.")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option(help="Training data whose pairs to use, as finetune takes it. Repeatable.")
-    ] = None,
-    pairs: Annotated[int, typer.Option(min=10, help="Pairs to draw.")] = 1000,
+    on: list[str] | None = typer.Option(
+        None, "--on", help="Task whose queries and relevant documents to use. Repeatable."
+    ),
+    data: list[str] | None = typer.Option(
+        None, help="Training data whose pairs to use, as finetune takes it. Repeatable."
+    ),
+    pairs: int = typer.Option(1000, min=10, help="Pairs to draw."),
     *,
     look: FisherLook,
     seed: SeedOption = 0,

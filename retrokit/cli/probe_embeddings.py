@@ -19,19 +19,16 @@ MetricOption = Annotated[str | None, typer.Option(help="Metric to measure by; de
 @takes_look
 def fragments(
     encoders: EncodersArgument,
-    on: Annotated[
-        str,
-        typer.Option("--on", help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity."),
-    ],
-    size: Annotated[list[int], typer.Option(help="Dimensions of a fragment. Repeatable.")],
-    prefix: Annotated[
-        list[int] | None,
-        typer.Option(help="First dimensions to measure alone. Repeatable. Default: up to eight, evenly spaced."),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(help="Metric to measure by; default: knn_accuracy where there is one, else the task's main one."),
-    ] = None,
+    on: str = typer.Option(
+        ..., "--on", help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity."
+    ),
+    size: list[int] = typer.Option(..., help="Dimensions of a fragment. Repeatable."),
+    prefix: list[int] | None = typer.Option(
+        None, help="First dimensions to measure alone. Repeatable. Default: up to eight, evenly spaced."
+    ),
+    metric: str | None = typer.Option(
+        None, help="Metric to measure by; default: knn_accuracy where there is one, else the task's main one."
+    ),
     *,
     look: Look,
 ) -> None:
@@ -52,10 +49,10 @@ def fragments(
 @takes_look
 def contrast(
     encoders: EncodersArgument,
-    on: Annotated[
-        str, typer.Option("--on", help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.")
-    ],
-    size: Annotated[int, typer.Option(help="Dimensions of a fragment.")],
+    on: str = typer.Option(
+        ..., "--on", help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral."
+    ),
+    size: int = typer.Option(..., help="Dimensions of a fragment."),
     *,
     look: Look,
 ) -> None:
@@ -72,17 +69,14 @@ def contrast(
 @takes_look
 def near_miss(
     encoders: EncodersArgument,
-    on: Annotated[
-        str, typer.Option("--on", help="pairs:FILE of near-misses: from augment negatives, or text, near_miss, family.")
-    ],
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            help="Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."
-        ),
-    ] = None,
-    reference_pairs: Annotated[int, typer.Option(min=2, help="At most so many of them, at random.")] = 10_000,
-    sim: Annotated[str, typer.Option(help="Similarity that scores.")] = "cosine",
+    on: str = typer.Option(
+        ..., "--on", help="pairs:FILE of near-misses: from augment negatives, or text, near_miss, family."
+    ),
+    reference: str | None = typer.Option(
+        None, help="Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."
+    ),
+    reference_pairs: int = typer.Option(10_000, min=2, help="At most so many of them, at random."),
+    sim: str = typer.Option("cosine", help="Similarity that scores."),
     *,
     look: Look,
 ) -> None:
@@ -103,13 +97,12 @@ def near_miss(
 @takes_look
 def layers(
     encoders: EncodersArgument,
-    on: Annotated[str, typer.Option("--on", help="Task, e.g. knn:FILE or beir:PATH.")],
+    on: str = typer.Option(..., "--on", help="Task, e.g. knn:FILE or beir:PATH."),
     metric: MetricOption = None,
-    sim: Annotated[str | None, typer.Option(help="Similarity to score with; default: the encoder's own.")] = None,
-    start: Annotated[
-        str | None,
-        typer.Option(help="Encoder that training started from, to compare weights with. Default: what a run says."),
-    ] = None,
+    sim: str | None = typer.Option(None, help="Similarity to score with; default: the encoder's own."),
+    start: str | None = typer.Option(
+        None, help="Encoder that training started from, to compare weights with. Default: what a run says."
+    ),
     *,
     look: Look,
 ) -> None:
@@ -126,9 +119,9 @@ def layers(
 @takes_look
 def geometry(
     encoders: EncodersArgument,
-    on: Annotated[str, typer.Option("--on", help="Texts: beir:PATH, or JSON lines with a field text.")],
-    size: Annotated[int | None, typer.Option(help="Dimensions of a fragment; default: the whole alone.")] = None,
-    neighbours: Annotated[int, typer.Option(min=1, help="Neighbours that count for hubness.")] = 10,
+    on: str = typer.Option(..., "--on", help="Texts: beir:PATH, or JSON lines with a field text."),
+    size: int | None = typer.Option(None, help="Dimensions of a fragment; default: the whole alone."),
+    neighbours: int = typer.Option(10, min=1, help="Neighbours that count for hubness."),
     *,
     look: Look,
 ) -> None:
@@ -159,7 +152,7 @@ MapOption = Annotated[
 @takes(MapLook, plot=MapOption)
 def text_map(
     encoders: EncodersArgument,
-    on: Annotated[str, typer.Option("--on", help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")],
+    on: str = typer.Option(..., "--on", help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some."),
     seed: SeedOption = 42,
     *,
     look: MapLook,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import typer
 
@@ -43,16 +42,15 @@ class RerankingOutput(EvaluationOutput):
 @takes(TwoStageOptions, also=None)
 @takes(RerankingOutput, plot=writable_folder)
 def run_two_stages(
-    encoder: Annotated[
-        str | None, typer.Argument(help="Encoder or searcher of the first stage; left out where --run gives it.")
-    ] = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option("--on", help="Task: beir:data/scifact, or near-misses: pairs:FILE. Repeatable."),
-    ] = None,
-    with_: Annotated[
-        list[str] | None, typer.Option("--with", help="Reranker, e.g. maxsim, cross-encoder:PATH. Repeatable.")
-    ] = None,
+    encoder: str | None = typer.Argument(
+        None, help="Encoder or searcher of the first stage; left out where --run gives it."
+    ),
+    on: list[str] | None = typer.Option(
+        None, "--on", help="Task: beir:data/scifact, or near-misses: pairs:FILE. Repeatable."
+    ),
+    with_: list[str] | None = typer.Option(
+        None, "--with", help="Reranker, e.g. maxsim, cross-encoder:PATH. Repeatable."
+    ),
     *,
     options: TwoStageOptions,
     output: RerankingOutput,

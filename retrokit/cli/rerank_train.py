@@ -20,9 +20,9 @@ FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that 
 @takes(VerifierConfig)
 def train(
     config: VerifierConfig,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN)
-    ] = False,
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Train a verifier on token maps (COMP C, D.3).
@@ -53,13 +53,10 @@ def train(
 @group.command()
 def calibrate(
     run: FolderArgument,
-    pairs: Annotated[
-        str,
-        typer.Argument(help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels."),
-    ],
-    false_accept_rate: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of pairs to reject that may be accepted.")
-    ] = 0.05,
+    pairs: str = typer.Argument(
+        ..., help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels."
+    ),
+    false_accept_rate: float = typer.Option(0.05, min=0, max=1, help="Share of pairs to reject that may be accepted."),
     precision: PrecisionOption = "fp32",
     device: DeviceOption = None,
     as_json: JsonOption = False,
@@ -79,15 +76,13 @@ def calibrate(
 @group.command()
 def verify(
     run: FolderArgument,
-    pairs: Annotated[str, typer.Argument(help="JSON lines with two texts each; - is standard input.")] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")] = "-",
-    threshold: Annotated[
-        float | None, typer.Option(help="Score from which on a pair is accepted. Default: the calibrated one.")
-    ] = None,
-    keep: Annotated[str, typer.Option(help="Lines to write: all, accepted, rejected.")] = "all",
-    fail_on_reject: Annotated[
-        bool, typer.Option("--fail-on-reject", help="Exit with 1 if a pair is rejected.")
-    ] = False,
+    pairs: str = typer.Argument("-", help="JSON lines with two texts each; - is standard input."),
+    output: str = typer.Option("-", "--output", "-o", help="JSON lines to write; - is standard output."),
+    threshold: float | None = typer.Option(
+        None, help="Score from which on a pair is accepted. Default: the calibrated one."
+    ),
+    keep: str = typer.Option("all", help="Lines to write: all, accepted, rejected."),
+    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit with 1 if a pair is rejected."),
     precision: PrecisionOption = "fp32",
     device: DeviceOption = None,
 ) -> None:
