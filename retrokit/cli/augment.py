@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrokit.augmentation.crops import CropSettings
+from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.cli.common import Commands, DeviceOption, PrecisionOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -175,6 +177,7 @@ def negatives(
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
+@takes(MiningSettings, keep_negatives=None)
 def mine(
     data: list[str] = typer.Argument(..., help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable."),
     encoder: str = typer.Option(..., help="Encoder, or another searcher such as bm25, that searches."),
@@ -187,52 +190,22 @@ def mine(
         None, help="Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64."
     ),
     judge: str | None = typer.Option(None, help="Reranker whose scores the margins then apply to."),
-    count: int = typer.Option(7, "--negatives", help="Negatives of a pair."),
-    sampling: str = typer.Option("top", help="top: the best of the range; random: any of it."),
-    first_rank: int = typer.Option(1, help="Best rank to take, from 1."),
-    last_rank: int = typer.Option(100, help="Worst rank to take."),
-    margin: str = typer.Option(
-        "0.04", help="How much less than the positive a negative scores, at least; none: any score."
-    ),
-    relative_margin: float | None = typer.Option(
-        None, min=0, help="The same as a share of the positive's score, e.g. 0.05."
-    ),
-    max_score: float | None = typer.Option(None, help="Highest score of a negative."),
-    min_score: float | None = typer.Option(None, help="Lowest score of a negative."),
-    replace: bool = typer.Option(
+    *,
+    settings: MiningSettings,
+    replace_: bool = typer.Option(
         False, "--replace", help="Drop the negatives that a pair has already; default: keep them in front."
     ),
-    drop_rows_without: bool = typer.Option(
-        False, "--drop-rows-without", help="Leave out pairs for which nothing was found."
-    ),
-    scores: bool = typer.Option(False, "--scores", help="Add positive_score and negative_scores."),
     precision: PrecisionOption = "auto",
     device: DeviceOption = None,
-    seed: SeedOption = 0,
 ) -> None:
     """Hard negatives by a search with any encoder and similarity, or another searcher (SFS B.2).
 
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
     from retrokit.augmentation.mining.mine import mine
-    from retrokit.augmentation.mining.settings import MiningSettings
     from retrokit.notices import notice
-    from retrokit.settings import number_or
 
-    settings = MiningSettings(
-        negatives=count,
-        sampling=sampling,
-        first_rank=first_rank,
-        last_rank=last_rank,
-        absolute_margin=None if margin == "none" else number_or("none", "margin")(margin),
-        relative_margin=relative_margin,
-        max_score=max_score,
-        min_score=min_score,
-        keep_negatives=not replace,
-        drop_rows_without=drop_rows_without,
-        scores=scores,
-        seed=seed,
-    )
+    settings = replace(settings, keep_negatives=not replace_)
     with readers_may_leave():
         mined = mine(
             encoder,

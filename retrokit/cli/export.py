@@ -27,8 +27,7 @@ def export(
     retrokit export runs/qnorm --on beir:data/scifact -o exported
     """
     from retrokit.export import export
-    from retrokit.report.export import export_table
-    from retrokit.report.tables import to_json
+    from retrokit.report.tables import export_table, to_json
 
     made = export(
         encoder,

@@ -1,4 +1,8 @@
-"""``retrokit rerank run``, or ``retrokit rerank`` alone: two stages of retrieval, and near-misses, measured."""
+"""``retrokit rerank run``, or ``retrokit rerank`` alone: two stages of retrieval, and near-misses, measured.
+
+The group's first word is one of its commands, or else belongs to ``run``: ``retrokit rerank minilm --on TASK --with
+maxsim`` is ``retrokit rerank run minilm …``. An encoder's folder that is named like a command is written ``./train``.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,27 @@ from dataclasses import dataclass, replace
 
 import typer
 
-from retrokit.cli.common import show, with_names, writable_folder
+from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_names, writable_folder
 from retrokit.cli.evaluate import EvaluationOutput
-from retrokit.cli.rerank_group import RUN, group
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
 from retrokit.evaluation.settings import GATES, OUTPUT, TwoStageOptions
 from retrokit.registry import importing
 from retrokit.settings import setting
+
+
+class _Running(GroupWithDefault):
+    default = "run"
+
+
+group = Commands(
+    cls=_Running,
+    no_args_is_help=True,
+    help="Score what a search has found anew, from the tokens of both texts; train, calibrate and use verifiers.\n\n"
+    "retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",
+)
+app.add_typer(group, name="rerank")
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class RerankingOutput(EvaluationOutput):
     fail_if_worse: bool = setting(False, "Exit 1 if a reranker is significantly worse than the first stage.", GATES)
 
 
-@group.command(RUN, cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
+@group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(TwoStageOptions, also=None)
 @takes(RerankingOutput, plot=writable_folder)
 def run_two_stages(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, is_first_process, show, with_names
-from retrokit.cli.rerank_group import group
+from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
 from retrokit.reranking.training.config import VerifierConfig
@@ -31,14 +31,13 @@ def train(
     """
     from retrokit.report import tables
     from retrokit.report.terminal import console
-    from retrokit.report.verifier_tables import verifier_preflight_tables
     from retrokit.reranking.training.plan import plan_verifier
     from retrokit.training.run import carry_out
 
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
     plan = plan_verifier(config)
-    shown = verifier_preflight_tables(plan.preflight)
+    shown = tables.verifier_preflight_tables(plan.preflight)
     if dry_run:
         show(*([tables.to_json(plan.preflight.to_json())] if as_json else shown))
         return
@@ -66,11 +65,10 @@ def calibrate(
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
     from retrokit.report import tables
-    from retrokit.report.verifier_tables import calibration_table
     from retrokit.reranking.calibrate import calibrate as find
 
     found = find(run, pairs, false_accept_rate, precision, device)
-    show(tables.to_json(found.to_json()) if as_json else calibration_table(found))
+    show(tables.to_json(found.to_json()) if as_json else tables.calibration_table(found))
 
 
 @group.command()

@@ -9,7 +9,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from retrokit.encoders.store.database import EmbeddingCache
-from retrokit.report.sheets import Table
+from retrokit.report.sheets import table
 from retrokit.report.tables import to_json
 
 
@@ -27,24 +27,15 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
     total = f"{decimal(sum(one.size for one in held))} of at most {decimal(cache.limit)} in {cache.folder}"
     if not held:
         return [total]
-    table = Table()
-    for name in (
-        "encoder",
-        "kind",
-        "precision",
-        "device",
-        "dimensions",
-        "embeddings",
-        "size",
-        "last used",
-        "fingerprint",
-    ):
-        table.add_column(name, justify="right" if name in ("dimensions", "embeddings", "size") else "left")
+    words = ["encoder", "kind", "precision", "device"]
+    made = table(None, words, ["dimensions", "embeddings", "size"])
+    for name in ("last used", "fingerprint"):
+        made.add_column(name)
     for one in held:
         shown = (f"{one.dimension:,}", f"{one.rows:,}", decimal(one.size))
         used = _time(one.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
-        table.add_row(one.spec, one.kind, one.precision, one.device, *shown, used, one.fingerprint[:8])
-    return [table, total]
+        made.add_row(one.spec, one.kind, one.precision, one.device, *shown, used, one.fingerprint[:8])
+    return [made, total]
 
 
 def _time(seconds: float) -> datetime:

@@ -1,4 +1,4 @@
-"""Tables of a training run for people, and strict JSON for programs."""
+"""Tables of a training run, of a verifier's calibration and of an export for people, and strict JSON for programs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from retrokit.notices import UNSAFE
 from retrokit.report.sheets import Table, facts, table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
+    from retrokit.export import Export
+    from retrokit.reranking.calibrate import Calibration, Share
+    from retrokit.reranking.training.plan import VerifierPreflight
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
 
@@ -87,3 +90,53 @@ def outcome_table(outcome: Outcome) -> Table:
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged
     return facts(None, rows)
+
+
+def export_table(export: Export) -> Table:
+    """What an export holds, and what the other side must be put through."""
+    note = export.note
+    rows = {
+        "folder": str(export.folder),
+        "embeddings": f"{note['count']:,} of {note['dimension']:,} dimensions, role {note['role']}",
+        "similarity": note["similarity"]["spec"],
+        "metric": note["metric"],
+        **{f"a {role} x becomes": words for role, words in note["transform"].items()},
+        "queries from a file": note["prepare_queries"]["command"],
+    }
+    return facts(None, rows)
+
+
+def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
+    """What a run will do, how large the verifier is and how fast."""
+    parameters, steps = preflight.parameters, preflight.steps
+    rows = {
+        "steps": steps_of(steps),
+        "examples held out": f"{preflight.held_out:,}",
+        "parameters of the verifier": f"{parameters['verifier']:,}",
+    }
+    if parameters["trainable"] != parameters["verifier"]:
+        rows["trainable parameters"] = f"{parameters['trainable']:,}"
+    rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from its token embeddings"
+    hidden = ("data", "dev", "output", "overwrite", "resume", "steps", "epochs")
+    shown = {key: value for key, value in preflight.configuration.items() if key not in hidden and value is not None}
+    rows |= {key.replace("_", " "): str(value) for key, value in shown.items()}
+    return [source_table(preflight.sources), length_table(preflight.lengths), facts("plan", rows)]
+
+
+def calibration_table(found: Calibration) -> Table:
+    """The threshold, and what it lets in."""
+    title = f"{found.pairs['path']}: {found.target:.1%} false accepts asked for"
+    made = table(title, [""], ["value", "95% interval", "pairs"])
+    low, high = found.interval
+    made.add_row("threshold", f"{found.threshold:.6f}", f"{low:.6f} – {high:.6f}", "")
+    made.add_row("false accepts", *_cells(found.false_accepts))
+    for family, share in found.families.items():
+        made.add_row(f"  {family}", *_cells(share))
+    made.add_row("true accepts", *_cells(found.true_accepts))
+    if found.identical:
+        made.add_row("  of them one text twice", "", "", f"{found.identical:,}")
+    return made
+
+
+def _cells(share: Share) -> list[str]:
+    return [f"{share.value:.1%}", f"{share.low:.1%} – {share.high:.1%}", f"{share.pairs:,}"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from retrokit.errors import UsageError
+from retrokit.settings import Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
 
@@ -18,52 +18,47 @@ COUNTS = (
 
 
 @dataclass(frozen=True)
-class MiningSettings:
+class MiningSettings(Settings):
     """Which candidates become negatives; the defaults are those of SFS, B.2. ``None`` turns a bound off.
 
     ``keep_negatives`` puts the mined negatives after those that a row has (which do not count as any of the wanted),
-    else they replace them. ``drop_rows_without`` leaves rows for which nothing was found out. ``scores`` adds
-    ``positive_score`` and ``negative_scores`` to each row.
+    else they replace them. ``scores`` adds ``positive_score`` and ``negative_scores`` to each row.
 
     Raises:
         UsageError: a value out of its range.
     """
 
-    negatives: int = 7
-    sampling: str = "top"
-    first_rank: int = 1
-    last_rank: int = 100
-    absolute_margin: float | None = 0.04
-    relative_margin: float | None = None
-    max_score: float | None = None
-    min_score: float | None = None
-    keep_negatives: bool = True
-    drop_rows_without: bool = False
-    scores: bool = False
-    seed: int = 0
+    negatives: int = setting(7, "Negatives of a pair.", least=1)
+    sampling: str = setting("top", "top: the best of the range; random: any of it.")
+    first_rank: int = setting(1, "Best rank to take, from 1.")
+    last_rank: int = setting(100, "Worst rank to take.")
+    absolute_margin: float | None = setting(
+        "0.04",
+        "How much less than the positive a negative scores, at least; none: any score.",
+        flags=("--margin",),
+        least=0,
+        read=lambda text: None if text == "none" else number_or("none", "margin")(text),
+    )
+    relative_margin: float | None = setting(None, "The same as a share of the positive's score, e.g. 0.05.", least=0)
+    max_score: float | None = setting(None, "Highest score of a negative.")
+    min_score: float | None = setting(None, "Lowest score of a negative.")
+    keep_negatives: bool = setting(True)
+    drop_rows_without: bool = setting(False, "Leave out pairs for which nothing was found.")
+    scores: bool = setting(False, "Add positive_score and negative_scores.")
+    seed: int = setting(0, "The same seed and input give the same output.", least=0)
 
-    def __post_init__(self) -> None:
-        if self.negatives < 1:
-            raise UsageError(f"negatives must be at least 1, not {self.negatives}")
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line."""
+        yield from self.number_problems()
         if self.sampling not in SAMPLINGS:
-            raise UsageError(f"sampling {self.sampling!r} is none of {', '.join(SAMPLINGS)}")
-        if not 1 <= self.first_rank <= self.last_rank:
-            raise UsageError(f"ranks {self.first_rank} to {self.last_rank} are not a range from 1 upwards")
+            yield f"sampling {self.sampling!r} is none of {', '.join(SAMPLINGS)}"
         window = self.last_rank - self.first_rank + 1
-        if self.negatives > window:
-            raise UsageError(f"{self.negatives} negatives cannot come from {window} ranks; widen the range of ranks")
-        for name in ("absolute_margin", "relative_margin"):
-            margin = getattr(self, name)
-            if margin is not None and not 0 <= margin < math.inf:
-                raise UsageError(f"{name} must be 0 or more, not {margin}")
-        for name in ("max_score", "min_score"):
-            bound = getattr(self, name)
-            if bound is not None and not math.isfinite(bound):
-                raise UsageError(f"{name} must be a finite number, not {bound}")
+        if not 1 <= self.first_rank <= self.last_rank:
+            yield f"ranks {self.first_rank} to {self.last_rank} are not a range from 1 upwards"
+        elif self.negatives > window:
+            yield f"{self.negatives} negatives cannot come from {window} ranks; widen the range of ranks"
         if self.max_score is not None and self.min_score is not None and self.min_score > self.max_score:
-            raise UsageError(f"min_score {self.min_score} is above max_score {self.max_score}")
-        if self.seed < 0:
-            raise UsageError(f"seed must be 0 or more, not {self.seed}")
+            yield f"min_score {self.min_score} is above max_score {self.max_score}"
 
 
 @dataclass(frozen=True)
