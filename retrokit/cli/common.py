@@ -34,7 +34,6 @@ class GroupWithDefault(TyperGroup):
     default: ClassVar[str]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class, with the default command put in front where none is named."""
         if args and args[0] not in self.commands:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
@@ -66,7 +65,6 @@ class Commands(typer.Typer):
     """A group whose commands are all of :class:`Command`."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
-        """As the base class."""
         return super().command(name, cls=cls, **options)
 
 

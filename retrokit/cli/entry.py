@@ -51,7 +51,6 @@ def _listener() -> Any:
 
     class OptionListener(TerminalListener):
         def notice(self, message: str) -> None:
-            """As the base class, in the words of the command line."""
             super().notice(in_options(message))
 
     return OptionListener()

@@ -48,7 +48,6 @@ class Table(rich.table.Table):
     fits, the table is turned, a line for each column of a row. Columns that are justified to the right are numbers."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As the base class, in whichever form fits."""
         room = options.max_width - 3 * len(self.columns) - 1  # a border and two spaces a column
         cells = [[_text(cell) for cell in column.cells] for column in self.columns]
         heads = [_text(column.header) if self.show_header else "" for column in self.columns]

@@ -24,7 +24,7 @@ from retrokit.similarities.base import Role, Similarity
 @dataclass(frozen=True)
 class Measured:
     """What a task measured under one similarity, as in :class:`retrokit.evaluation.result.Result`; counts and
-    configuration beside those that every similarity shares."""
+    configuration beside those that every similarity shares. It may be more than was asked for."""
 
     metrics: dict[str, float]
     per_query: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -47,30 +47,30 @@ class MeasuringTask(Task):
     data_digest: str | None = None
 
     def digest(self) -> str | None:
-        """The digest of what was read, be it from a file or a pipe."""
         return self.data_digest
 
     def result(
         self,
         encoder: str,
         similarity: str,
+        names: Sequence[str],
         found: Measured,
         norms: Mapping[str, float] | None = None,
         configuration: Mapping[str, Any] | None = None,
     ) -> Result:
-        """What was measured, as a result of this task under the names ``encoder`` and ``similarity``."""
+        """The metrics ``names`` of what was measured, as a result under the names ``encoder`` and ``similarity``."""
         return Result(
-            encoder=encoder,
-            similarity=similarity,
-            task=self.spec,
-            main_metric=self.main_metric,
-            metrics=found.metrics,
-            per_query=found.per_query,
+            encoder,
+            similarity,
+            self.spec,
+            self.main_metric,
+            metrics={name: found.metrics[name] for name in names},
+            per_query={name: found.per_query[name] for name in names if name in found.per_query},
             counts={**self.counts, **found.counts},
             norms=dict(norms or {}),
             configuration={**(configuration or {}), **found.configuration},
             run=found.run,
-            resampled=found.resampled,
+            resampled={name: found.resampled[name] for name in names if name in found.resampled},
             own_scale=found.own_scale,
         )
 
@@ -95,7 +95,6 @@ class EmbeddingTask(MeasuringTask):
         """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
 
     def one_kind(self) -> str | None:
-        """What an asymmetric similarity does here."""
         if not self.symmetric:
             return None
         if self.query_side is None:
@@ -117,7 +116,7 @@ class EmbeddingTask(MeasuringTask):
         for similarity in chosen:
             found = self.measure(request, similarity, embeddings, names)
             about = {**configuration, **similarity.statistics()}
-            results.append(self.result(request.name, similarity.spec, found, norms, about))
+            results.append(self.result(request.name, similarity.spec, names, found, norms, about))
         return results
 
 
@@ -131,7 +130,6 @@ class SymmetricTask(EmbeddingTask):
         self.counts = counts
 
     def sides(self) -> list[tuple[str, Sequence[str], Role]]:
-        """All texts, as documents."""
         return [("text", self.texts, "document")]
 
 
@@ -162,8 +160,8 @@ class SearchTask(MeasuringTask):
             found = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
             found = replace(found, counts={**account.counts, **found.counts})
-            made = self.result(searcher.spec, searcher.similarity, found, account.norms, account.configuration)
-            results.append(made)
+            told = (found, account.norms, account.configuration)
+            results.append(self.result(searcher.spec, searcher.similarity, names, *told))
         return results
 
 

@@ -21,7 +21,6 @@ class Bright(Retrieval):
         super().__init__(data.retrieval, excluded=data.excluded)
 
     def describe(self) -> str:
-        """What is used and what is left out, in a line."""
         counts = self.data.counts
         told = {
             "queries_without_judgements": "examples without gold ids, left out",

@@ -37,13 +37,11 @@ class Classification(SymmetricTask):
         self.k = k
 
     def describe(self) -> str:
-        """What is used, in a line."""
         return describe_split(self.data)
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Accuracy, over all and per test text, and F1."""
         (rows,) = embeddings
         from sklearn.metrics import f1_score
 
@@ -63,8 +61,7 @@ class Classification(SymmetricTask):
             per_text[f"{prefix}accuracy"] = hits(self.data, found)
             metrics[f"{prefix}accuracy"] = float(np.mean(found == labels[test]))
             metrics[f"{prefix}f1"] = float(f1_score(labels[test], found, average="macro"))
-        asked = {name: metrics[name] for name in names}
-        return Measured(asked, {name: per_text[name] for name in names if name in per_text}, {}, configuration)
+        return Measured(metrics, per_text, configuration=configuration)
 
 
 def logistic_regression(train: np.ndarray, labels: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -35,7 +35,6 @@ class Clustering(SymmetricTask):
         self.batch = batch
 
     def describe(self) -> str:
-        """What is used, in a line."""
         counts = self.data.counts
         line = (
             f"{self.data.name}: {counts['texts']:,} texts, {counts['labels']:,} labels; k-means by {self.batch:,} texts"
@@ -64,7 +63,7 @@ class Clustering(SymmetricTask):
             "v_measure_std": float(np.std(v_measures)),
             "adjusted_rand": float(np.mean(rands)),
         }
-        return Measured({name: found[name] for name in names}, configuration={"seeds": self.seeds, "batch": self.batch})
+        return Measured(found, configuration={"seeds": self.seeds, "batch": self.batch})
 
 
 def k_means(embeddings: np.ndarray, clusters: int, seed: int, batch: int = BATCH) -> np.ndarray:

@@ -51,7 +51,6 @@ class NearestNeighbours(SymmetricTask):
         self.query_side = "a test text" if metric == "similarity" else None
 
     def describe(self) -> str:
-        """What is used, in a line."""
         return describe_split(self.data)
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
@@ -66,7 +65,6 @@ class NearestNeighbours(SymmetricTask):
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Accuracy, over all and per test text."""
         (rows,) = embeddings
         per_text = {}
         for name in names:

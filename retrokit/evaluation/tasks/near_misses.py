@@ -136,18 +136,13 @@ class NearMisses(SymmetricTask):
         for slash_family, own in self._near_by_family(near).items():
             if len(random):
                 metrics[f"over_random{slash_family}"] = roc_auc(own, random)
-                again[f"over_random{slash_family}"] = resampled_area(own, random)
+                again[f"over_random{slash_family}"] = resampled_groups(roc_auc, own, random)
             if len(paraphrases):
                 metrics[f"roc_auc{slash_family}"] = roc_auc(paraphrases, own)
-                again[f"roc_auc{slash_family}"] = resampled_area(paraphrases, own)
+                again[f"roc_auc{slash_family}"] = resampled_groups(roc_auc, paraphrases, own)
         if len(paraphrases):
             metrics["threshold"], metrics["accuracy"] = best_threshold(paraphrases, near)
-        return Measured(
-            {name: metrics[name] for name in names},
-            {name: per_pair[name] for name in names if name in per_pair},
-            {name: again[name] for name in names if name in again},
-            own_scale=(*own_scale, "threshold"),
-        )
+        return Measured(metrics, per_pair, again, own_scale=(*own_scale, "threshold"))
 
     def _near_by_family(self, near: np.ndarray) -> dict[str, np.ndarray]:
         """Scores of all near-misses ``[n]`` under "", and those of each family under "/family"."""
@@ -221,7 +216,7 @@ class Verification(NearMisses):
         def scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
             return scorer.score_pairs([self.texts[i] for i in first], [self.texts[i] for i in second])
 
-        return [self.result(scorer.spec, OWN_SIMILARITY, self._measured(scores))]
+        return [self.result(scorer.spec, OWN_SIMILARITY, request.names(self), self._measured(scores))]
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
         """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""
@@ -240,9 +235,8 @@ class Verification(NearMisses):
         for slash_family, own_near in self._near_by_family(near).items():
             for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate)):
                 metrics[f"{name}{slash_family}"] = statistic(positive, own_near)
-                again[f"{name}{slash_family}"] = _resampled_groups(statistic, positive, own_near)
-        wanted = {name: metrics[name] for name in self.default_metrics}
-        return Measured(wanted, per_pair, again, own_scale=own_scale)
+                again[f"{name}{slash_family}"] = resampled_groups(statistic, positive, own_near)
+        return Measured(metrics, per_pair, again, own_scale=own_scale)
 
 
 def read_reference(spec: str, count: int) -> list[Pair]:
@@ -265,15 +259,11 @@ def _other_anchors(anchors: np.ndarray) -> np.ndarray:
     return couples if len(order) > 1 else couples[:, :0]
 
 
-def resampled_area(positive: np.ndarray, negative: np.ndarray) -> Resampled:
-    """The area under the ROC curve over the items of both groups, so that it can be computed anew on items drawn."""
-    return _resampled_groups(roc_auc, positive, negative)
-
-
-def _resampled_groups(
+def resampled_groups(
     statistic: Callable[[np.ndarray, np.ndarray], float], positive: np.ndarray, negative: np.ndarray
 ) -> Resampled:
-    """``statistic(positive, negative)`` over the items of both groups."""
+    """``statistic(positive, negative)`` over the items of both groups, so that it can be computed anew on items
+    drawn."""
 
     def value(rows: np.ndarray) -> float:
         drawn = rows < len(positive)

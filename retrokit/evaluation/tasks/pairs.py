@@ -16,7 +16,7 @@ from retrokit.data.labelled import short_name
 from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_area
+from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_groups
 from retrokit.metrics.separation import best_threshold, roc_auc
 from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
@@ -43,7 +43,6 @@ class DuplicatePairs(SymmetricTask):
         )
 
     def describe(self) -> str:
-        """What is used, in a line."""
         return f"{self.name}: {self.counts['pairs']:,} pairs, {self.counts['positive_pairs']:,} of them positive"
 
     def measure(
@@ -71,15 +70,11 @@ class DuplicatePairs(SymmetricTask):
             **{f"{group}_std": float(scores[chosen].std()) for group, chosen in groups.items()},
         }
         again = {
-            "roc_auc": resampled_area(scores[self._same], scores[~self._same]),
-            "cosine_roc_auc": resampled_area(cosines[self._same], cosines[~self._same]),
+            "roc_auc": resampled_groups(roc_auc, scores[self._same], scores[~self._same]),
+            "cosine_roc_auc": resampled_groups(roc_auc, cosines[self._same], cosines[~self._same]),
         }
-        return Measured(
-            {name: metrics[name] for name in names},
-            {name: per_pair[name] for name in names if name in per_pair},
-            {name: again[name] for name in names if name in again},
-            own_scale=("threshold", *groups, *(f"{group}_std" for group in groups)),
-        )
+        own_scale = ("threshold", *groups, *(f"{group}_std" for group in groups))
+        return Measured(metrics, per_pair, again, own_scale=own_scale)
 
 
 def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:

@@ -118,7 +118,6 @@ class Rag(SearchTask):
         self.store = store
 
     def describe(self) -> str:
-        """What is used and what is left out, in a line."""
         counts = self.data.counts
         line = (
             f"{self.data.folder.resolve().name}: {counts['queries']:,} questions, {counts['documents']:,} documents, "
@@ -137,7 +136,6 @@ class Rag(SearchTask):
         return f"{digest(folder, files)} {self.reader.identity}, {self.sampling.max_tokens} tokens"
 
     def depth(self, names: Sequence[str]) -> int:
-        """As many passages as the reader gets."""
         return self.k
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
@@ -147,8 +145,8 @@ class Rag(SearchTask):
         fitted = [self.reader.fitted(prompt, self.sampling.max_tokens) for prompt in prompts]
         per_query = self._measured(self._read(fitted))
         return Measured(
-            {name: float(np.mean(list(per_query[name].values()))) for name in names},
-            {name: per_query[name] for name in names},
+            {name: float(np.mean(list(values.values()))) for name, values in per_query.items()},
+            per_query,
             configuration={"reader": self.reader.spec, "k": self.k},
             counts={"prompts_shortened": _differing(prompts, fitted)},
             run=self._run(lists),

@@ -56,7 +56,6 @@ class Retrieval(SearchTask):
         return self
 
     def describe(self) -> str:
-        """What is used and what is left out, in a line."""
         counts = self.data.counts
         line = (
             f"{self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} documents, "

@@ -42,7 +42,6 @@ class SentenceSimilarity(SymmetricTask):
         self.name = name
 
     def describe(self) -> str:
-        """What is used, in a line."""
         low, high = self._gold.min(), self._gold.max()
         return f"{self.name}: {self.counts['pairs']:,} pairs of sentences, scores {low:g} to {high:g}"
 

@@ -128,7 +128,6 @@ class Sure(SearchTask):
         )
 
     def describe(self) -> str:
-        """What is used and what is left out, in a line."""
         sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
         line = f"{self.data.name}: {len(self._queries):,} queries ({sizes}), {self._passages:,} passages"
         line += f", reference {self.reference.spec}"
@@ -147,7 +146,6 @@ class Sure(SearchTask):
         return None if self.data_digest is None else f"{self.data_digest} {self.reference.fingerprint()}"
 
     def depth(self, names: Sequence[str]) -> int:
-        """The passages of a list."""
         return self._depth
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
@@ -306,11 +304,10 @@ class Sure(SearchTask):
         everything = np.arange(len(self._queries))
         computed = {measure: MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
         computed |= {metric: mean(scores) for metric, scores in per_query.items()}
-        asked = [metric for metric in self.known_metrics if metric in names]
         return Measured(
-            metrics={metric: computed[metric] for metric in asked},
-            per_query={metric: per_query[metric] for metric in asked if metric in per_query},
-            resampled={metric: averaged[metric] for metric in asked if metric in averaged},
+            computed,
+            per_query,
+            averaged,
             configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
             counts=counts,
             run=SureRun(self._candidates, found, self._variant_entries),
