@@ -67,12 +67,9 @@ class Result:
 
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        shown = {
-            key: getattr(self, key)
-            for key in ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
-        }
-        shown["metrics"] = {name: known(value) for name, value in self.metrics.items()}
-        return {**shown, "per_query": self.per_query} if with_queries else shown
+        kept = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
+        shown = {name: getattr(self, name) for name in (*kept, *["per_query"][:with_queries])}
+        return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
 
 
 def known(value: float | None) -> float | None:

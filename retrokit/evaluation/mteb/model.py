@@ -53,17 +53,7 @@ class MtebSearch:
         decided_by = {"searcher": searcher.fingerprint(), "mteb": version("mteb"), **identity}
         self.mteb_model_meta = model_meta(searcher, {"task_prompts": task_prompts, **decided_by})
 
-    def index(
-        self,
-        corpus: Any,
-        *,
-        task_metadata: Any,
-        hf_split: str,
-        hf_subset: str,
-        encode_kwargs: Mapping[str, Any],
-        num_proc: int | None,
-        **kwargs: Any,
-    ) -> None:
+    def index(self, corpus: Any, **kwargs: Any) -> None:
         """Keep the documents to search; they are indexed with the queries, which say which of them are needed."""
         self._documents = corpus
 
@@ -87,33 +77,22 @@ class MtebSearch:
         if top_ranked is not None:
             wanted = {document for candidates in top_ranked.values() for document in candidates}
             order = [i for i in order if ids[i] in wanted]
-        asked, documents = [
-            TextList(
-                self._texts(
-                    create_dataloader(
-                        dataset,
-                        task_metadata=task_metadata,
-                        prompt_type=prompt_type,
-                        batch_size=encode_kwargs.get("batch_size", 32),
-                        num_proc=num_proc,
-                    ),
-                    task_metadata,
-                    prompt_type,
-                ),
-                list(dataset["id"]),
+
+        def read(dataset: Any, kind: PromptType) -> TextList:
+            size = encode_kwargs.get("batch_size", 32)
+            batches = create_dataloader(
+                dataset, task_metadata=task_metadata, prompt_type=kind, batch_size=size, num_proc=num_proc
             )
-            for dataset, prompt_type in (
-                (queries, PromptType.query),
-                (self._documents.select(order), PromptType.document),
-            )
-        ]
+            return TextList(self._texts(batches, task_metadata, kind), list(dataset["id"]))
+
+        asked, documents = read(queries, PromptType.query), read(self._documents.select(order), PromptType.document)
         index = self.searcher.index(documents)
-        if top_ranked is None:
-            found = (
-                index.search(asked, top_k) if documents else [(np.empty(0), np.empty(0, dtype=np.int64))] * len(asked)
-            )
-        else:
+        if top_ranked is not None:
             found = _best_of(index, asked, documents, top_ranked, top_k)
+        elif documents:
+            found = index.search(asked, top_k)
+        else:
+            found = [(np.empty(0), np.empty(0, dtype=np.int64))] * len(asked)
         run = {
             query: {documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
             for query, (scores, positions) in zip(asked.ids, found, strict=True)
@@ -129,14 +108,8 @@ class MtebSearch:
 
 
 class MtebModel(MtebSearch):
-    """What MTEB evaluates on any task: embeddings, scored and searched under a similarity.
-
-    Args:
-        searcher: the embeddings and the similarity.
-        task_prompts: as above.
-        by_neighbours: tasks of classification are decided by :class:`Neighbours`.
-        identity: as above.
-    """
+    """What MTEB evaluates on any task: embeddings, scored and searched under a similarity; with ``by_neighbours``,
+    tasks of classification are decided by :class:`Neighbours`."""
 
     def __init__(self, searcher: Dense, task_prompts: bool, by_neighbours: bool, identity: Mapping[str, Any]) -> None:
         super().__init__(searcher, task_prompts, identity)
@@ -160,8 +133,6 @@ class MtebModel(MtebSearch):
         inputs: Iterable[Mapping[str, Any]],
         *,
         task_metadata: Any,
-        hf_split: str,
-        hf_subset: str,
         prompt_type: PromptType | None = None,
         **kwargs: Any,
     ) -> np.ndarray:

@@ -87,8 +87,6 @@ class MtebTask(Task):
             mteb's logistic regression.
     """
 
-    spec = ""
-
     def __init__(
         self,
         blocks: Mapping[str, Sequence[Any]],
@@ -137,12 +135,8 @@ class MtebTask(Task):
         return list(dict.fromkeys([*self.shown_metrics, *ranked, *MORE.get(task.metadata.type, ())]))
 
     def evaluate(self, request: Request) -> list[Result]:
-        """One result per similarity; the texts of a task are encoded once for all of them.
-
-        Raises:
-            UsageError: dims or a similarity does not fit the encoder, or tasks that need embeddings.
-            DataError: local data that are wrong, or a headline that is undefined.
-        """
+        """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
+        for local data that are wrong, or a headline that is undefined."""
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
         systems = self._systems(replace(request, encoder=memory))
@@ -211,25 +205,20 @@ class MtebTask(Task):
         if len(self.tasks) == 1:
             metrics, per_query = found[self.tasks[0].metadata.name]
         else:
-            blocks = {
-                block: float(np.mean([headlines[task.metadata.name] for task in tasks]))
-                for block, tasks in self.blocks.items()
-            }
-            overall = {
-                "average": float(np.mean(list(headlines.values()))),
-                "block_average": float(np.mean(list(blocks.values()))),
-            }
-            metrics = {**overall, **blocks, **headlines}
+            parts = {block: [headlines[task.metadata.name] for task in tasks] for block, tasks in self.blocks.items()}
+            blocks = {block: float(np.mean(values)) for block, values in parts.items()}
+            overall = {"average": [*headlines.values()], "block_average": [*blocks.values()]}
+            metrics = {**{name: float(np.mean(values)) for name, values in overall.items()}, **blocks, **headlines}
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
         wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
         missing = [name for name in wanted if name not in metrics]
         if missing:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
-            encoder=searcher.spec,
-            similarity=searcher.similarity,
-            task=self.spec,
-            main_metric=self.main_metric,
+            searcher.spec,
+            searcher.similarity,
+            self.spec,
+            self.main_metric,
             metrics={name: metrics.get(name, math.nan) for name in wanted},
             per_query={name: values for name, values in per_query.items() if name in wanted},
             counts={"tasks": len(self.tasks)},
