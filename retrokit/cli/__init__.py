@@ -11,7 +11,6 @@ from retrokit.cli import export as _export
 from retrokit.cli import finetune as _finetune
 from retrokit.cli import names as _names
 from retrokit.cli import probe as _probe
-from retrokit.cli import probe_embeddings as _probe_embeddings
 from retrokit.cli import rerank as _rerank
 from retrokit.cli import rerank_train as _rerank_train
 from retrokit.cli.common import app
@@ -29,7 +28,6 @@ _COMMANDS = (
     _finetune,
     _names,
     _probe,
-    _probe_embeddings,
     _rerank,
     _rerank_train,
 )

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from typer.exceptions import TyperException
 from retrokit.cli.common import app, is_first_process, option
 from retrokit.cli.streams import prepare_streams, printing
 from retrokit.errors import DataError, Interrupted, RetrokitError
-from retrokit.notices import harmless
+from retrokit.notices import harmless, listening
 
 
 def _quiet_libraries() -> None:
@@ -29,31 +30,17 @@ def _quiet_libraries() -> None:
     warnings.filterwarnings("ignore")
 
 
-class _Nobody:
-    """Listens in the processes of a distributed run other than the first."""
-
-    def notice(self, message: str) -> None:
-        """Say nothing."""
-
-    def progress(self, label: str, total: int | None, unit: str) -> Any:
-        """Show nothing."""
-        from contextlib import nullcontext
-
-        from retrokit.notices import unseen
-
-        return nullcontext(unseen)
-
-
-def _listener() -> Any:
+def _listening() -> AbstractContextManager[None]:
+    """Show notices and progress, in the words of the command line; in the first process of a distributed run alone."""
     if not is_first_process():
-        return _Nobody()
+        return nullcontext()
     from retrokit.report.terminal import TerminalListener
 
     class OptionListener(TerminalListener):
         def notice(self, message: str) -> None:
             super().notice(in_options(message))
 
-    return OptionListener()
+    return listening(OptionListener())
 
 
 def in_options(message: str) -> str:
@@ -106,8 +93,6 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    from retrokit.notices import listening
-
     command = typer.main.get_command(app)
     try:
         prepare_streams()
@@ -116,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
                 return _invoke(command, argv)
             return 0  # its reader has seen enough of the help
         _quiet_libraries()
-        with listening(_listener()):
+        with _listening():
             return _main(command, argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0

@@ -115,11 +115,9 @@ def majority(labels: np.ndarray) -> np.ndarray:
     >>> majority(np.array([[2, 0, 2], [1, 0, 3]])).tolist()
     [2, 0]
     """
-    classes = int(labels.max(initial=0)) + 1
-    votes, counts = np.unique(np.arange(len(labels))[:, None] * classes + labels, return_counts=True)
-    best_first = np.lexsort((votes, -counts, votes // classes))  # of each row, one row after the other
-    _, first = np.unique(votes[best_first] // classes, return_index=True)
-    winners: np.ndarray = votes[best_first][first] % classes
+    from scipy.stats import mode
+
+    winners: np.ndarray = mode(labels, axis=1).mode
     return winners
 
 
