@@ -55,8 +55,7 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:
         flags = about["flags"] or ((option(one.name),) if kind is bool else ())
-        is_number = not {int, float}.isdisjoint((kind, *get_args(kind)))
-        least, most = (about["least"], about["most"]) if is_number else (None, None)
+        least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
         check = annotation if inspect.isfunction(annotation) else None

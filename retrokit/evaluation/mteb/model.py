@@ -87,6 +87,7 @@ class MtebSearch:
 
         asked, documents = read(queries, PromptType.query), read(self._documents.select(order), PromptType.document)
         index = self.searcher.index(documents)
+        found: Sequence[Ranking]
         if top_ranked is not None:
             found = _best_of(index, asked, documents, top_ranked, top_k)
         elif documents:
