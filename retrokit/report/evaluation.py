@@ -64,51 +64,58 @@ def evaluation_csv(evaluation: Evaluation) -> str:
     """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
     a line per correlation, whose items are the systems."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_CSV_SYSTEM, *_CSV_COMPARISON, "precision"])
+    writer = csv.DictWriter(text, _CSV, lineterminator="\n")
+    writer.writeheader()
     writer.writerows(_csv_rows(evaluation))
     return text.getvalue().rstrip("\n")
 
 
-_CSV_SYSTEM = ("task", "encoder", "similarity", "trained_with", "seeds", "metric", "value", "deviation")
-_CSV_COMPARISON = (*("baseline", "difference", "low", "high", "items", "test", "p", "randomisation_p", "corrected_p"),)
+_CSV = (
+    *("task", "encoder", "similarity", "trained_with", "seeds", "metric", "value", "deviation"),
+    *("baseline", "difference", "low", "high", "items", "test", "p", "randomisation_p", "corrected_p", "precision"),
+)
 
 
-def _csv_rows(evaluation: Evaluation) -> Iterator[list[Any]]:
+def _csv_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     tests = {(c.task, c.result, c.metric): c for c in evaluation.comparisons}
     by_name = {system.name: system for system in evaluation.systems}
     for system in evaluation.systems:
         for metric, value in system.metrics.items():
-            row = [*_csv_system(system), metric, known(value), known(system.deviation(metric))]
-            compared = _csv_comparison(tests.get((system.task, system.name, metric)))
-            yield [system.task, *row, *compared, system.precision]
+            told = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
+            yield {**_csv_system(system), **told, **_csv_comparison(tests.get((system.task, system.name, metric)))}
     for one in evaluation.over_tasks:
-        row = [*_csv_system(by_name[one.system]), one.metric, one.mean, one.deviation]
-        yield [f"mean of {len(one.tasks)} tasks", *row, *_csv_comparison(one.comparison), by_name[one.system].precision]
+        told = {"metric": one.metric, "value": one.mean, "deviation": one.deviation}
+        task = {"task": f"mean of {len(one.tasks)} tasks"}
+        yield {**_csv_system(by_name[one.system]), **task, **told, **_csv_comparison(one.comparison)}
     for found in evaluation.correlations:
-        row = [*[None] * 4, f"spearman({found.first}, {found.second})", found.spearman]
-        items = {"items": found.systems}
-        yield [_data_set(found), *row, None, *(items.get(name) for name in _CSV_COMPARISON), None]
+        told = {"metric": f"spearman({found.first}, {found.second})", "value": found.spearman}
+        yield {"task": _data_set(found), **told, "items": found.systems}
 
 
-def _csv_system(system: System) -> list[Any]:
-    return [system.encoder, system.similarity, system.trained_with, len(system.results)]
+def _csv_system(system: System) -> dict[str, Any]:
+    told = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
+    return {**told, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
 
 
-def _csv_comparison(comparison: Comparison | None) -> list[Any]:
+def _csv_comparison(comparison: Comparison | None) -> dict[str, Any]:
     if comparison is None:
-        return [None] * len(_CSV_COMPARISON)
-    test = comparison.test
-    tested = [test.difference, test.low, test.high, test.queries, comparison.method, test.p]
-    return [comparison.baseline, *tested, comparison.randomisation_p, comparison.corrected_p]
+        return {}
+    test, of = comparison.test, comparison
+    tested = {"difference": test.difference, "low": test.low, "high": test.high, "items": test.queries, "p": test.p}
+    corrected = {"randomisation_p": of.randomisation_p, "corrected_p": of.corrected_p}
+    return {"baseline": of.baseline, "test": of.method, **tested, **corrected}
+
+
+def _in_sheets(written: Callable[[Sheet], Any]) -> Form:
+    return lambda evaluation, _: [written(sheet) for sheet in evaluation_sheets(evaluation)]
 
 
 FORMATS: dict[str, Form] = {
-    "table": lambda evaluation, _: [to_rich(sheet) for sheet in evaluation_sheets(evaluation)],
+    "table": _in_sheets(to_rich),
     "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
     "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
-    "markdown": lambda evaluation, _: [to_markdown(sheet) for sheet in evaluation_sheets(evaluation)],
-    "latex": lambda evaluation, _: [to_latex(sheet) for sheet in evaluation_sheets(evaluation)],
+    "markdown": _in_sheets(to_markdown),
+    "latex": _in_sheets(to_latex),
 }
 
 
@@ -130,10 +137,10 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     first, *others = systems = evaluation.systems_on(task)
     metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
     tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
-    rows: list[list[Cell]] = [[(first.encoder,), (first.similarity,), *((_value(first, name),) for name in metrics)]]
+    rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(_value(first, name) for name in metrics)]]
     for other in others:
         cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
-        rows.append([(other.encoder,), (other.similarity,), *cells])
+        rows.append([other.encoder, other.similarity, *cells])
     apart = any(metric in system.first.own_scale for system in systems for metric in metrics)
     methods = sorted({comparison.method for key, comparison in tests.items() if key[1] in metrics}, reverse=True)
     caption = [
@@ -212,13 +219,12 @@ def _about_precisions(systems: Sequence[System]) -> list[str]:
 
 def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     by_name = {system.name: system for system in evaluation.systems}
-    rows: list[list[Cell]] = []
+    rows = []
     for one in evaluation.over_tasks:
-        system = by_name[one.system]
-        value = f"{one.mean:.4f} ± {one.deviation:.4f}"
-        c = one.comparison
-        cell = (value, _difference(c), f"p={c.corrected_p:.2g}") if c is not None else (value,)
-        rows.append([(system.encoder,), (system.similarity,), (one.metric,), (str(len(one.tasks)),), cell])
+        system, c = by_name[one.system], one.comparison
+        tested = (_difference(c), f"p={c.corrected_p:.2g}") if c is not None else ()
+        cell = (f"{one.mean:.4f} ± {one.deviation:.4f}", *tested)
+        rows.append([system.encoder, system.similarity, one.metric, str(len(one.tasks)), cell])
     caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
     caption = "; ".join([caption, *_about_precisions(evaluation.systems)])
     return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
@@ -231,13 +237,12 @@ def _main_comparisons(evaluation: Evaluation) -> list[Comparison]:
 
 
 def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
-    rows: list[list[Cell]] = []
+    rows = []
     for c in tested:
         randomised = f"{c.randomisation_p:.2g}" if c.randomisation_p is not None else "–"
-        words = [c.task, c.result, c.metric, c.method]
         interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
         numbers = [_difference(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
-        rows.append([(text,) for text in (*words, *numbers)])
+        rows.append([c.task, c.result, c.metric, c.method, *numbers])
     columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
     families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
     corrected = ", ".join(f"{count} in {metric}" for metric, count in families.items())
@@ -250,14 +255,15 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
 
 
 def _cross_sheet(cross: Cross) -> Sheet:
-    rows: list[list[Cell]] = []
+    rows = []
     for row, trained in zip(cross.rows, cross.trained_with, strict=True):
-        cells: list[Cell] = []
-        for column in cross.columns:
-            system = cross.cells.get((row, column))
-            own = " <" if column == trained else ""
-            cells.append((f"{_value(system, cross.metric)}{own}",) if system is not None else ("–",))
-        rows.append([(row,), (trained or "–",), *cells])
+        found = {column: cross.cells.get((row, column)) for column in cross.columns}
+        own = {trained: " <"}
+        cells = [
+            "–" if system is None else f"{_value(system, cross.metric)}{own.get(column, '')}"
+            for column, system in found.items()
+        ]
+        rows.append([row, trained or "–", *cells])
     caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
     systems = list(cross.cells.values())
     caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems), *_about_precisions(systems)])
@@ -272,7 +278,7 @@ def _correlations_sheet(found: Sequence[Correlation]) -> Sheet:
         value = f"{one.spearman:.2f}" if one.spearman is not None else "–"
         told = () if len(counts) == 1 else (f"n={one.systems}",)
         cells.setdefault((one.first, one.second), {})[one.tasks] = (value, *told)
-    rows: list[list[Cell]] = [[(a,), (b,), *(row.get(name, ("–",)) for name in sets)] for (a, b), row in cells.items()]
+    rows = [[a, b, *(row.get(name, "–") for name in sets)] for (a, b), row in cells.items()]
     over = f"{min(counts)}" if len(counts) == 1 else "n"
     caption = f"Spearman's rank correlation of two metrics over {over} systems (SURE, Figure 5 and Table 5)"
     single = [tasks[0] for tasks in sets if len(tasks) == 1]

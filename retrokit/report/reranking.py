@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form
-from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
+from retrokit.report.sheets import SHEETS, Sheet
 from retrokit.report.tables import to_json
 
-SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": to_rich, "markdown": to_markdown, "latex": to_latex}
 ALL = "all"
 
 
@@ -42,46 +39,39 @@ def reranking_sheets(found: Reranking) -> list[Sheet]:
 
 def near_miss_rows(found: Reranking) -> list[dict[str, Any]]:
     """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
-    if found.near_misses is None:
-        return []
-    return [row for system in found.near_misses.systems for row in _rows_of(system)]
+    systems = found.near_misses.systems if found.near_misses is not None else []
+    return [_row(system, name) for system in systems for name in system.metrics if name.startswith("near_miss")]
 
 
-def _rows_of(system: System) -> list[dict[str, Any]]:
-    names = [name for name in system.metrics if name.startswith("near_miss")]
-    rows = []
-    for name in names:
-        _, slash, family = name.partition("/")
-        area, accepted = f"roc_auc{slash}{family}", f"{FALSE_ACCEPTS}{slash}{family}"
-        drawn = system.draws(area)
-        low, high = drawn.interval if drawn is not None else (None, None)
-        rows.append(
-            {
-                "task": system.task,
-                "scorer": system.encoder,
-                "similarity": system.similarity,
-                "family": family or ALL,
-                "near_misses": len(system.per_item(name) or {}),
-                "near_miss": system.metrics[name],
-                "positive": system.metrics.get(f"positive{slash}{family}"),
-                "roc_auc": system.metrics[area],
-                "roc_auc_low": low,
-                "roc_auc_high": high,
-                FALSE_ACCEPTS: system.metrics[accepted],
-            }
-        )
-    return rows
+def _row(system: System, name: str) -> dict[str, Any]:
+    _, slash, family = name.partition("/")
+    area, accepted = f"roc_auc{slash}{family}", f"{FALSE_ACCEPTS}{slash}{family}"
+    drawn = system.draws(area)
+    low, high = drawn.interval if drawn is not None else (None, None)
+    return {
+        "task": system.task,
+        "scorer": system.encoder,
+        "similarity": system.similarity,
+        "family": family or ALL,
+        "near_misses": len(system.per_item(name) or {}),
+        "near_miss": system.metrics[name],
+        "positive": system.metrics.get(f"positive{slash}{family}"),
+        "roc_auc": system.metrics[area],
+        "roc_auc_low": low,
+        "roc_auc_high": high,
+        FALSE_ACCEPTS: system.metrics[accepted],
+    }
 
 
 def _near_miss_sheet(found: Reranking, task: str) -> Sheet:
-    rows: list[list[Cell]] = []
+    rows = []
     for row in near_miss_rows(found):
         if row["task"] == task:
             positive = "–" if row["positive"] is None else f"{row['positive']:.3f}"
             area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
             words = [row["scorer"], row["similarity"], row["family"]]
             numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", positive, area]
-            rows.append([(cell,) for cell in (*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}")])
+            rows.append([*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}"])
     columns = ["scorer", "similarity", "family", "pairs", "near-misses", "positives", "AUC", "false accepts"]
     caption = (
         "mean scores of near-misses (COMP, Figure 3) and of positives, each on the scorer's own scale; AUC of all "
@@ -92,32 +82,18 @@ def _near_miss_sheet(found: Reranking, task: str) -> Sheet:
 
 
 def _cost_sheet(found: Reranking) -> Sheet:
-    rows: list[list[Cell]] = []
+    rows = []
     for result in found.whole.results:
         cost = result.configuration.get("cost")
         if cost is None:
             continue
         pair, query = (cost.get(f"milliseconds_per_{unit}") for unit in ("pair", "query"))
-        rows.append(
-            [
-                (result.task,),
-                (result.configuration["reranker"],),
-                (f"{cost['pairs']:,}",),
-                (f"{cost['pairs_computed']:,}",),
-                (f"{cost['seconds']:.1f}",),
-                ("–" if pair is None else f"{pair:.3g}",),
-                ("–" if query is None else f"{query:.4g}",),
-                (_ceiling(result),),
-            ]
-        )
+        recall = result.metrics.get(f"recall@{result.configuration.get('depth')}")
+        spent = [f"{cost['pairs']:,}", f"{cost['pairs_computed']:,}", f"{cost['seconds']:.1f}"]
+        each = [("–" if x is None else f"{x:{form}}") for x, form in ((pair, ".3g"), (query, ".4g"), (recall, ".4f"))]
+        rows.append([result.task, result.configuration["reranker"], *spent, *each])
     columns = ["task", "reranker", "pairs", "computed now", "seconds", "ms a pair", "ms a query", "reachable recall"]
     caption = (
         "reachable recall: the share of relevant documents among those that are reranked; seconds: of the second stage"
     )
     return Sheet("cost", columns, 2, rows, caption)
-
-
-def _ceiling(result: Result) -> str:
-    """Recall at the depth of the reranking, of a ranking."""
-    value = result.metrics.get(f"recall@{result.configuration.get('depth')}")
-    return "–" if value is None else f"{value:.4f}"

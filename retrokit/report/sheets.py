@@ -34,13 +34,17 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of which the first ``words`` columns hold words, the others numbers."""
+    """A table of which the first ``words`` columns hold words, the others numbers. A cell given as a text is a line."""
 
     title: str
     columns: Sequence[str]
     words: int
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]
     caption: str
+
+    def __post_init__(self) -> None:
+        rows = [[(cell,) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
+        object.__setattr__(self, "rows", rows)
 
 
 class Table(rich.table.Table):
@@ -75,9 +79,7 @@ class Table(rich.table.Table):
 
 def table(title: str | None, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
     """A table without rows: columns of words, then columns of numbers."""
-    made = Table(title=title, title_justify="left")
-    for column in words:
-        made.add_column(column)
+    made = Table(*words, title=title, title_justify="left")
     for column in numbers:
         made.add_column(column, justify="right")
     return made
@@ -184,3 +186,7 @@ def _in_markdown(text: str) -> str:
 def _in_latex(text: str) -> str:
     escaped = "".join(_LATEX.get(letter, letter) for letter in text)
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
+
+
+SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": to_rich, "markdown": to_markdown, "latex": to_latex}
+"""The forms of a sheet."""
