@@ -34,7 +34,7 @@ from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, UsageError, disk_errors
 from retrokit.notices import progress
-from retrokit.registry import Registry, parse_all
+from retrokit.registry import parse_all
 from retrokit.similarities.base import Role, Similarity
 
 CHUNK = 8192  # texts encoded at a time: enough to sort by length, and a row group of the Parquet file
@@ -105,9 +105,10 @@ def export(
         DataError: a source that cannot be read, or an output that cannot be written.
         Interrupted: by the user; the same call goes on from what the embedding cache holds.
     """
-    side = _role(role)
-    requests: list[tuple[Registry, str]] = [(encoders.registry, encoder)]
-    parse_all([*requests, *([(similarities.registry, sim)] if sim else [])])
+    side = next((one for one in ROLES if one == role), None)
+    if side is None:
+        raise UsageError(f"role {role!r} is none of {', '.join(ROLES)}")
+    parse_all([(encoders.registry, encoder), *([(similarities.registry, sim)] if sim else [])])
     if sim is not None:
         _check_factorable(similarities.registry.create(sim))
     path = texts_file(source, corpus_file if side == "document" else queries_file)
@@ -160,11 +161,12 @@ class Prepared:
     def describe(self) -> dict[str, Any]:
         """What makes them, and what makes the embeddings of the other role."""
         encoder, similarity = self._encoder, self._similarity
+        taken = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
         return {
             "role": self._role,
             "metric": "inner product, higher is better",
             "similarity": {"spec": similarity.spec, "learned": similarity.statistics()},
-            "transform": {role: f"{_taken(self._dims)}{similarity.prepare_in_words(role)}" for role in ROLES},
+            "transform": {role: f"{taken}{similarity.prepare_in_words(role)}" for role in ROLES},
             "encoder": {
                 "spec": encoder.spec,
                 "fingerprint": encoder.fingerprint(),
@@ -195,17 +197,6 @@ class Prepared:
             f'prepared = {similarity}.prepare(raw, "query").numpy(force=True)',
             "command": f"{shlex.join(words)} --on queries.jsonl --output queries",
         }
-
-
-def _taken(dims: int | None) -> str:
-    return f"the first {dims} dimensions of the embedding as x; " if dims else ""
-
-
-def _role(name: str) -> Role:
-    for role in ROLES:
-        if name == role:
-            return role
-    raise UsageError(f"role {name!r} is none of {', '.join(ROLES)}")
 
 
 def _check_factorable(similarity: Similarity) -> None:

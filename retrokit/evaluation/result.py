@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,6 +65,14 @@ class Result:
         """What it was computed in, such as ``bfloat16``; ``None`` where nothing tells."""
         return self.configuration.get("precision")
 
+    def without(self, metrics: Set[str]) -> Result:
+        """The result without these metrics."""
+        columns = {name: getattr(self, name) for name in ("metrics", "per_query", "resampled")}
+        kept: dict[str, Any] = {
+            name: {m: v for m, v in column.items() if m not in metrics} for name, column in columns.items()
+        }
+        return replace(self, **kept)
+
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
         kept = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
@@ -80,12 +88,6 @@ def known(value: float | None) -> float | None:
 def settled(result: Result) -> Result:
     """The result with NaN for every metric that is no finite number, and without its values per item, so that nothing
     is tested with them."""
-    undefined = [name for name, value in result.metrics.items() if not math.isfinite(value)]
-    if not undefined:
-        return result
-    return replace(
-        result,
-        metrics={**result.metrics, **dict.fromkeys(undefined, math.nan)},
-        per_query={name: values for name, values in result.per_query.items() if name not in undefined},
-        resampled={name: metric for name, metric in result.resampled.items() if name not in undefined},
-    )
+    undefined = {name for name, value in result.metrics.items() if not math.isfinite(value)}
+    metrics = {name: math.nan if name in undefined else value for name, value in result.metrics.items()}
+    return replace(result.without(undefined), metrics=metrics) if undefined else result

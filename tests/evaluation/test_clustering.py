@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score, v_measure_score
 import retrokit
 from retrokit.errors import DataError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.comparison import compare
+from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.task import Request
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
@@ -89,7 +89,7 @@ def test_no_test_is_made_up(file: Path) -> None:
     task = tasks.create(f"cluster:{file},seeds=1")
     results = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")]))
     assert (results[0].per_query, results[0].resampled) == ({}, {})
-    assert compare(results, {task.spec: list(task.shown_metrics)}) == []
+    assert evaluation_of(results, {task.spec: list(task.shown_metrics)}, {}).comparisons == []
 
 
 def test_roles_do_not_matter(file: Path) -> None:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from retrokit import encoders, retrieval
 from retrokit.errors import GateFailed, UsageError
-from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, compare, evaluation_of
+from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evaluation_of
 from retrokit.evaluation.comparison.cross import cross_of
 from retrokit.evaluation.comparison.gates import check_gates, parse_gate
 from retrokit.evaluation.comparison.trained import Training
@@ -216,7 +216,9 @@ def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
         made.metrics["top"], made.metrics["odd"] = 19.0 + step, 0.5
         return made
 
-    by_metric = {c.metric: c for c in compare([made("a", 0), made("b", 2)], {"beir:x": ["top", "odd"]})}
+    by_metric = {
+        c.metric: c for c in evaluation_of([made("a", 0), made("b", 2)], {"beir:x": ["top", "odd"]}, {}).comparisons
+    }
     assert set(by_metric) == {"ndcg@10", "top"}  # of the third nothing is known
     assert by_metric["top"].method == "paired bootstrap"
     test = by_metric["top"].test
@@ -378,7 +380,7 @@ def test_holm_corrects_the_larger_p_of_all_comparisons_in_a_metric() -> None:
         *(result("base", BASE, MUCH_WORSE), result("a", slightly, BASE), result("b", MUCH_WORSE, BASE)),
         *(result("base", BASE, task="beir:y"), result("a", NOISY_WORSE, task="beir:y")),
     ]
-    found = compare(results, {"beir:x": ["mrr@10"]})
+    found = evaluation_of(results, {"beir:x": ["mrr@10"]}, {}).comparisons
     main = [c for c in found if c.metric == "ndcg@10"]
     assert [(c.task, c.result) for c in main] == [
         *(("beir:x", "a cosine"), ("beir:x", "b cosine"), ("beir:y", "a cosine"))
@@ -392,7 +394,7 @@ def test_holm_corrects_the_larger_p_of_all_comparisons_in_a_metric() -> None:
 
 
 def test_one_comparison_needs_no_correction() -> None:
-    (found,) = compare([result("base", BASE), result("new", NOISY_WORSE)], {})
+    (found,) = evaluation_of([result("base", BASE), result("new", NOISY_WORSE)], {}, {}).comparisons
     assert found.corrected_p == found.p
 
 

@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.comparison import T_TEST, compare, evaluation_of
+from retrokit.evaluation.comparison.comparison import T_TEST, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates
 from retrokit.evaluation.comparison.results_folder import _plain, _result
 from retrokit.evaluation.task import Request
@@ -124,7 +124,7 @@ def test_a_difference_of_near_misses_is_paired(tmp_path: Path) -> None:
     cosine = retrokit.similarity("cosine")
     results = [task.evaluate(Request(encoder, [cosine]))[0] for encoder in (GivenEncoder(VECTORS), other)]
     asked = ["cosine_near_miss", "cosine_near_miss/negation", "over_random"]
-    by_metric = {c.metric: c for c in compare(results, {task.spec: asked})}
+    by_metric = {c.metric: c for c in evaluation_of(results, {task.spec: asked}, {}).comparisons}
     assert by_metric["cosine_near_miss"].test.difference == pytest.approx(1 / 3)
     assert by_metric["cosine_near_miss"].method == T_TEST
     assert by_metric["cosine_near_miss"].test.queries == 3

@@ -183,7 +183,7 @@ def test_a_perfect_judge_orders_the_list_of_each_system_in_sure(options: tuple[s
             (searcher,) = Request(encoder, [dot]).searchers(task)
             found = task.search(searcher.index(task.documents))
             for testbed, kinds in TESTBEDS.items():
-                ranked = task.testbed_ranks(testbed, found)
+                ranked = task._ranks(testbed, found, task._reference_scores(found, [testbed])[testbed])
                 for query, ranks in zip(ranked.queries, ranked.reference, strict=True):
                     original = NUMBERS[["x", "c"][query]]
                     own = [original + RAISED.get(kind, 0.0) for kind in kinds]

@@ -135,16 +135,10 @@ def evaluation_of(
     )
 
 
-def compare(results: Sequence[Result], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
-    """Compare each task's results with its first one in the task's ``metrics``, and always in its main one.
-
-    A metric that is neither a mean over items nor can be computed on items drawn anew has no test, and is left out; so
-    is one on the scale of the scores.
-    """
-    return _compared(systems_of(results, {}), metrics)
-
-
 def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
+    """Each task's systems with its first one in the task's ``metrics``, and always in its main one. A metric that is
+    neither a mean over items nor can be computed on items drawn anew has no test, and is left out; so is one on the
+    scale of the scores."""
     comparisons = []
     for task in dict.fromkeys(system.task for system in systems):
         first, *others = [system for system in systems if system.task == task]
@@ -179,38 +173,34 @@ def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[s
 
 def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with Holm's correction over those in the same metric."""
-    corrected: dict[int, float] = {}
-    for metric in dict.fromkeys(comparison.metric for comparison in comparisons):
-        places = [i for i, comparison in enumerate(comparisons) if comparison.metric == metric]
-        corrected |= zip(places, holm([comparisons[i].p for i in places]), strict=True)
-    return [replace(comparison, corrected_p=corrected[i]) for i, comparison in enumerate(comparisons)]
+    metrics = dict.fromkeys(one.metric for one in comparisons)
+    corrected = {name: iter(holm([one.p for one in comparisons if one.metric == name])) for name in metrics}
+    return [replace(one, corrected_p=next(corrected[one.metric])) for one in comparisons]
 
 
 def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
     found = []
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
-        by_name: dict[str, dict[str, float]] = {}
-        for system in systems:
-            if system.first.main_metric == metric and math.isfinite(system.metrics[metric]):
-                by_name.setdefault(system.name, {})[system.task] = system.metrics[metric]
-        baseline = next((system.name for system in systems if system.first.main_metric == metric), "")
-        by_name.setdefault(baseline, {})
-        shared = {
-            name: {task: value for task, value in values.items() if task in by_name[baseline]}
-            for name, values in by_name.items()
+        of_metric = [system for system in systems if system.first.main_metric == metric]
+        baseline = of_metric[0].name
+        tasks = {one.task for one in of_metric if one.name == baseline and math.isfinite(one.metrics[metric])}
+        shared: dict[str, dict[str, System]] = {baseline: {}}
+        for system in of_metric:
+            if system.task in tasks and math.isfinite(system.metrics[metric]):
+                shared.setdefault(system.name, {})[system.task] = system
+        shared = {name: own for name, own in shared.items() if len(own) > 1}
+        values = {name: {task: one.metrics[metric] for task, one in own.items()} for name, own in shared.items()}
+        tested = [_tested_over_tasks(metric, baseline, name, values) for name in shared if name != baseline]
+        comparisons = {
+            one.result: replace(
+                one, precisions=_precisions([*shared[baseline].values()], [*shared[one.result].values()])
+            )
+            for one in _corrected(tested)
         }
-        shared = {name: values for name, values in shared.items() if len(values) > 1}
-        compared = _corrected(
-            [_tested_over_tasks(metric, baseline, name, shared) for name in shared if name != baseline]
-        )
-        of_name = {name: [one for one in systems if one.name == name and one.task in shared[name]] for name in shared}
-        comparisons: dict[str, Comparison] = {
-            one.result: replace(one, precisions=_precisions(of_name[baseline], of_name[one.result])) for one in compared
-        }
-        for name, values in shared.items():
-            spread = (statistics.fmean(values.values()), statistics.stdev(values.values()))
-            found.append(OverTasks(name, metric, tuple(values), *spread, comparisons.get(name)))
+        for name, own in values.items():
+            spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
+            found.append(OverTasks(name, metric, tuple(own), *spread, comparisons.get(name)))
     return found
 
 

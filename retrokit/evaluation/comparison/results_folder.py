@@ -14,7 +14,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -75,17 +75,7 @@ class Record:
 
     def restricted(self, metrics: Sequence[str]) -> Result:
         """The result as if no more than ``metrics`` had been asked for."""
-        dropped = set(self.asked) - {*metrics, self.result.main_metric}
-
-        def kept(columns: Mapping[str, Any]) -> dict[str, Any]:
-            return {metric: values for metric, values in columns.items() if metric not in dropped}
-
-        return replace(
-            self.result,
-            metrics=kept(self.result.metrics),
-            per_query=kept(self.result.per_query),
-            resampled=kept(self.result.resampled),
-        )
+        return self.result.without(set(self.asked) - {*metrics, self.result.main_metric})
 
 
 class ResultsFolder:

@@ -51,7 +51,6 @@ from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.retrieval.embeddings import DistinctTexts
 
 ONCE, TWICE = "once", "published-script"
-COUNTINGS = (ONCE, TWICE)
 """Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
 _ALONE = ""  # the list without variants
 _NOTHING = np.empty(0)
@@ -71,7 +70,7 @@ class Sure(SearchTask):
         reference: what orders them.
         corpus: (id, text) of all passages that can be found; default: those of ``data``.
         depth: passages of the retriever's list.
-        counting: how often the reference counts a variant, one of :data:`COUNTINGS`.
+        counting: how often the reference counts a variant, :data:`ONCE` or :data:`TWICE`.
     """
 
     main_metric = "rdc"
@@ -160,10 +159,6 @@ class Sure(SearchTask):
         """What is found in ``index``, which is of :attr:`documents`."""
         lists = index.search(self.queries, self._depth)
         return self._combined(lists, index.score_pairs(*self._variant_pairs))
-
-    def testbed_ranks(self, testbed: str, found: Sequence[Found]) -> RankedTestbed:
-        """The ranks in ``testbed``, given what a retriever says of each judged query (in the folder's order)."""
-        return self._ranks(testbed, found, self._reference_scores(found, [testbed])[testbed])
 
     def _kinds_of(self, query: str) -> list[str]:
         """The kinds of variants that the query has, in the testbeds that it is in."""
