@@ -61,11 +61,7 @@ class Export:
 
 
 def open_export(folder: str | Path) -> Export:
-    """The export that lies in ``folder``.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The export that lies in ``folder``. Raises :class:`UsageError` if there is none."""
     folder = Path(folder)
     try:
         return Export(folder, json.loads((folder / NOTE).read_text(encoding="utf-8")))

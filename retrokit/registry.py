@@ -235,11 +235,8 @@ class Registry:
         return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}"
 
     def parse(self, text: str | Spec) -> Spec:
-        """Parse and validate ``text``; ``parse(str(spec)) == spec``.
-
-        Raises:
-            UsageError: an unknown name (with the nearest ones), or a parameter of a wrong name, type or range.
-        """
+        """Parse and validate ``text``; ``parse(str(spec)) == spec``. Raises :class:`UsageError` for an unknown name
+        (with the nearest ones), or a parameter of a wrong name, type or range."""
         if isinstance(text, Spec):
             return text
         head, colon, rest = text.partition(":")
@@ -363,11 +360,8 @@ class SpecRegistry(Registry):
 
 
 def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
-    """Parse specs of any kinds, reporting every wrong one at once.
-
-    Raises:
-        UsageError: one message that holds all problems, a line each.
-    """
+    """Parse specs of any kinds, reporting every wrong one at once. Raises :class:`UsageError` with all problems in
+    one message, a line each."""
     specs, problems = [], []
     for registry, text in requests:
         try:

@@ -116,11 +116,7 @@ def taking(
 
 
 def duration(text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``4m``, ``1.5h``.
-
-    Raises:
-        UsageError: another form.
-    """
+    """Seconds of ``90``, ``90s``, ``4m``, ``1.5h``. Raises :class:`UsageError` for another form."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h|)", text.strip())
     if not match:
         raise UsageError(f"{text!r} is not a duration; expected one such as 90s, 4m or 1.5h")
@@ -129,10 +125,8 @@ def duration(text: str) -> float:
 
 def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
     """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
-
-    Raises:
-        UsageError: (when it reads) a part is no number, or out of range, or there are not ``count`` of them.
-    """
+    Raises :class:`UsageError` if (when it reads) a part is no number, or out of range, or there are not ``count`` of
+    them."""
     return partial(_numbers, name, kind, count)
 
 

@@ -15,10 +15,8 @@ def prepare_streams() -> None:
     """Make standard streams fit for use, before any file is opened.
 
     In place of a closed one, nothing is opened: else the next file that is opened would have its number, and would get
-    what is printed. What stands for a byte of a path that is not UTF-8 is printed as an escape.
-
-    Raises:
-        DataError: standard output is closed.
+    what is printed. What stands for a byte of a path that is not UTF-8 is printed as an escape. Raises
+    :class:`DataError` if standard output is closed.
     """
     for number in range(3):
         try:
@@ -50,11 +48,8 @@ def readers_may_leave() -> Iterator[None]:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Within it, nothing else than printing on standard output can fail with an :class:`OSError`.
-
-    Raises:
-        DataError: it takes no more, as on a full disk.
-    """
+    """Within it, nothing else than printing on standard output can fail with an :class:`OSError`. Raises
+    :class:`DataError` if it takes no more, as on a full disk."""
     with readers_may_leave():
         try:
             yield

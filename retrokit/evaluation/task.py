@@ -72,12 +72,9 @@ class Request:
         return asked if self.alone or task.main_metric in asked else [task.main_metric, *asked]
 
     def embeddings(self, task: Task) -> tuple[SharedEmbeddings, list[Similarity]]:
-        """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit.
-
-        Raises:
-            UsageError: no encoder, dims, a similarity or an index that does not fit it, or an index where nothing is
-                searched.
-        """
+        """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit. Raises
+        :class:`UsageError` for no encoder, dims, a similarity or an index that does not fit it, or an index where
+        nothing is searched."""
         from retrokit.retrieval.approximate import empty_index
         from retrokit.retrieval.embeddings import SharedEmbeddings
 

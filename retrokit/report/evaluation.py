@@ -23,11 +23,7 @@ Form = Callable[[Evaluation, bool], list[Any]]
 
 def form(name: str) -> Form:
     """How to write an evaluation in the format ``name``: a function of it, and of whether the values of every query
-    belong to it (JSON alone), that returns what to print, part by part.
-
-    Raises:
-        UsageError: an unknown name.
-    """
+    belong to it (JSON alone), that returns what to print by parts. Raises :class:`UsageError` for an unknown name."""
     if name not in FORMATS:
         raise UsageError(f"unknown format {name!r}{did_you_mean(name, FORMATS)}; known: {', '.join(FORMATS)}")
     return FORMATS[name]

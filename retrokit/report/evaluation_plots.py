@@ -19,11 +19,8 @@ _TITLE = 68  # letters of a title on one line
 
 
 def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
-    """Draw each task's main metric as PNG and SVG into ``folder``; returns the files written.
-
-    Raises:
-        DataError: the folder or a file could not be written.
-    """
+    """Draw each task's main metric as PNG and SVG into ``folder``; returns the files written. Raises :class:`DataError`
+    if the folder or a file could not be written."""
     written: list[Path] = []
     for number, task in enumerate(evaluation.tasks, start=1):
         written += _bars(evaluation, task, folder, f"{number:02}-{file_name(task)}")

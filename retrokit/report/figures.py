@@ -96,11 +96,8 @@ def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: An
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files.
-
-    Raises:
-        DataError: the folder or a file could not be written.
-    """
+    """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files. Raises
+    :class:`DataError` if the folder or a file could not be written."""
     # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
     files = [Path(folder) / f"{name}{ending}" for ending in (".png", ".svg")]
     with disk_errors(folder):

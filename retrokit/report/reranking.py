@@ -15,11 +15,8 @@ ALL = "all"
 
 
 def reranking_parts(found: Reranking, format: str, with_queries: bool = False) -> list[Any]:
-    """What to print, part by part, in one of the formats of ``retrokit eval``.
-
-    Raises:
-        UsageError: an unknown format.
-    """
+    """What to print, part by part, in one of the formats of ``retrokit eval``. Raises :class:`UsageError` for an
+    unknown format."""
     form(format)  # raises for an unknown one
     if format == "json":
         whole = evaluation_json(found.whole, with_queries)

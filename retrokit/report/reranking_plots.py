@@ -30,11 +30,8 @@ LABEL = 26  # letters of a name on one line
 
 
 def reranking_plots(found: Reranking, folder: str | Path) -> list[Path]:
-    """Draw each task as PNG and SVG into ``folder``, with the data beside it as CSV; returns the files written.
-
-    Raises:
-        DataError: the folder or a file could not be written.
-    """
+    """Draw each task as PNG and SVG into ``folder``, with the data beside it as CSV; returns the files written. Raises
+    :class:`DataError` if the folder or a file could not be written."""
     written: list[Path] = []
     tables = {"reranking": ranking_rows(found), "near-misses": near_miss_rows(found)}
     written += write_csv({name: rows for name, rows in tables.items() if rows}, folder)

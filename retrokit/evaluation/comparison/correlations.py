@@ -45,11 +45,8 @@ class Correlation:
 
 
 def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
-    """See before the work that there will be correlations, given each task's main metric.
-
-    Raises:
-        UsageError: no SURE task, other tasks that are not one for each, or fewer than three systems.
-    """
+    """See before the work that there will be correlations, given each task's main metric. Raises
+    :class:`UsageError` for no SURE task, other tasks that are not one for each, or fewer than three systems."""
     sure, others = _sides(main_metrics)
     if not sure:
         raise UsageError("`correlations` is of SURE's metrics: give a task sure:FOLDER")

@@ -15,11 +15,7 @@ from retrokit.notices import notice
 
 
 def parse_gate(text: str) -> tuple[str, float]:
-    """``ndcg@10=0.64`` as a metric and its least value.
-
-    Raises:
-        UsageError: another form.
-    """
+    """``ndcg@10=0.64`` as a metric and its least value. Raises :class:`UsageError` for another form."""
     metric, _, value = text.partition("=")
     try:
         least = float(value)
@@ -32,11 +28,7 @@ def parse_gate(text: str) -> tuple[str, float]:
 
 def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
     """Raise :class:`GateFailed` if a result lies under a least value, or a system is significantly worse than the
-    first, by the corrected p.
-
-    Raises:
-        UsageError: ``fail_if_worse`` where no main metric is tested.
-    """
+    first, by the corrected p. Raises :class:`UsageError` for ``fail_if_worse`` where no main metric is tested."""
     failures = list(_under(evaluation, fail_under))
     if fail_if_worse:
         failures += _worse(evaluation)

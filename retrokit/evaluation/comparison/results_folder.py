@@ -91,10 +91,8 @@ class ResultsFolder:
     ) -> list[Result]:
         """As ``task.evaluate``; what is here and still holds is not computed again, and the rest is kept here.
 
-        With ``keep_runs`` everything is computed, because rankings are not kept.
-
-        Raises:
-            DataError: the folder cannot be written to, or whatever the task raises.
+        With ``keep_runs`` everything is computed, because rankings are not kept. Raises :class:`DataError` if the
+        folder cannot be written to, or whatever the task raises.
         """
         encoder, metrics = request.encoder, list(request.metrics)
         if encoder is None or self._digest(task) is None:  # kept to be shown, and never used again
@@ -122,11 +120,8 @@ class ResultsFolder:
 
     def read(self) -> list[Record]:
         """All sound results, in the order in which they were first evaluated. A notice names each damaged file, and
-        each result on data that have changed since: of one task, those on the data seen last count.
-
-        Raises:
-            DataError: there is no such folder, or it holds no sound result.
-        """
+        each result on data that have changed since: of one task, those on the data seen last count. Raises
+        :class:`DataError` if there is no such folder, or it holds no sound result."""
         if not self.path.is_dir():
             raise DataError(self.path, "is not a folder of results; `results` of an evaluation makes one")
         records = []

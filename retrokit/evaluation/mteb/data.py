@@ -24,11 +24,8 @@ def leaves(task: Any) -> list[Any]:
 
 
 def use_folder(task: Any, folder: Path) -> None:
-    """Let ``task`` take its data from ``folder`` whenever MTEB asks it to load them.
-
-    Raises:
-        DataError: no folder, or none of the layouts.
-    """
+    """Let ``task`` take its data from ``folder`` whenever MTEB asks it to load them. Raises :class:`DataError` for no
+    folder, or none of the layouts."""
     if not os.path.isdir(folder):
         raise DataError(folder, f"does not exist; expected the data of {task.metadata.name}")
     load = _loader(task, folder)
@@ -140,12 +137,9 @@ def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
 
 
 def check_hub(tasks: Sequence[Any], how: str) -> None:
-    """Make sure that the data of ``tasks`` can be had, before anything is encoded.
-
-    Raises:
-        ServiceError: the hub has or gives nothing of some, and they are not in the machine's cache either; one line
-            that names what to download. ``how`` says where to put it.
-    """
+    """Make sure that the data of ``tasks`` can be had, before anything is encoded. Raises :class:`ServiceError` if the
+    hub has or gives nothing of some, and they are not in the machine's cache either; it names what to download, and
+    ``how`` says where to put it."""
     from huggingface_hub import HfApi
 
     missing, reasons = [], []

@@ -80,11 +80,8 @@ def logistic_regression(train: np.ndarray, labels: np.ndarray, test: np.ndarray)
 
 
 def classify(path: str, test: str | None, k: int, sample: int | None) -> Classification:
-    """The classification task of a file of labelled texts.
-
-    Raises:
-        DataError: a wrong line, one label only, fewer than k texts to find neighbours among.
-    """
+    """The classification task of a file of labelled texts. Raises :class:`DataError` for a wrong line, one label only,
+    fewer than k texts to find neighbours among."""
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
     task = Classification(data, k)

@@ -76,11 +76,7 @@ def k_means(embeddings: np.ndarray, clusters: int, seed: int, batch: int = BATCH
 
 
 def cluster(path: str, seeds: int, batch: int, sample: int | None) -> Clustering:
-    """The clustering task of a file of labelled texts.
-
-    Raises:
-        DataError: a wrong line, or one label only.
-    """
+    """The clustering task of a file of labelled texts. Raises :class:`DataError` for a wrong line or a single label."""
     task = Clustering(read_labelled(path, sample), seeds, batch)
     task.data_digest = task.data.digest
     return task

@@ -149,11 +149,8 @@ def check_neighbours(path: str, data: LabelledSplit, k: int) -> None:
 
 
 def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample: int | None) -> NearestNeighbours:
-    """The neighbour task of a file of labelled texts.
-
-    Raises:
-        DataError: a wrong line, one label only, fewer than k texts to find neighbours among.
-    """
+    """The neighbour task of a file of labelled texts. Raises :class:`DataError` for a wrong line, one label only, fewer
+    than k texts to find neighbours among."""
     data = read_split(path, test, sample)
     check_neighbours(path, data, k)
     task = NearestNeighbours(data, k, metric, transform)

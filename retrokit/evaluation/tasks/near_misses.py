@@ -240,11 +240,8 @@ class Verification(NearMisses):
 
 
 def read_reference(spec: str, count: int) -> list[Pair]:
-    """Pairs that mean the same, in the grammar of training data: at most ``count``, at random with a fixed seed.
-
-    Raises:
-        DataError: fewer than two.
-    """
+    """Pairs that mean the same, in the grammar of training data: at most ``count``, at random with a fixed seed. Raises
+    :class:`DataError` for fewer than two."""
     pairs = [record for record in read_source(spec, "pairs").records if isinstance(record, Pair)]
     if len(pairs) < 2:
         raise DataError(spec, f"{len(pairs)} pairs of an anchor and a positive; expected two or more")

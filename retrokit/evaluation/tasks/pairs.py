@@ -78,11 +78,8 @@ class DuplicatePairs(SymmetricTask):
 
 
 def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:
-    """The task of a file of near-misses or of labelled pairs.
-
-    Raises:
-        UsageError, DataError: as for :func:`retrokit.data.labelled_pairs.read_labelled_pairs`.
-    """
+    """The task of a file of near-misses or of labelled pairs. Raises :class:`UsageError` or :class:`DataError` as for
+    :func:`retrokit.data.labelled_pairs.read_labelled_pairs`."""
     seen = hashlib.sha256()
     examples = read_labelled_pairs(path, seen.update, family)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]

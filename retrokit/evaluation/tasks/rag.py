@@ -59,11 +59,8 @@ class Questions:
 
 
 def read_questions(folder: str | Path) -> Questions:
-    """Read ``corpus.jsonl``, and ``queries.jsonl`` whose queries have ``answers``.
-
-    Raises:
-        DataError: no such folder, a wrong line, or no query with answers.
-    """
+    """Read ``corpus.jsonl``, and ``queries.jsonl`` whose queries have ``answers``. Raises :class:`DataError` for no
+    such folder, a wrong line, or no query with answers."""
     folder = Path(folder)
     if not os.path.isdir(folder):
         raise DataError(folder, "is not a folder; expected corpus.jsonl, and queries.jsonl with answers")

@@ -86,11 +86,8 @@ def pearson(gold: np.ndarray, scores: np.ndarray) -> float:
 
 
 def sts(path: str) -> SentenceSimilarity:
-    """The task of a JSONL file of ``sentence1``, ``sentence2`` and ``score``.
-
-    Raises:
-        DataError: a wrong line, fewer than two pairs, or one score for all of them.
-    """
+    """The task of a JSONL file of ``sentence1``, ``sentence2`` and ``score``. Raises :class:`DataError` for a wrong
+    line, fewer than two pairs, or one score for all of them."""
     seen = hashlib.sha256()
     rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line', seen.update)
     pairs = cast(list[ScoredPair], list(iterate_records(rows, "scored", path)))

@@ -148,11 +148,8 @@ class Sure(SearchTask):
         return self._depth
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
-        """What ``searcher`` finds, beside the reference.
-
-        Raises:
-            DataError: no query of a testbed has its original in its list, or has the reference's scores.
-        """
+        """What ``searcher`` finds, beside the reference. Raises :class:`DataError` if no query of a testbed has its
+        original in its list, or has the reference's scores."""
         return self._measured(f"{searcher.spec} {searcher.similarity}", self.search(index), names)
 
     def search(self, index: Index) -> list[Found]:
