@@ -27,26 +27,8 @@ build_sure = Commands(
 )
 app.add_typer(build_sure, name="build-sure")
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option(help="File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."),
-]
-ConcurrencyOption = Annotated[int, typer.Option(min=1, max=1024, help="Calls at once.")]
-BudgetOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-tokens",
-        min=1,
-        max=2**53,
-        help="Stop before prompts and answers exceed this many tokens. Default: no limit.",
-    ),
-]
 JudgePromptsOption = Annotated[
     str | None, typer.Option("--prompts", help="Folder whose judge.toml takes the place of ours; the paper gives none.")
-]
-AnswerOption = Annotated[int, typer.Option(help="Longest answer in tokens, what a reasoning model thinks included.")]
-TemperatureOption = Annotated[
-    float, typer.Option(min=0, help="Temperature of sampling; 0: the likeliest token each time.")
 ]
 SampleOption = Annotated[int, typer.Option("--sample", help="How many queries; each brings all its variants.")]
 FolderArgument = Annotated[str, typer.Argument(help="A SURE folder: one that was built, or the release's.")]
@@ -118,11 +100,18 @@ def judge_command(
     seed: int = typer.Option(0, min=0, help="Seed of the sample: that of the page, to judge the same."),
     annotator: str | None = typer.Option(None, help="Name in the verdicts. Default: the model's."),
     prompts: JudgePromptsOption = None,
-    temperature: TemperatureOption = 0.0,
-    answer_tokens: AnswerOption = 4096,
-    store: StoreOption = None,
-    concurrency: ConcurrencyOption = 16,
-    max_tokens: BudgetOption = None,
+    temperature: float = typer.Option(0.0, min=0, help="Temperature of sampling; 0: the likeliest token each time."),
+    answer_tokens: int = typer.Option(4096, help="Longest answer in tokens, what a reasoning model thinks included."),
+    store: str | None = typer.Option(
+        None, help="File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."
+    ),
+    concurrency: int = typer.Option(16, min=1, max=1024, help="Calls at once."),
+    max_tokens: int | None = typer.Option(
+        None,
+        min=1,
+        max=2**53,
+        help="Stop before prompts and answers exceed this many tokens. Default: no limit.",
+    ),
 ) -> None:
     """Have a language model judge the same sample as people do on the page: one more annotator (SURE 4.1).
 

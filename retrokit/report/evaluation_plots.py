@@ -13,7 +13,7 @@ from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.metrics.bootstrap import Draws, draw
 from retrokit.metrics.significance import PairedTest
-from retrokit.report.figures import GREY, RED, ROWS, SKY, WIDTH, fitting, plt, save, shown, told_in_cells, wrapped
+from retrokit.report.figures import GREY, RED, ROWS, SKY, fitting, panels, plt, save, shown, told_in_cells, wrapped
 
 _TITLE = 68  # letters of a title on one line
 
@@ -65,7 +65,7 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     intervals = [None, *((first + one.low, first + one.high) if one is not None else None for one in paired)]
     if len(systems) == 1:
         intervals = [interval_of(systems[0], metric)]
-    figure, axes = plt.subplots(figsize=(WIDTH, 1.5 + 0.55 * len(systems)), layout="constrained")
+    figure, (axes,) = panels(1, 1.5 + 0.55 * len(systems))
     places = range(len(systems))
     values = [system.metrics[metric] for system in systems]
     axes.barh(places, values, color=[GREY, *[SKY] * (len(systems) - 1)], height=0.65)
@@ -114,8 +114,7 @@ def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
     values = np.array(
         [[np.nan if (v := cross.value(row, column)) is None else v for column in cross.columns] for row in rows]
     )
-    height = 1.9 + 0.6 * len(rows)
-    figure, axes = plt.subplots(figsize=(WIDTH, height), layout="constrained")
+    figure, (axes,) = panels(1, 1.9 + 0.6 * len(rows))
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     figure.colorbar(image, ax=axes, label=shown(cross.metric))
     middle = (np.nanmin(values) + np.nanmax(values)) / 2

@@ -57,6 +57,28 @@ def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list
     return list(things[:most])
 
 
+def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """``count`` axes in a figure as wide as the page, each ``height`` inches high."""
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), layout="constrained", squeeze=False)
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def differences_figure(names: Sequence[str], values: np.ndarray, least: float, more: int = 0) -> tuple[Figure, Axes]:
+    """A figure with a row for each name: a value with its interval, ``values`` ``[n, 3]``, to both sides of 0. The axis
+    reaches ``least`` at the least."""
+    figure, axes, at = rows_figure(names, more)
+    axes.axvline(0, color="black", linewidth=0.8)
+    # where there is no interval, there is no whisker
+    errors = np.nan_to_num(np.maximum(0, [values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]]))
+    axes.errorbar(values[:, 0], at, xerr=errors, fmt="o", color=BLUE, capsize=3)
+    reach = max(least, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
+    axes.set_xlim(-reach, reach)
+    return figure, axes
+
+
 def rows_figure(names: Sequence[str], more: int = 0) -> tuple[Figure, Axes, np.ndarray]:
     """A figure with a row for each of the names and room for ``more``, and where the rows are, the first on top."""
     figure, axes = plt.subplots(figsize=(WIDTH, max(2.4, 1.2 + 0.5 * (len(names) + more))), layout="constrained")

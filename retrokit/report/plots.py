@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import disk_errors
-from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, plt, save, shown, steps_axis
+from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, panels, save, shown, steps_axis
 
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
@@ -63,12 +63,12 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in found], full
 
 
-def _series(rows: list[dict[str, Any]], keys: tuple[str, ...]) -> Series:
+def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
     found = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
     return {key: points for key, points in found.items() if points}
 
 
-def _nested(rows: list[dict[str, Any]], key: str, ending: str) -> Series:
+def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
     names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
     return {
         name.replace("_", " "): [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
@@ -77,7 +77,7 @@ def _nested(rows: list[dict[str, Any]], key: str, ending: str) -> Series:
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, (axes,) = panels(1, 4)
     for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
         steps, values = zip(*series[curve], strict=True)
         style = LINES[i // len(COLORS) % len(LINES)]

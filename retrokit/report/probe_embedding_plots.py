@@ -10,7 +10,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
 
 from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.fragments import FragmentProbe
@@ -31,25 +30,18 @@ from retrokit.report.figures import (
     WIDTH,
     fitting,
     legend_above,
+    panels,
     plt,
     save,
     shown,
 )
+from retrokit.report.sheets import grouped
 
 SHOWN_LABELS = len(COLORS) * len(MARKERS)
 BINS = 40
 SIDE_BY_SIDE = 3  # encoders that fit beside each other
 COLUMNS = 4  # families that do
 BOXES = 64  # fragments of which each has a box of its own
-
-
-def _panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """``count`` axes in a figure as wide as the page."""
-    rows = -(-count // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), layout="constrained", squeeze=False)
-    for spare in axes.flat[count:]:
-        spare.set_visible(False)
-    return figure, list(axes.flat[:count])
 
 
 # --- fragments
@@ -62,14 +54,13 @@ def fragment_plots(found: FragmentProbe, folder: str | Path) -> list[Path]:
 
 def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 2: a row per size, a cell per fragment, its distance from the whole under cosine."""
-    encoders = fitting(list(dict.fromkeys(row.encoder for row in found.fragments)), PANELS, "encoders", "fragments")
+    encoders = fitting(list(grouped(found.fragments, "encoder").items()), PANELS, "encoders", "fragments")
     sizes = sorted({row.size for row in found.fragments}, reverse=True)
-    figure, panels = _panels(len(encoders), 1.3 + 0.42 * len(sizes))
+    figure, every_axes = panels(len(encoders), 1.3 + 0.42 * len(sizes))
     reach = max(1e-6, *(abs(row.difference) for row in found.fragments))
     norm = TwoSlopeNorm(0, -reach, reach)
     colors = mpl.colormaps["PuOr"]
-    for axes, encoder in zip(panels, encoders, strict=True):
-        own = [row for row in found.fragments if row.encoder == encoder]
+    for axes, (encoder, own) in zip(every_axes, encoders, strict=True):
         for at, size in enumerate(sizes):
             rows = [row for row in own if row.size == size]
             shades = [colors(norm(row.difference)) for row in rows]
@@ -85,19 +76,18 @@ def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
         axes.set_xlim(0, max(row.last for row in own))
         axes.set_ylabel("fragment size")
         axes.set_title(f"{shown(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}", fontsize=9)
-    panels[-1].set_xlabel("dimension of the embedding")
+    every_axes[-1].set_xlabel("dimension of the embedding")
     image = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
-    figure.colorbar(image, ax=panels, label=f"{shown(found.metric)}: fragment − whole", shrink=0.9)
+    figure.colorbar(image, ax=every_axes, label=f"{shown(found.metric)}: fragment − whole", shrink=0.9)
     return save(figure, folder, "fragments")
 
 
 def _prefix_curves(found: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 4: quality over the number of first dimensions."""
-    figure, (axes,) = _panels(1, 4)
-    encoders = fitting(list(dict.fromkeys(row.encoder for row in found.prefixes)), CURVES, "encoders", "prefixes")
+    figure, (axes,) = panels(1, 4)
+    encoders = fitting(list(grouped(found.prefixes, "encoder").items()), CURVES, "encoders", "prefixes")
     sizes = list(dict.fromkeys(row.size for row in found.prefixes))
-    for i, encoder in enumerate(encoders):
-        own = [row for row in found.prefixes if row.encoder == encoder]
+    for i, (encoder, own) in enumerate(encoders):
         color = COLORS[i % len(COLORS)]
         as_one = sorted({row.dims: row.as_one for row in own}.items())
         axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
@@ -119,10 +109,9 @@ def _prefix_curves(found: FragmentProbe, folder: str | Path) -> list[Path]:
 def contrast_plots(found: ContrastProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 3: deviations by fragment as box plots, and the mean cosine of each fragment."""
     written = []
-    encoders = list(dict.fromkeys(row.encoder for row in found.fragments))
-    for i, encoder in enumerate(encoders):
+    encoders = grouped(found.fragments, "encoder")
+    for i, (encoder, own) in enumerate(encoders.items()):
         figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
-        own = [row for row in found.fragments if row.encoder == encoder]
         places = [row.fragment for row in own]
         every = [row.deviation for row in found.dimensions if row.encoder == encoder]
         deviations = [np.array(every[row.first - 1 : row.last]) for row in own]
@@ -168,12 +157,12 @@ def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
     order = [(family, encoder) for family in families for encoder in encoders]
     if in_rows:
         order.sort(key=lambda pair: encoders.index(pair[1]))
-    figure, panels = _panels(len(order), 1.3 if in_rows else 1.75, columns)
+    figure, every_axes = panels(len(order), 1.3 if in_rows else 1.75, columns)
     every = np.concatenate([row.scores for row in found.distributions])
     lowest, highest = np.quantile(every, [0.0005, 0.9995]).tolist()
     room = 1e-3 * max(abs(lowest), abs(highest), 1e-3) if highest == lowest else 0.0  # where all scores are equal
     bins = np.linspace(lowest - room, np.nextafter(highest + room, np.inf), BINS)
-    for axes, (family, encoder) in zip(panels, order, strict=True):
+    for axes, (family, encoder) in zip(every_axes, order, strict=True):
         for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
             row = next((d for d in found.distributions if (d.encoder, d.group) == (encoder, group)), None)
             if row is not None:
@@ -187,9 +176,9 @@ def near_miss_plots(found: NearMissProbe, folder: str | Path) -> list[Path]:
             name = "" if family == ALL else f"{shown(family, 20)}, "
             axes.set_title(f"{name}{shown(encoder, 34)}", fontsize=9)
             axes.set_ylabel("pairs, peak = 1", fontsize=9)
-    for axes in panels[-columns:]:
+    for axes in every_axes[-columns:]:
         axes.set_xlabel(found.families[0].similarity, fontsize=9)
-    legend_above(figure, panels[0])
+    legend_above(figure, every_axes[0])
     return save(figure, folder, "near-miss")
 
 
@@ -212,7 +201,7 @@ def layer_plots(found: LayerProbe, folder: str | Path) -> list[Path]:
     for name, drawn, label in pictures:
         if not drawn:
             continue
-        figure, (axes,) = _panels(1, 4)
+        figure, (axes,) = panels(1, 4)
         for encoder in drawn:
             i = encoders.index(encoder)
             rows = found.of(encoder)
@@ -242,12 +231,12 @@ _MEASURES = (
 def geometry_plots(found: GeometryProbe, folder: str | Path) -> list[Path]:
     """Each measure by fragment, with the whole as a line; by encoder where there are no fragments."""
     by_fragment = any(part.fragment != WHOLE for part in found.parts)
-    encoders = list(dict.fromkeys(part.encoder for part in found.parts))
-    encoders = fitting(encoders, CURVES if by_fragment else ROWS, "encoders", "geometry")
-    figure, panels = _panels(len(_MEASURES), 2.2 if by_fragment else max(1.2, 0.7 + 0.25 * len(encoders)))
-    for axes, (name, label) in zip(panels, _MEASURES, strict=True):
-        for i, encoder in enumerate(encoders):
-            own = [part for part in found.parts if part.encoder == encoder]
+    encoders = fitting(
+        list(grouped(found.parts, "encoder").items()), CURVES if by_fragment else ROWS, "encoders", "geometry"
+    )
+    figure, every_axes = panels(len(_MEASURES), 2.2 if by_fragment else max(1.2, 0.7 + 0.25 * len(encoders)))
+    for axes, (name, label) in zip(every_axes, _MEASURES, strict=True):
+        for i, (encoder, own) in enumerate(encoders):
             color = COLORS[i % len(COLORS)]
             if by_fragment:
                 axes.axhline(_measure(own[0], name), color=color, linestyle="--", linewidth=1)
@@ -259,13 +248,13 @@ def geometry_plots(found: GeometryProbe, folder: str | Path) -> list[Path]:
         if by_fragment:
             axes.set_ylabel(label, fontsize=8)
         else:
-            axes.set_yticks(range(len(encoders)), [shown(encoder, 30) for encoder in encoders], fontsize=8)
+            axes.set_yticks(range(len(encoders)), [shown(encoder, 30) for encoder, _ in encoders], fontsize=8)
             axes.invert_yaxis()
             axes.set_xlabel(label, fontsize=9)
         axes.grid(alpha=0.3, axis="y" if by_fragment else "x")
     if by_fragment:
-        panels[-1].set_xlabel("fragment (dashed: the whole)")
-        legend_above(figure, panels[0])
+        every_axes[-1].set_xlabel("fragment (dashed: the whole)")
+        legend_above(figure, every_axes[0])
     return save(figure, folder, "geometry")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group
 
@@ -13,7 +13,7 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
 from retrokit.report import sheets
-from retrokit.report.sheets import Table, noted
+from retrokit.report.sheets import Table, grouped, noted
 
 ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 
@@ -22,8 +22,7 @@ def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
     """The whole and the fragments by size; then prefixes."""
     columns = ["size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst", "above the whole"]
     sizes = sheets.table(f"{found.metric} of the whole and of single fragments: {found.task}", ["encoder"], columns)
-    for encoder, size in dict.fromkeys((row.encoder, row.size) for row in found.fragments):
-        own = [row for row in found.fragments if (row.encoder, row.size) == (encoder, size)]
+    for (encoder, size), own in grouped(found.fragments, "encoder", "size").items():
         ranked = sorted(own, key=lambda row: -row.value)
         is_clear = ranked[0].p is not None and ranked[0].p < SIGNIFICANCE
         sizes.add_row(
@@ -43,18 +42,11 @@ def _prefix_table(found: FragmentProbe) -> Table:
     sizes = list(dict.fromkeys(row.size for row in found.prefixes))
     columns = ["dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
     table = sheets.table(f"{found.metric} of the first dimensions", ["encoder"], columns)
-    values = {(row.encoder, row.dims, row.size): row for row in found.prefixes}
-    for encoder, dims in sorted({(row.encoder, row.dims) for row in found.prefixes}, key=_by_encoder(found)):
-        own = [values.get((encoder, dims, size)) for size in sizes]
-        as_one = next(row.as_one for row in own if row is not None)
-        cells = ["" if row is None else f"{row.as_fragments:.4f}" for row in own]
-        table.add_row(encoder, str(dims), f"{as_one:.4f}", *cells)
+    for encoder, of_encoder in grouped(found.prefixes, "encoder").items():
+        for dims, own in sorted(grouped(of_encoder, "dims").items()):
+            by_size = {row.size: f"{row.as_fragments:.4f}" for row in own}
+            table.add_row(encoder, str(dims), f"{own[0].as_one:.4f}", *(by_size.get(size, "") for size in sizes))
     return table
-
-
-def _by_encoder(found: FragmentProbe) -> Callable[[tuple[str, int]], tuple[int, int]]:
-    order = list(dict.fromkeys(row.encoder for row in found.prefixes))
-    return lambda key: (order.index(key[0]), key[1])
 
 
 def contrast_tables(found: ContrastProbe) -> list[Group]:
@@ -62,8 +54,7 @@ def contrast_tables(found: ContrastProbe) -> list[Group]:
     columns = ["fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
     table = sheets.table(f"{found.a} against {found.b}: {found.data}", ["encoder"], columns)
     hidden = 0
-    for encoder in dict.fromkeys(row.encoder for row in found.fragments):
-        own = [row for row in found.fragments if row.encoder == encoder]
+    for own in grouped(found.fragments, "encoder").values():
         shown = own if len(own) <= ALL_FRAGMENTS else _outstanding(own)
         hidden += len(own) - len(shown)
         for row in shown:
@@ -92,8 +83,7 @@ def near_miss_tables(found: NearMissProbe) -> list[Group]:
     columns = ["pairs", "mean ± deviation", "AUC", "above paraphrase", "above random"]
     table = sheets.table(f"scores of near-misses: {found.data}", ["encoder", "similarity", "group"], columns)
     spreads = {(row.encoder, row.group): row.summary() for row in found.distributions}
-    for encoder in dict.fromkeys(row.encoder for row in found.families):
-        own = [row for row in found.families if row.encoder == encoder]
+    for encoder, own in grouped(found.families, "encoder").items():
         for row in own:
             mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
             shares = [_share(row.above_paraphrase), _share(row.over_random)]
@@ -140,8 +130,7 @@ def geometry_tables(found: GeometryProbe) -> list[Group]:
     """A row per encoder, and below it the range of its fragments."""
     columns = ["dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
     table = sheets.table(f"geometry of {found.texts:,} texts: {found.data}", ["encoder", "part"], columns)
-    for encoder in dict.fromkeys(part.encoder for part in found.parts):
-        own = [part for part in found.parts if part.encoder == encoder]
+    for encoder, own in grouped(found.parts, "encoder").items():
         whole = own[0]
         values = [f"{whole.anisotropy:.4f}", f"{whole.effective_rank:.1f}", f"{whole.hubness:.2f}"]
         table.add_row(encoder, "whole", str(whole.dimensions), *values, f"{whole.largest_hub:.1%}")

@@ -23,8 +23,10 @@ from retrokit.report.figures import (
     PANELS,
     RED,
     ROWS,
+    differences_figure,
     fitting,
     legend_above,
+    panels,
     plt,
     rows_figure,
     save,
@@ -61,14 +63,8 @@ def _shade(axes: Axes, horizontal: bool = False) -> None:
 
 def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     results = fitting(found.results, ROWS, "rows", "effect")
-    figure, axes, at = rows_figure([_named(result) for result in results])
     values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
-    axes.axvline(0, color="black", linewidth=0.8)
-    # of one query there is no interval, and of too few documents no d
-    errors = np.nan_to_num(np.maximum(0, [values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]]))
-    axes.errorbar(values[:, 0], at, xerr=errors, fmt="o", color=BLUE, capsize=3)
-    reach = max(0.5, 1.15 * np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    axes.set_xlim(-reach, reach)
+    figure, axes = differences_figure([_named(result) for result in results], values, 0.5)
     _shade(axes)
     axes.set_xlabel("Cohen's d of document length, 95% interval\n(above 0: relevant documents are longer)")
     return save(figure, folder, "effect")
@@ -97,7 +93,7 @@ def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 
 def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    figure, axes = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    figure, (axes,) = panels(1, 4.4)
     for index, line in enumerate(fitting(found.correlations, CURVES, "encoders", "correlation")):
         own = [result for result in found.results if result.encoder == line.encoder]
         effects, gains = (np.array(side) for side in zip(*points_of(own), strict=True))
@@ -145,7 +141,7 @@ def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[P
     """MAG, Figure 6; nothing for a run that learns no γ."""
     if not found.curve:
         return []
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, (axes,) = panels(1, 4)
     steps = [row["step"] for row in found.curve]
     for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
         axes.plot(steps, [row[key] for row in found.curve], style, marker=".", color=color, label=label)
@@ -167,19 +163,18 @@ def fisher_plots(found: FisherProbe, folder: str | Path) -> list[Path]:
 def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
     results = fitting(found.results, PANELS, "encoders", "fisher")
     names = [one.similarity for one in results[0].information]
-    height = 1.0 + 1.6 * len(results)
-    figure, rows = plt.subplots(len(results), 1, figsize=(6.4, height), layout="constrained", squeeze=False)
+    figure, rows = panels(len(results), 1.6 + 1.0 / len(results))
     tables = [_log_table(result) for result in results]
     known = np.concatenate([table[np.isfinite(table)] for table in tables])
     image = None
-    for axes, result, table in zip(rows[:, 0], results, tables, strict=True):
+    for axes, result, table in zip(rows, results, tables, strict=True):
         image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
         told_in_cells(axes, table, (known.min() + known.max()) / 2, ".1f", "none", fontsize=9)
         axes.set_xticks(range(len(names)), names)
         axes.set_yticks(range(3), ["document length", "query length", "angle"])
         axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
     assert image is not None
-    figure.colorbar(image, ax=list(rows[:, 0]), label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
+    figure.colorbar(image, ax=rows, label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
     return save(figure, folder, "fisher")
 
 
@@ -194,14 +189,9 @@ def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
     """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
     results = fitting(found.results, ROWS, "rows", "kappa")
     told = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
-    figure, axes, at = rows_figure(told, 1)
     predictions = [result.prediction for result in results]
     differences = np.array([(one.difference, one.low, one.high) for one in predictions])
-    margins = differences[:, 2] - differences[:, 0]
-    axes.axvline(0, color="black", linewidth=0.8)
-    axes.errorbar(differences[:, 0], at, xerr=margins, fmt="o", color=BLUE, capsize=3)
-    reach = max(0.1, 1.15 * float(np.abs(differences).max()))
-    axes.set_xlim(-reach, reach)
+    figure, axes = differences_figure(told, differences, 0.1, 1)
     first, second = CANDIDATES
     axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
     axes.set_title(f"{second} predicted →", loc="right", fontsize=9)

@@ -18,6 +18,7 @@ from retrokit.report.figures import (
     WIDTH,
     fitting,
     legend_above,
+    panels,
     plt,
     save,
     shown,
@@ -68,11 +69,8 @@ def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list
     metrics = fitting(list(dict.fromkeys(row["metric"] for row in rows)), PANELS, "metrics", name)
     systems = list(dict.fromkeys((row["encoder"], row["similarity"]) for row in rows))
     first, *others = fitting(systems, CURVES, "rerankers", name)
-    height = 1.1 + 0.42 * max(1, len(others))
-    figure, panels = plt.subplots(
-        len(metrics), 1, figsize=(WIDTH, height * len(metrics)), layout="constrained", squeeze=False
-    )
-    for axes, metric in zip(panels.flat, metrics, strict=True):
+    figure, every_axes = panels(len(metrics), 1.1 + 0.42 * max(1, len(others)))
+    for axes, metric in zip(every_axes, metrics, strict=True):
         at = {(row["encoder"], row["similarity"]): row for row in rows if row["metric"] == metric}
         values = [at[system]["value"] for system in others]
         line = at[first]["value"]
@@ -95,7 +93,7 @@ def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list
         axes.set_xlabel(f"{shown(metric)} (first stage {line:.4f})", fontsize=9)
         axes.grid(axis="x", alpha=0.3)
         axes.set_axisbelow(True)
-    legend_above(figure, panels.flat[0])
+    legend_above(figure, every_axes[0])
     return save(figure, folder, name)
 
 

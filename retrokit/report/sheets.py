@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import rich.table
 from rich.cells import cell_len
@@ -16,6 +17,7 @@ from retrokit.notices import harmless
 
 FOLDED = 12  # characters that a column of words keeps where it is folded
 
+Row = TypeVar("Row")
 Cell = tuple[str, ...]
 """What stands in a cell, line by line; where a cell has one line only, side by side."""
 
@@ -93,6 +95,14 @@ def facts(title: str | None, rows: Mapping[str, str], justify: JustifyMethod = "
     for name, value in rows.items():
         made.add_row(name, value)
     return made
+
+
+def grouped(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
+    """The rows by what they have under a name, or under several names together, in order."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault(attrgetter(*names)(row), []).append(row)
+    return found
 
 
 def noted(table: Table, *notes: str) -> Group:

@@ -34,15 +34,9 @@ FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clu
 class MtebSearch:
     """What MTEB evaluates on tasks that search: any searcher.
 
-    It must never have a method ``predict``: MTEB would take it for a cross-encoder.
-
-    Args:
-        searcher: what searches.
-        task_prompts: put the prompt that MTEB has for a task before its texts, in the form ``Instruct: …``.
-        identity: what else decides a result, such as the digest of local data.
-
-    Attributes:
-        runs: what was searched, by split and subset: ``{query: {document: score}}``.
+    It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` the prompt
+    that MTEB has for a task stands before its texts, in the form ``Instruct: …``; ``identity`` is what else decides a
+    result, such as the digest of local data. ``runs`` has what was searched, by split and subset.
     """
 
     def __init__(self, searcher: Searcher, task_prompts: bool, identity: Mapping[str, Any]) -> None:

@@ -78,13 +78,9 @@ class MtebTask(Task):
     have the headline of each under the task's name, the mean of each block, ``average`` over the tasks and
     ``block_average`` over the blocks (CROP, Table 1).
 
-    Args:
-        blocks: mteb's tasks by block.
-        folders: of the tasks whose data are local, the folder by the task's name.
-        cache: mteb's cache folder; default: its own.
-        task_prompts: put mteb's prompt of each task before its texts.
-        by_neighbours: decide tasks of classification by the three nearest texts under the similarity (SFS, C), not by
-            mteb's logistic regression.
+    ``blocks`` has mteb's tasks, ``folders`` those of local data by the task's name, and ``cache`` is mteb's own by
+    default. With ``task_prompts`` mteb's prompt stands before the texts; with ``by_neighbours`` the three nearest texts
+    under the similarity decide tasks of classification (SFS, C), not mteb's logistic regression.
     """
 
     def __init__(

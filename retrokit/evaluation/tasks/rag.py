@@ -88,15 +88,8 @@ def read_questions(folder: str | Path) -> Questions:
 
 
 class Rag(SearchTask):
-    """Answers to the questions of a folder from the ``k`` best passages.
-
-    Args:
-        data: the questions and the passages.
-        reader: the language model that answers, greedily.
-        k: passages that it reads.
-        new_tokens: tokens of an answer at most.
-        store: file that keeps the answers (:class:`retrokit.llm.store.ResponseStore`); ``None``: none does.
-    """
+    """Answers to the questions of a folder from the ``k`` best passages: greedy ones of ``reader``, of ``new_tokens``
+    at most, kept in the file ``store`` if there is one."""
 
     main_metric = "exact_match"
     shown_metrics = ("exact_match", "f1")

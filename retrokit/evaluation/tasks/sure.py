@@ -63,14 +63,9 @@ class Sure(SearchTask):
     rank of the original in the list and after the reference has reordered it (``mrr@2000``, ``reranked_mrr@2000``,
     Table 6), over all judged queries.
 
-    Passages are searched in descending order of their ids, as those of :mod:`retrokit.evaluation.tasks.retrieval`.
-
-    Args:
-        data: the queries, originals and variants.
-        reference: what orders them.
-        corpus: (id, text) of all passages that can be found; default: those of ``data``.
-        depth: passages of the retriever's list.
-        counting: how often the reference counts a variant, :data:`ONCE` or :data:`TWICE`.
+    ``corpus`` has (id, text) of all passages that can be found, by default those of ``data``; they are searched in
+    descending order of their ids. ``depth`` is of the retriever's list, and ``counting`` says how often the reference
+    counts a variant.
     """
 
     main_metric = "rdc"

@@ -40,14 +40,8 @@ class ReferenceScores(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedTestbed:
-    """Ranks of the passages of one testbed, in the order of :data:`TESTBEDS`, by the retriever and by the reference.
-
-    Attributes:
-        queries: positions of the queries that have both, int64 ``[q]``.
-        ranks: from 1, int64 ``[q, n]``.
-        reference: from 1, int64 ``[q, n]``.
-        dropped: how many queries have not, by reason.
-    """
+    """Ranks of one testbed's passages, in the order of :data:`TESTBEDS`, from 1, int64 ``[q, n]``: by the retriever and
+    by the ``reference``; the positions of the ``queries`` that have both, int64 ``[q]``, and how many have not."""
 
     queries: np.ndarray
     ranks: np.ndarray

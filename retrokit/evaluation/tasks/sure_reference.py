@@ -30,15 +30,9 @@ from retrokit.retrieval.embeddings import DistinctTexts
 
 @dataclass(frozen=True)
 class SureCandidates:
-    """All queries, and all that can be ranked for them: passages and variants ("entries").
-
-    Attributes:
-        queries: their texts and ids.
-        ids: of the entries.
-        texts: the distinct texts of the entries.
-        text_of: where each entry's text stands in ``texts``, int64 ``[entries]``.
-        passages: how many entries are passages; they come first.
-    """
+    """All queries, and all that can be ranked for them ("entries"): first the ``passages``, of which that is the
+    number, then variants. ``texts`` are the distinct ones, and ``text_of`` says where each entry's text stands among
+    them, int64 ``[entries]``."""
 
     queries: TextList
     ids: list[str]
