@@ -24,15 +24,24 @@ from retrokit.similarities.base import Role, Similarity
 @dataclass(frozen=True)
 class Measured:
     """What a task measured under one similarity, as in :class:`retrokit.evaluation.result.Result`; counts and
-    configuration beside those that every similarity shares. It may be more than was asked for."""
+    configuration beside those that every similarity shares. It may be more than was asked for. A metric that is not
+    among ``metrics`` is the mean of its values in ``per_query``, or what is ``resampled``, of all items."""
 
-    metrics: dict[str, float]
+    metrics: dict[str, float] = field(default_factory=dict)
     per_query: dict[str, dict[str, float]] = field(default_factory=dict)
     resampled: dict[str, Resampled] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
     own_scale: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     run: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def value(self, name: str) -> float:
+        """A metric."""
+        if name in self.metrics:
+            return self.metrics[name]
+        if name in self.per_query:
+            return float(np.mean(list(self.per_query[name].values())))
+        return self.resampled[name].value(np.arange(self.resampled[name].items))
 
 
 class MeasuringTask(Task):
@@ -64,7 +73,7 @@ class MeasuringTask(Task):
             similarity,
             self.spec,
             self.main_metric,
-            metrics={name: found.metrics[name] for name in names},
+            metrics={name: found.value(name) for name in names},
             per_query={name: found.per_query[name] for name in names if name in found.per_query},
             counts={**self.counts, **found.counts},
             norms=dict(norms or {}),

@@ -77,8 +77,7 @@ class NearestNeighbours(SymmetricTask):
             else:
                 found = predict_by_distance(train, labels, test, self.k, metric)
             per_text[name] = hits(self.data, found)
-        metrics = {name: float(np.mean(list(values.values()))) for name, values in per_text.items()}
-        return Measured(metrics, per_text)
+        return Measured(per_query=per_text)
 
 
 def transformed(embeddings: np.ndarray, transform: str) -> np.ndarray:

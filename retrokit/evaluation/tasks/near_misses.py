@@ -86,11 +86,6 @@ class NearMisses(SymmetricTask):
         self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
 
     def describe(self, reference: int | None = None) -> str:
-        """What is used, and what the near-misses are set against, in a line.
-
-        Args:
-            reference: how many pairs take the place of the file's positives.
-        """
         families, sizes = np.unique(self._families, return_counts=True)
         named = ", ".join(f"{size:,} {family}" for family, size in zip(families, sizes, strict=True) if family)
         line = f"{self.name}: {self.counts['near_misses']:,} near-misses" + (f" ({named})" if named else "")
@@ -127,22 +122,22 @@ class NearMisses(SymmetricTask):
             "random": {f"random {i}": value for i, value in enumerate(random.tolist(), 1)},
             "positive": {f"positive {i}": value for i, value in enumerate(paraphrases.tolist(), 1)},
         }
-        metrics = {name: float(np.mean(list(values.values()))) for name, values in per_pair.items() if values}
-        for group in [name for name in metrics if name.startswith(("near_miss", "random", "positive"))]:
+        metrics = {}
+        for group in [
+            name for name, values in per_pair.items() if values and not name.startswith(("margin", "cosine"))
+        ]:
             name, slash, family = group.partition("/")
             metrics[f"{name}_std{slash}{family}"] = float(np.std(list(per_pair[group].values())))
-        own_scale = [name for name in metrics if not name.startswith("cosine_")]
+        own_scale = [name for name in (*per_pair, *metrics, "threshold") if not name.startswith("cosine_")]
         again: dict[str, Resampled] = {}
         for slash_family, own in self._near_by_family(near).items():
             if len(random):
-                metrics[f"over_random{slash_family}"] = roc_auc(own, random)
                 again[f"over_random{slash_family}"] = resampled_groups(roc_auc, own, random)
             if len(paraphrases):
-                metrics[f"roc_auc{slash_family}"] = roc_auc(paraphrases, own)
                 again[f"roc_auc{slash_family}"] = resampled_groups(roc_auc, paraphrases, own)
         if len(paraphrases):
             metrics["threshold"], metrics["accuracy"] = best_threshold(paraphrases, near)
-        return Measured(metrics, per_pair, again, own_scale=(*own_scale, "threshold"))
+        return Measured(metrics, per_pair, again, own_scale=tuple(own_scale))
 
     def _near_by_family(self, near: np.ndarray) -> dict[str, np.ndarray]:
         """Scores of all near-misses ``[n]`` under "", and those of each family under "/family"."""
@@ -194,7 +189,6 @@ class Verification(NearMisses):
         self.shown_metrics = self.default_metrics = tuple(every)
 
     def describe(self, reference: int | None = None) -> str:
-        """What is used, and what the near-misses are set against, in a line."""
         line = super().describe(len(self._reference) if self._reference else reference)
         if self._reference:
             return line
@@ -229,14 +223,12 @@ class Verification(NearMisses):
         if own:
             per_pair |= self._by_family("positive", own[0])
         per_pair["positive"] = {f"positive {i}": value for i, value in enumerate(positive.tolist(), 1)}
-        metrics = {name: float(np.mean(list(values.values()))) for name, values in per_pair.items()}
-        again: dict[str, Resampled] = {}
-        own_scale = tuple(metrics)
-        for slash_family, own_near in self._near_by_family(near).items():
-            for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate)):
-                metrics[f"{name}{slash_family}"] = statistic(positive, own_near)
-                again[f"{name}{slash_family}"] = resampled_groups(statistic, positive, own_near)
-        return Measured(metrics, per_pair, again, own_scale=own_scale)
+        again = {
+            f"{name}{slash_family}": resampled_groups(statistic, positive, own_near)
+            for slash_family, own_near in self._near_by_family(near).items()
+            for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate))
+        }
+        return Measured({}, per_pair, again, own_scale=tuple(per_pair))
 
 
 def read_reference(spec: str, count: int) -> list[Pair]:

@@ -61,12 +61,9 @@ class DuplicatePairs(SymmetricTask):
         }
         threshold = best_threshold(scores[self._same], scores[~self._same])
         metrics = {
-            "roc_auc": roc_auc(scores[self._same], scores[~self._same]),
             "average_precision": float(average_precision_score(self._same, scores)),
             "accuracy": threshold.accuracy,
             "threshold": threshold.value,
-            "cosine_roc_auc": roc_auc(cosines[self._same], cosines[~self._same]),
-            **{group: float(scores[chosen].mean()) for group, chosen in groups.items()},
             **{f"{group}_std": float(scores[chosen].std()) for group, chosen in groups.items()},
         }
         again = {

@@ -13,8 +13,6 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import digest
@@ -135,8 +133,7 @@ class Rag(SearchTask):
         fitted = [self.reader.fitted(prompt, self.sampling.max_tokens) for prompt in prompts]
         per_query = self._measured(self._read(fitted))
         return Measured(
-            {name: float(np.mean(list(values.values()))) for name, values in per_query.items()},
-            per_query,
+            per_query=per_query,
             configuration={"reader": self.reader.spec, "k": self.k},
             counts={"prompts_shortened": _differing(prompts, fitted)},
             run=self._run(lists),

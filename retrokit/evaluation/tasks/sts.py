@@ -51,7 +51,7 @@ class SentenceSimilarity(SymmetricTask):
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
         (rows,) = embeddings
         first, second = rows[self._first], rows[self._second]
-        metrics, again = {}, {}
+        again = {}
         for name in names:
             by_cosine = name.startswith("cosine_")
             used = similarity_functions.registry.create("cosine") if by_cosine else similarity
@@ -62,9 +62,8 @@ class SentenceSimilarity(SymmetricTask):
                 )
                 raise DataError(request.name, problem)
             statistic = {"spearman": spearman, "pearson": pearson}[name.removeprefix("cosine_")]
-            metrics[name] = statistic(self._gold, scores)
             again[name] = resampled(statistic, self._gold, scores)
-        return Measured(metrics, resampled=again)
+        return Measured(resampled=again)
 
 
 def spearman(gold: np.ndarray, scores: np.ndarray) -> float:

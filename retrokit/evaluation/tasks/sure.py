@@ -288,11 +288,8 @@ class Sure(SearchTask):
             self._say_dropped(name, testbed, ranked.dropped)
         per_query |= self._reciprocal_ranks(found, reference.get(_ALONE))
         averaged = {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()}
-        everything = np.arange(len(self._queries))
-        computed = {measure: MeanOfMeans(parts)(everything) for measure, parts in columns.items()}
-        computed |= {metric: mean(scores) for metric, scores in per_query.items()}
         return Measured(
-            computed,
+            {metric: mean(scores) for metric, scores in per_query.items()},
             per_query,
             averaged,
             configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
