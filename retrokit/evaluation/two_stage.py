@@ -212,12 +212,13 @@ def _measured(
     for task in loaded:
         first = replace(asked, index=None, searcher=None, metrics=task.default_metrics)
         if task.searches:
-            (searcher,) = replace(asked, searcher=run or asked.searcher).searchers(task)
+            (searcher,) = replace(asked, searcher=asked.searcher if run is None else run).searchers(task)
             also = [name for name in options.also if measures(task, name)]
             # the last is the share of relevant documents that reranking can bring up
             names = [task.main_metric, *_shown(task, options), *also, f"recall@{options.depth}"]
             first = Request(searcher=Shared(searcher), metrics=names, whole=run is not None)
-        begun.append((first, task.evaluate(first) if first.encoder or first.searcher else []))
+        is_asked = first.encoder is not None or first.searcher is not None
+        begun.append((first, task.evaluate(first) if is_asked else []))
     results: list[Result] = []
     for task, (first, found) in zip(loaded, begun, strict=True):
         results += found
