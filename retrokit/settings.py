@@ -109,7 +109,8 @@ def taking(
             return work(settings(*given, **named))
 
         called.__name__, called.__doc__, called.__module__ = work.__name__, work.__doc__, work.__module__
-        called.__signature__ = inspect.signature(settings)  # type: ignore[attr-defined]
+        returned = inspect.signature(work).return_annotation
+        called.__signature__ = inspect.signature(settings).replace(return_annotation=returned)  # type: ignore[attr-defined]
         return called
 
     return with_arguments
