@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
+from retrokit.evaluation.settings import EvaluationSettings
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -78,6 +81,15 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     assert probed.to_json()
     ranked = retrokit.rerank(run, [on], ["maxsim"])
     assert [result.configuration.get("reranker") for result in ranked.whole.results] == [None, "maxsim"]
+
+
+def test_an_evaluation_is_asked_for_by_its_settings():
+    asked = inspect.signature(retrokit.evaluate)
+    assert list(asked.parameters) == [one.name for one in fields(EvaluationSettings)]
+    assert {name: one.default for name, one in asked.parameters.items()} == vars(EvaluationSettings())
+    assert asked.return_annotation == "Evaluation"
+    with pytest.raises(TypeError, match="encoder"):
+        retrokit.evaluate(encoder="minilm")
 
 
 def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(capsys):
