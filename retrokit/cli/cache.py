@@ -23,6 +23,7 @@ def cache(
     if clear and limit is not None:
         raise UsageError("--clear removes everything, --limit leaves something: give one")
     from retrokit.encoders.store import open_cache, read_size
+    from retrokit.encoders.store.graphs import clear_graphs
     from retrokit.report.cache_table import cache_json, cache_table
 
     found = open_cache()
@@ -30,4 +31,6 @@ def cache(
         raise UsageError("the embedding cache is turned off (RETROKIT_CACHE=off, --no-cache)")
     if clear or limit is not None:
         found.shrink(read_size(limit) if limit is not None else 0)
+    if clear:
+        clear_graphs(found.folder)
     show(*(cache_json(found) if as_json else cache_table(found)))

@@ -17,7 +17,11 @@ _COMMON = (
     Param("document_prompt", str, summary="text put before every document"),
     Param("query_max_length", int, minimum=1, summary="tokens of a query that count"),
     Param("max_length", int, minimum=1, summary="tokens of a text that count"),
-    Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
+    Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16", "int8"), summary="type of the loaded weights"),
+)
+_BACKEND = (
+    Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="what computes the transformer"),
+    Param("calibration", str, summary="BEIR folder or JSONL of texts that 8 bits are calibrated and measured with"),
 )
 _POOLING = Param(
     "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
@@ -43,7 +47,7 @@ registry = EncoderRegistry(
             "minilm",
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
-            (_POOLING, *_COMMON),
+            (_POOLING, *_COMMON, *_BACKEND),
         ),
         Entry(
             "static",
@@ -68,7 +72,7 @@ registry = EncoderRegistry(
             "model",
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
             f"{_OPENING}:model",
-            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON),
+            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON, *_BACKEND),
             positional="path",
         ),
     ],

@@ -28,11 +28,36 @@ from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 
 
-def load_model(name: str, path: str, device: str | None = None, **options: Any) -> TorchEncoder:
-    """The model of a folder or a hub id, as an encoder called ``name``."""
+def load_model(
+    name: str,
+    path: str,
+    device: str | None = None,
+    *,
+    backend: str = "torch",
+    calibration: str | None = None,
+    dtype: str = "fp32",
+    **options: Any,
+) -> TorchEncoder:
+    """The model of a folder or a hub id, as an encoder called ``name``.
+
+    Raises:
+        DataError: a folder that holds no model.
+        MissingExtra: the package of the ``backend`` is not installed.
+        ServiceError: a hub id that cannot be had.
+        UsageError: a run whose training is not finished; parameters that do not fit together.
+    """
     similarity = run_similarity(path) if is_run(path) else None
-    loaded = _load(path, device, PRECISIONS[options.get("dtype", "fp32")])
-    return _finish(name, loaded, similarity=similarity, **options)
+    if backend == "torch":
+        if dtype == "int8" or calibration is not None:
+            raise UsageError(f"{name}: int8 and calibration are for backend=openvino or backend=onnx")
+        return _finish(name, _load(path, device, PRECISIONS[dtype]), similarity=similarity, dtype=dtype, **options)
+    from retrokit.encoders.graphs.encoder import GraphEncoder
+    from retrokit.encoders.graphs.quality import CalibrationTexts
+
+    if dtype not in ("fp32", "int8") or (device or "cpu") != "cpu":
+        raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
+    plain = _finish(name, _load(path, "cpu"), similarity=similarity, **options)
+    return GraphEncoder(plain, backend, dtype, CalibrationTexts(calibration))
 
 
 def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> TorchEncoder:
@@ -131,6 +156,8 @@ def _finish(
     dtype: str = "fp32",
 ) -> TorchEncoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
+    if dtype not in PRECISIONS:
+        raise UsageError(f"{name}: {dtype} is for a model that backend=openvino or backend=onnx computes")
     cast(loaded[0], PRECISIONS[dtype])
     for module in list(loaded)[1:]:
         module.float()  # its input is float32

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from retrokit.errors import DataError
 from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Role
+
+if TYPE_CHECKING:
+    from retrokit.encoders.torch_encoder import TorchEncoder
 
 
 def minilm(device: str | None = None, **options: Any) -> Encoder:
@@ -55,7 +58,7 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
 def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -> Encoder:
     """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded."""
 
-    def load() -> Encoder:
+    def load() -> TorchEncoder:
         with importing():
             from retrokit.encoders.loading import load_model
 
@@ -78,11 +81,15 @@ def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -
 
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     """The digest of all that decides what comes of loading a folder."""
+    texts = options.get("calibration")
     decided_by = {
         "files": digest(path, [found.relative_to(path).as_posix() for found in below(path) if found.is_file()]),
-        "options": options,
+        "options": {
+            **options,
+            "calibration": digest(texts) if texts and os.path.exists(texts) else None,
+        },
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
-        "code": code_of((), map(str, Path(__file__).parent.glob("*.py"))),
+        "code": code_of((), map(str, Path(__file__).parent.rglob("*.py"))),
     }
     return hashlib.blake2b(json.dumps(decided_by, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -90,9 +97,9 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(made: Encoder) -> dict[str, Any] | None:
+def _record(made: TorchEncoder) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
-    kinds = {type(module).__module__.partition(".")[0] for module in made.to_train().model.modules()}
+    kinds = {type(module).__module__.partition(".")[0] for module in made.model.modules()}
     if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {

@@ -9,6 +9,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from retrokit.encoders.store.database import EmbeddingCache
+from retrokit.encoders.store.graphs import held_graphs
 from retrokit.report.sheets import table
 from retrokit.report.tables import to_json
 
@@ -18,15 +19,18 @@ def cache_json(cache: EmbeddingCache) -> list[str]:
     held = cache.held()
     encoders = [{**asdict(one), "last_used": _time(one.last_used).isoformat(timespec="seconds")} for one in held]
     total = sum(one.size for one in held)
-    return [to_json({"folder": str(cache.folder), "limit": cache.limit, "size": total, "encoders": encoders})]
+    graphs = [asdict(graph) for graph in held_graphs(cache.folder)]
+    about = {"folder": str(cache.folder), "limit": cache.limit, "size": total}
+    return [to_json({**about, "encoders": encoders, "graphs": graphs})]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
-    """A row per encoder, the last used first; and where they lie."""
+    """A row per encoder, the last used first; a line per converted transformer; and where they lie."""
     held = cache.held()
     total = f"{decimal(sum(one.size for one in held))} of at most {decimal(cache.limit)} in {cache.folder}"
+    graphs = [f"{one.spec}: {decimal(one.size)}; {one.said} ({one.sample})" for one in held_graphs(cache.folder)]
     if not held:
-        return [total]
+        return [*graphs, total]
     words = ["encoder", "kind", "precision", "device"]
     made = table(None, words, ["dimensions", "embeddings", "size"])
     for name in ("last used", "fingerprint"):
@@ -35,7 +39,7 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
         shown = (f"{one.dimension:,}", f"{one.rows:,}", decimal(one.size))
         used = _time(one.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
         made.add_row(one.spec, one.kind, one.precision, one.device, *shown, used, one.fingerprint[:8])
-    return [made, total]
+    return [made, *graphs, total]
 
 
 def _time(seconds: float) -> datetime:

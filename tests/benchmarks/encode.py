@@ -1,21 +1,19 @@
-"""Documents per second: retrokit's encoding, the library's default, OpenVINO where it is installed, and what the
-machine's matrix products allow.
+"""Documents per second: retrokit's backends, the library's default, and what the machine's matrix products allow.
 
     python tests/benchmarks/encode.py data/scifact [DOCUMENTS [ROUNDS]]
 
 All encode the same documents, in turns; the fastest round counts, for other work on the machine only makes it slower.
-OpenVINO (``pip install openvino``) gets retrokit's batches, which suit it better than batches of 32 texts, and
-with ``nncf`` 8-bit weights and activations as well, their ranges taken from other documents of the folder.
+Eight bits are calibrated with documents of the folder.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -32,54 +30,7 @@ from retrokit.encoders.packed import computing
 
 ENCODER = "minilm"
 PRECISIONS = ("fp32", "bf16")
-SAMPLES = 100  # texts from which the ranges of 8-bit activations are taken
-
-
-class OpenVino(nn.Module):
-    """The model's transformer, as OpenVINO runs it."""
-
-    def __init__(self, model: SentenceTransformer, precision: str, samples: list[str]) -> None:
-        import openvino
-
-        super().__init__()
-        self.device = torch.device("cpu")
-        example = dict(model.preprocess(["one text", "another one"]))
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        self.names = [name for name in names if name in example]
-        converted = openvino.convert_model(model[0].model, example_input={name: example[name] for name in self.names})
-        if precision == "int8":
-            import nncf
-
-            sets = [{name: dict(model.preprocess([text]))[name].numpy() for name in self.names} for text in samples]
-            converted = nncf.quantize(
-                converted, nncf.Dataset(sets), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(sets)
-            )
-        hint = {"fp32": "f32", "bf16": "bf16", "int8": "bf16"}[precision]
-        threads = str(torch.get_num_threads())
-        options = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-        self.compiled = openvino.Core().compile_model(converted, "CPU", options)
-
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
-        """``token_embeddings [n, t, d]``."""
-        made = self.compiled({name: features[name].numpy() for name in self.names})
-        return {**features, "token_embeddings": torch.from_numpy(made[0])}
-
-
-def with_openvino(encoder: Encoder, precision: str, samples: list[str]) -> Callable[[list[str]], np.ndarray]:
-    """What encodes texts through OpenVINO, in retrokit's batches."""
-    transformer, pooling = OpenVino(encoder.to_train().model, precision, samples), encoder.to_train().model[1]
-
-    def encode(texts: list[str]) -> np.ndarray:
-        embeddings = np.empty((len(texts), encoder.dimension), dtype=np.float32)
-        order = engine.longest_first(texts)
-        for start in range(0, len(texts), engine.CHUNK):
-            chunk = order[start : start + engine.CHUNK]
-            features = encoder.to_train().model.preprocess([texts[i] for i in chunk], task="document")
-            for rows, batch in engine._batches(features, len(chunk), engine.CPU_TOKENS):
-                embeddings[chunk[rows]] = pooling(transformer(batch))["sentence_embedding"].numpy()
-        return embeddings
-
-    return encode
+BACKENDS = ("openvino", "onnx")
 
 
 def operations(encoder: Encoder, texts: list[str]) -> float:
@@ -125,10 +76,9 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
         "retrokit, fp32": lambda texts: encoder.embed(texts, "document", "fp32"),
         "retrokit, bf16": lambda texts: encoder.embed(texts, "document", "bf16"),
     }
-    if importlib.util.find_spec("openvino") is not None:
-        precisions = [*PRECISIONS, *(["int8"] if importlib.util.find_spec("nncf") is not None else [])]
-        samples = [document.full_text for document in documents[1::step]][:SAMPLES]
-        ways |= {f"openvino, {name}": with_openvino(encoder, name, samples) for name in precisions}
+    for backend, name in product(BACKENDS, ("fp32", "int8")):
+        other = retrokit.encoder(f"{ENCODER}:backend={backend},dtype={name},calibration={folder}", device="cpu")
+        ways[f"{backend}, {name}"] = partial(other.embed, role="document")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     made: dict[str, np.ndarray] = {}
     rates: dict[str, float] = dict.fromkeys(PRECISIONS, 0.0)

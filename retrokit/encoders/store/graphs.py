@@ -1,0 +1,78 @@
+"""Converted transformers, a folder each, beside the embeddings of the cache: kept until the cache is cleared."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from retrokit.encoders.store import cache_folder
+from retrokit.errors import disk_errors
+
+_FOLDER = "graphs"
+_ABOUT = "conversion.json"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A converted transformer: of which encoder, for which ``backend``, in which ``dtype``, calibrated and measured
+    with which ``sample``, what was ``said`` of its quality, and its ``size`` in bytes."""
+
+    spec: str
+    backend: str
+    dtype: str
+    sample: str
+    said: str
+    size: int
+
+
+@contextmanager
+def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
+    """The folder that is kept under ``key``. If it is not there ``write`` fills it and tells what :class:`Graph` says
+    of it; other processes wait meanwhile. A temporary one where the cache is off."""
+    cache = cache_folder()
+    if cache is None:
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder))
+            yield Path(folder)
+        return
+    place = cache / _FOLDER / key
+    with disk_errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{place}.lock"):
+            if not (place / _ABOUT).is_file():
+                unfinished = place.with_suffix(".tmp")
+                for left in (unfinished, place):
+                    shutil.rmtree(left, ignore_errors=True)
+                unfinished.mkdir()
+                about = json.dumps(write(unfinished))
+                (unfinished / _ABOUT).write_text(about, encoding="utf-8")
+                unfinished.rename(place)
+    yield place
+
+
+def held_graphs(cache: Path) -> list[Graph]:
+    """Those that are kept in the cache's folder."""
+    found = sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
+    return [Graph(**json.loads(about.read_text("utf-8")), size=_size(about.parent)) for about in found]
+
+
+def clear_graphs(cache: Path) -> None:
+    """Remove all of them.
+
+    Raises:
+        DataError: they cannot be removed.
+    """
+    if (cache / _FOLDER).is_dir():
+        with disk_errors(cache / _FOLDER):
+            shutil.rmtree(cache / _FOLDER)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())

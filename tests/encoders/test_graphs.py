@@ -1,0 +1,179 @@
+"""Transformers computed by OpenVINO and by ONNX Runtime: the same embeddings as PyTorch's, or nearly, in 8 bits."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import retrokit
+from retrokit.encoders.graphs import encoder as graphs
+from retrokit.encoders.graphs.quality import CalibrationTexts
+from retrokit.encoders.store.graphs import clear_graphs, held_graphs
+from retrokit.errors import DataError, MissingExtra, UsageError
+from tests.evaluation.fakes import write_folder
+from tests.models import make_bert, make_llama, sentences
+
+BACKENDS = ("openvino", "onnx")
+TEXTS = [*sentences(20), "cat", "a dog runs over the far river and the bird sleeps " * 20, ""]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("bert"), dimension=32)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in sentences(60, seed=1)))
+    return path
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_fp32_is_the_models(backend: str, pooling: str, bert: Path, texts: Path, tmp_path: Path) -> None:
+    folder = bert if pooling == "mean" else make_llama(tmp_path / "llama")
+    prompts = 'query_prompt="who ",max_length=40'
+    plain = retrokit.encoder(f"{folder},{prompts},pooling={pooling}")
+    made = retrokit.encoder(f"{folder},{prompts},pooling={pooling},backend={backend},calibration={texts}")
+    for role in ("query", "document"):
+        expected = plain.embed(TEXTS, role, "fp32")
+        tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(expected).max()
+        np.testing.assert_allclose(made.embed(TEXTS, role), expected, rtol=0, atol=tolerance)
+    tokens = made.with_tokens().token_embeddings(TEXTS, "query")
+    for token, known in zip(tokens, plain.with_tokens().token_embeddings(TEXTS, "query", "fp32"), strict=True):
+        assert token.shape == known.shape
+        np.testing.assert_allclose(token, known, rtol=0, atol=2**10 * np.finfo(np.float32).eps)
+    assert made.computes_in() == "float32"
+    assert made.fingerprint() != plain.fingerprint()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_int8_is_near_the_model_and_is_converted_once(
+    backend: str,
+    bert: Path,
+    texts: Path,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("INFO")
+    spec = f"{bert},backend={backend},dtype=int8,calibration={texts}"
+    made = retrokit.encoder(spec)
+    embeddings = made.embed(TEXTS, "document")
+    assert cosines(embeddings, retrokit.encoder(str(bert)).embed(TEXTS, "document", "fp32")).min() > 0.9
+    assert made.computes_in() == "int8"
+    assert "cosine to fp32 at least" in caplog.text
+    (about,) = cache.glob("graphs/*/conversion.json")
+    assert json.loads(about.read_text())["said"] in caplog.text
+
+    assert capfd.readouterr().out == "", "standard output is the command's"
+    (held,) = held_graphs(cache)
+    assert (held.spec, held.backend, held.dtype, held.sample) == (made.spec, backend, "int8", str(texts))
+
+    caplog.clear()
+    again = retrokit.encoder(spec)
+    assert again.fingerprint() == made.fingerprint()
+    np.testing.assert_array_equal(again.embed([*TEXTS, "new"], "document")[:-1], embeddings)
+    assert "converted" not in caplog.text
+    texts.write_text(texts.read_text() + '{"text": "one more"}\n')
+    assert retrokit.encoder(spec).fingerprint() != made.fingerprint(), "other texts calibrate otherwise"
+    clear_graphs(cache)
+    assert held_graphs(cache) == []
+
+
+def test_judged_texts_tell_what_8_bits_cost(
+    bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    documents = {f"d{place}": text for place, text in enumerate(sentences(40))}
+    queries = {f"q{place}": documents[f"d{place}"].split(" ", 1)[1] for place in range(12)}
+    judged = {f"q{place}": {f"d{place}": 1} for place in range(12)}
+    data = write_folder(tmp_path / "data", documents, queries, judged)
+    made = retrokit.encoder(f"{bert},backend=onnx,dtype=int8,calibration={data}")
+    made.embed(["a cat"], "query")
+    assert "12 queries, 40 documents" in caplog.text
+    assert "nDCG@10" in caplog.text
+
+
+def test_what_is_calibrated_with_by_default() -> None:
+    texts = list(CalibrationTexts(None).texts.documents.values())
+    assert len(texts) > 200
+    assert texts == list(CalibrationTexts(None).texts.documents.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("dtype=int8", "backend=openvino or backend=onnx"),
+        ("calibration=x.jsonl", "backend=openvino or backend=onnx"),
+        ("backend=onnx,dtype=bf16", "with dtype fp32 or int8"),
+        ("backend=tensorrt", "openvino"),
+        ("backend=onnx,dtype=int8,calibration=nowhere.jsonl", "nowhere.jsonl"),
+    ],
+)
+def test_what_does_not_fit(options: str, problem: str, bert: Path) -> None:
+    with pytest.raises((UsageError, DataError), match=problem):
+        retrokit.encoder(f"{bert},{options}")
+
+
+@pytest.mark.parametrize("spec", ["static:8,dtype=int8", "minilm:backend=onnx", "scratch:minilm,dtype=int8"])
+def test_other_names(spec: str) -> None:
+    if spec.startswith("minilm"):
+        with pytest.raises(UsageError, match="on the CPU"):
+            retrokit.encoder(spec, device="cuda")
+    else:
+        with pytest.raises(UsageError, match="int8"):
+            retrokit.encoder(spec)
+
+
+def test_what_a_graph_cannot_do(bert: Path) -> None:
+    made = retrokit.encoder(f"{bert},backend=onnx")
+    with pytest.raises(UsageError, match="shows no layers"):
+        made.with_layers()
+    with pytest.raises(UsageError, match="cannot be trained"):
+        made.to_train()
+    with pytest.raises(UsageError, match="precision bf16 is for backend=torch"):
+        made.embed(["a"], "query", "bf16")
+
+
+def test_the_engine_is_an_extra(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(graphs, "version", missing)
+    with pytest.raises(MissingExtra, match=r"retrokit\[openvino\]"):
+        retrokit.encoder(f"{bert},backend=openvino")
+
+
+def test_a_graph_that_computes_otherwise_is_refused(
+    bert: Path, texts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from retrokit.encoders.graphs import onnx
+
+    read = onnx.read
+
+    def wrong(folder: Path, threads: int) -> object:
+        compute = read(folder, threads)
+        return lambda inputs: compute(inputs)[:, ::-1].copy() - 3
+
+    monkeypatch.setattr(onnx, "read", wrong)
+    with pytest.raises(DataError, match="half of the cosines"):
+        retrokit.encoder(f"{bert},backend=onnx,calibration={texts}").embed(["a"], "query")
+    assert not list(cache.glob("graphs/*/conversion.json"))
