@@ -17,11 +17,24 @@ _COMMON = (
     Param("document_prompt", str, summary="text put before every document"),
     Param("query_max_length", int, minimum=1, summary="tokens of a query that count"),
     Param("max_length", int, minimum=1, summary="tokens of a text that count"),
-    Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16", "int8"), summary="type of the loaded weights"),
 )
-_BACKEND = (
+_FRESH_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the weights")
+_LOADED = (
+    Param(
+        "dtype",
+        str,
+        "auto",
+        choices=("auto", "fp32", "bf16", "fp16", "int8"),
+        summary="type of the weights; auto: the one they are stored in",
+    ),
+    Param("attention", str, choices=("sdpa", "flash", "eager"), summary="how attention is computed"),
     Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="what computes the transformer"),
     Param("calibration", str, summary="BEIR folder or JSONL of texts that 8 bits are calibrated and measured with"),
+)
+_HUB = (
+    Param("revision", str, summary="branch, tag or commit of a hub id"),
+    Param("trust_remote_code", bool, False, summary="run code that comes with the model"),
+    Param("device_map", str, summary="how the weights are placed on several devices: auto, balanced, …"),
 )
 _POOLING = Param(
     "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
@@ -47,7 +60,7 @@ registry = EncoderRegistry(
             "minilm",
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
-            (_POOLING, *_COMMON, *_BACKEND),
+            (_POOLING, *_COMMON, *_LOADED),
         ),
         Entry(
             "static",
@@ -58,6 +71,7 @@ registry = EncoderRegistry(
                 Param("tokenizer", str, "minilm", summary="encoder, folder or hub id whose tokenizer it uses"),
                 _SEED,
                 *_COMMON,
+                _FRESH_DTYPE,
             ),
             positional="dim",
         ),
@@ -65,14 +79,20 @@ registry = EncoderRegistry(
             "scratch",
             "the architecture of a folder, hub id or minilm, with fresh weights",
             f"{_LOADING}:scratch",
-            (Param("architecture", str, required=True, summary="folder, hub id or minilm"), _SEED, _POOLING, *_COMMON),
+            (
+                Param("architecture", str, required=True, summary="folder, hub id or minilm"),
+                _SEED,
+                _POOLING,
+                *_COMMON,
+                _FRESH_DTYPE,
+            ),
             positional="architecture",
         ),
         Entry(
             "model",
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
             f"{_OPENING}:model",
-            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON, *_BACKEND),
+            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON, *_LOADED, *_HUB),
             positional="path",
         ),
     ],

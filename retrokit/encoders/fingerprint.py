@@ -82,6 +82,8 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
     """Architecture, modules with their settings, and tokenizer."""
     config = getattr(model[0], "config", None)
     settings = {"class": type(model[0]).__name__} if config is None else config.to_dict()
+    attention = getattr(config, "_attn_implementation", None)
+    settings |= {} if attention in (None, "sdpa") else {"attention": attention}
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     is_fast = hasattr(backend, "to_str")

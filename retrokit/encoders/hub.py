@@ -10,7 +10,9 @@ from retrokit.errors import DataError, RetrokitError, UsageError, first_line
 from retrokit.notices import no_progress_bars
 
 
-def ask_hub(name: str, no_id: str, failed: Callable[[BaseException], RetrokitError]) -> None:
+def ask_hub(
+    name: str, no_id: str, failed: Callable[[BaseException], RetrokitError], revision: str | None = None
+) -> None:
     """Fail at once where the hub cannot be reached or has no model ``name``: loading would retry for minutes.
 
     Raises:
@@ -23,9 +25,9 @@ def ask_hub(name: str, no_id: str, failed: Callable[[BaseException], RetrokitErr
 
     try:
         validate_repo_id(name)
-        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json"), str):
+        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
             return
-        model_info(name, timeout=10)
+        model_info(name, revision=revision, timeout=10)
     except HFValidationError:
         raise UsageError(no_id) from None
     except Exception as error:  # the hub client's own errors and its transport's share no base class
@@ -38,6 +40,7 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
 
     Raises:
         DataError: ``path`` is a folder that holds no ``what``.
+        UsageError: what is loaded needs code that it brings along, which is not trusted.
         RetrokitError: what ``failed`` makes of the error, if it is no folder.
     """
     try:
@@ -46,6 +49,11 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
     except RetrokitError:
         raise
     except Exception as error:  # of a damaged file the libraries raise anything
+        if "trust_remote_code" in str(error):
+            problem = (
+                f"{shown(path)} brings code of its own, which was not run: look at it, and add trust_remote_code=true"
+            )
+            raise UsageError(problem) from error
         if os.path.isdir(path):
             kind = "" if isinstance(error, (ValueError, OSError, RuntimeError)) else f"{type(error).__name__}: "
             raise DataError(path, f"is not a {what} that can be loaded: {kind}{first_line(error)}") from error

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -24,8 +26,12 @@ from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
+from retrokit.notices import notice
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
+
+# Whatever type the weights have, a copy may compute in another, so that the library's advice misleads.
+logging.getLogger("sentence_transformers.base.model").addFilter(lambda said: "was loaded in" not in said.getMessage())
 
 
 def load_model(
@@ -33,9 +39,13 @@ def load_model(
     path: str,
     device: str | None = None,
     *,
+    dtype: str = "auto",
     backend: str = "torch",
     calibration: str | None = None,
-    dtype: str = "fp32",
+    attention: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    device_map: str | None = None,
     **options: Any,
 ) -> TorchEncoder:
     """The model of a folder or a hub id, as an encoder called ``name``.
@@ -46,31 +56,45 @@ def load_model(
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished; parameters that do not fit together.
     """
-    similarity = run_similarity(path) if is_run(path) else None
-    if backend == "torch":
-        if dtype == "int8" or calibration is not None:
-            raise UsageError(f"{name}: int8 and calibration are for backend=openvino or backend=onnx")
-        return _finish(name, _load(path, device, PRECISIONS[dtype]), similarity=similarity, dtype=dtype, **options)
+    is_graph = backend != "torch"
+    if is_graph and (dtype not in ("auto", "fp32", "int8") or (device or "cpu") != "cpu" or device_map):
+        raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
+    if not is_graph and (dtype == "int8" or calibration is not None):
+        raise UsageError(f"{name}: int8 and calibration are for backend=openvino or backend=onnx")
+    if trust_remote_code:
+        notice(f"{name}: runs the code that comes with the model (trust_remote_code)")
+    kwargs: dict[str, Any] = {"dtype": torch.float32 if is_graph else PRECISIONS.get(dtype, "auto")}
+    if attention is not None:
+        kwargs["attn_implementation"] = {"flash": "flash_attention_2"}.get(attention, attention)
+    if device_map is not None:
+        kwargs["device_map"] = device_map
+    own = run_similarity(path) if is_run(path) else None
+    place = "cpu" if is_graph else device
+    loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
+    made = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
+    if not is_graph:
+        return made
     from retrokit.encoders.graphs.encoder import GraphEncoder
     from retrokit.encoders.graphs.quality import CalibrationTexts
 
-    if dtype not in ("fp32", "int8") or (device or "cpu") != "cpu":
-        raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
-    plain = _finish(name, _load(path, "cpu"), similarity=similarity, **options)
-    return GraphEncoder(plain, backend, dtype, CalibrationTexts(calibration))
+    return GraphEncoder(made, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
 
 
-def static(dim: int, tokenizer: str, seed: int, device: str | None = None, **options: Any) -> TorchEncoder:
+def static(
+    dim: int, tokenizer: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
+) -> TorchEncoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
     source = _backend_tokenizer(minilm_path() if tokenizer == "minilm" else tokenizer)
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         table = StaticEmbedding(source, embedding_dim=dim)
-    return _finish(f"static:{dim}", SentenceTransformer(modules=[table], device=device), **options)
+    return _finish(f"static:{dim}", SentenceTransformer(modules=[table], device=device), PRECISIONS[dtype], **options)
 
 
-def scratch(architecture: str, seed: int, device: str | None = None, **options: Any) -> TorchEncoder:
+def scratch(
+    architecture: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
+) -> TorchEncoder:
     """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
     from transformers import AutoConfig, AutoModel
 
@@ -80,13 +104,13 @@ def scratch(architecture: str, seed: int, device: str | None = None, **options: 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
-            made = _load(folder, device)
+            made = _load(folder, device, {"dtype": torch.float32})
             _take_off_last(made, Prepare)
             for module in list(made)[1:]:
                 for part in module.modules():
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()
-    return _finish(f"scratch:{architecture}", made, **options)
+    return _finish(f"scratch:{architecture}", made, PRECISIONS[dtype], **options)
 
 
 def _loading(path: str) -> AbstractContextManager[None]:
@@ -101,15 +125,16 @@ def _no_model(name: str, error: BaseException) -> RetrokitError:
     )
 
 
-def _load(path: str, device: str | None, dtype: torch.dtype = torch.float32) -> SentenceTransformer:
-    """The model with its transformer's weights in ``dtype``, whatever type they are stored in."""
+def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:
+    """The model as the library loads it: ``kwargs`` are those of its transformer, ``options`` its own."""
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not os.path.isdir(path):
-        ask_hub(path, f"{shown(path)} is not a registered encoder, a folder or a hub id", partial(_no_model, path))
+        problem = f"{shown(path)} is not a registered encoder, a folder or a hub id"
+        ask_hub(path, problem, partial(_no_model, path), options.get("revision"))
     with _loading(path), whole_weights(UNUSED):
         loaded = SentenceTransformer._load_with_module_classes(
-            path, MODULE_CLASSES, device=device, model_kwargs={"dtype": dtype}
+            path, MODULE_CLASSES, device=device, model_kwargs=dict(kwargs), **options
         )
         if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
             loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
@@ -146,6 +171,7 @@ def _copy_without_weights(source: str, target: Path) -> None:
 def _finish(
     name: str,
     loaded: SentenceTransformer,
+    dtype: torch.dtype | None,
     *,
     similarity: Similarity | None = None,
     pooling: str | None = None,
@@ -153,12 +179,10 @@ def _finish(
     document_prompt: str | None = None,
     query_max_length: int | None = None,
     max_length: int | None = None,
-    dtype: str = "fp32",
 ) -> TorchEncoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
-    if dtype not in PRECISIONS:
-        raise UsageError(f"{name}: {dtype} is for a model that backend=openvino or backend=onnx computes")
-    cast(loaded[0], PRECISIONS[dtype])
+    if dtype is not None:
+        cast(loaded[0], dtype)
     for module in list(loaded)[1:]:
         module.float()  # its input is float32
     learned = _take_off_last(loaded, Prepare)

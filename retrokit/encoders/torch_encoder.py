@@ -30,6 +30,12 @@ from retrokit.encoders.precision import PRECISIONS, choose_precision, name_of
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
+_PROMPTS = {
+    "query": ("query", "search_query", "retrieval.query", "s2p_query"),
+    "document": ("document", "passage", "corpus", "search_document", "retrieval.passage"),
+}
+"""What models call the prompt of each role in their settings, the library's own names first."""
+
 _PARTS = ("engine.py", "packed.py", "casting.py", "layers.py", "onednn.py")
 _COMPUTING = [str(Path(__file__).with_name(name)) for name in _PARTS]
 
@@ -59,11 +65,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def prompts(self) -> Mapping[str, str | None]:
-        prompts = self._model.prompts or {}
-        return {
-            "query": prompts.get("query") or None,
-            "document": next((prompts[key] for key in ("document", "passage", "corpus") if prompts.get(key)), None),
-        }
+        own = self._model.prompts or {}
+        return {role: next((own[key] for key in keys if own.get(key)), None) for role, keys in _PROMPTS.items()}
 
     def max_length(self, role: Role) -> int | None:
         return engine.token_limit(self._model, role)
