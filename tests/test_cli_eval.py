@@ -15,12 +15,12 @@ from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from retrokit import cli, encoders, similarities
+from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.sure_folders import small_folder
-from tests.trec import read_run
 
 Command = Callable[..., tuple[int, str, str]]
 

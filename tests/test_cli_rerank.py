@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
-from retrokit.data.trec import write_run
+from retrokit.data.trec import read_run, write_run
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 from tests.reranking.scorers import BREAK, hashed, register
-from tests.trec import read_run, trec_order
+from tests.trec import trec_order
 
 Command = Callable[..., tuple[int, str, str]]
 

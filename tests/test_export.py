@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 import retrokit
 from retrokit import cli, export
 from retrokit.data.files import digest
+from retrokit.data.trec import read_run
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.task import Request
@@ -28,7 +29,6 @@ from retrokit.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.evaluation.fakes import piped, write_folder, write_lines
 from tests.models import sentences
-from tests.trec import read_run
 
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "search_in_duckdb.py"
 TEXTS = sentences(90, seed=21)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.data.trec import read_judgements, read_run_lines
+from retrokit.data.trec import read_judgements
 
 
 def trec_order(scores: Mapping[str, float]) -> list[str]:
@@ -21,11 +21,3 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     for _, query_id, document_id, grade in read_judgements(path):
         qrels.setdefault(query_id, {})[document_id] = grade
     return qrels
-
-
-def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """Query id → document id → score."""
-    run: dict[str, dict[str, float]] = {}
-    for _, query_id, document_id, score in read_run_lines(path):
-        run.setdefault(query_id, {})[document_id] = score
-    return run

@@ -99,11 +99,19 @@ def read_run_lines(
         yield line, query_id, document_id, score
 
 
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+    """Query id → document id → score (higher is better) from a TREC run; raises as :func:`read_run_lines`."""
+    run: dict[str, dict[str, float]] = {}
+    for _, query_id, document_id, score in read_run_lines(path):
+        run.setdefault(query_id, {})[document_id] = score
+    return run
+
+
 def write_run(path: str | Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
     """Write ``run`` (query id → document id → score) as a TREC run named ``tag``, whole or not at all.
 
     Ranks count from 1 by descending score, then by descending document id, as trec_eval orders. Scores keep every
-    digit: what is read again is equal. A query without documents leaves no line.
+    digit: what :func:`read_run` gives back is equal. A query without documents leaves no line.
 
     Raises:
         DataError: the file cannot be written, an id or the tag is empty or holds white space (which the format cannot

@@ -16,8 +16,9 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import read_lines
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.pairs import read_source
+from retrokit.data.trec import read_run
 from retrokit.errors import RetrokitError
-from tests.trec import read_qrels, read_run
+from tests.trec import read_qrels
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'
 QUERIES = b'{"_id": "q1", "text": "who?"}\n{"_id": "q2", "text": "what?"}\n'

@@ -11,8 +11,9 @@ from retrokit.data import files
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import read_lines
 from retrokit.data.jsonl import read_jsonl
+from retrokit.data.trec import read_run
 from retrokit.errors import DataError
-from tests.trec import read_qrels, read_run
+from tests.trec import read_qrels
 
 
 @pytest.mark.parametrize(

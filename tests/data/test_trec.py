@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.data.trec import write_run
+from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError
-from tests.trec import read_qrels, read_run
+from tests.trec import read_qrels
 
 QRELS = {"q1": {"d1": 1, "d 2": 0}, "q2": {"d1": -1}}
 

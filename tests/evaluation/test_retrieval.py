@@ -14,6 +14,7 @@ import pytest
 
 import retrokit
 from retrokit.data.beir import read_beir
+from retrokit.data.trec import read_run
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
@@ -23,7 +24,6 @@ from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.notices import listening
 from retrokit.retrieval.embeddings import norm_statistics, row_norms
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
-from tests.trec import read_run
 
 VECTORS = {
     "first": [1, 0, 0, 0],

@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from retrokit.data.shards import Shards
-from retrokit.data.trec import write_run
+from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
@@ -26,7 +26,7 @@ from retrokit.retrieval.fusion import blend, min_max, reciprocal_rank_fusion
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.reranking import scorers
 from tests.reranking.scorers import hashed, register
-from tests.trec import read_run, trec_order
+from tests.trec import trec_order
 
 DOCUMENTS = {"a": "text a", "b": "text b", "c": "text c", "d": "text d"}
 QUERIES = {"q1": "first", "q2": "second"}
