@@ -37,17 +37,12 @@ Features = tuple[np.ndarray, dict[str, Any]]
 
 @torch.inference_mode()
 def batches(
-    model: SentenceTransformer,
-    texts: Sequence[str],
-    role: str,
-    prompt: str | None,
-    dtype: torch.dtype,
-    max_tokens: int | None = None,
+    model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[Batch]:
     """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite. The first module
-    computes in ``dtype``, pooling and what follows in float32; ``max_tokens``, padded, are computed at once."""
+    computes in ``dtype``, pooling and what follows in float32."""
     rest = list(model)[1:]
-    for chunk, parts in _outputs(model, texts, role, prompt, dtype, max_tokens):
+    for chunk, parts in _outputs(model, texts, role, prompt, dtype):
         positions, made = [], []
         for rows, features in parts:
             for module in rest:
@@ -70,12 +65,7 @@ def plainly(model: SentenceTransformer, text: str) -> Tensor:
 
 @torch.inference_mode()
 def encode_tokens(
-    model: SentenceTransformer,
-    texts: Sequence[str],
-    role: str,
-    prompt: str | None,
-    dtype: torch.dtype,
-    max_tokens: int | None = None,
+    model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> list[np.ndarray]:
     """Embeddings of the tokens of each text, float32 ``[tokens, d]``, in input order: what the first module yields.
 
@@ -84,7 +74,7 @@ def encode_tokens(
     """
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long)
     embeddings: list[np.ndarray] = [np.empty(0)] * len(texts)
-    for chunk, parts in _outputs(model, texts, role, prompt, dtype, max_tokens):
+    for chunk, parts in _outputs(model, texts, role, prompt, dtype):
         for rows, features in parts:
             tokens, lengths = _tokens(model, features, special.to(model.device))
             bounds = np.cumsum(lengths.cpu().numpy())[:-1]
@@ -142,18 +132,12 @@ def longest_first(texts: Sequence[str]) -> np.ndarray:
 
 
 def _outputs(
-    model: SentenceTransformer,
-    texts: Sequence[str],
-    role: str,
-    prompt: str | None,
-    dtype: torch.dtype,
-    max_tokens: int | None,
+    model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
     """Chunks of positions in ``texts``, each with what the first module makes of its batches, in float32."""
     from retrokit.encoders.packed import computing
 
     device = model.device
-    max_tokens = max_tokens or tokens_at_once(device)
     if device.type == "cpu":
         keep_freed()
     model.eval()
@@ -167,7 +151,7 @@ def _outputs(
                 advance(len(rows))
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), max_tokens))
+            yield chunk, computed(_batches(features, len(chunk), tokens_at_once(device)))
 
 
 def _tokenised(

@@ -54,13 +54,9 @@ class ModelReranker(PairwiseReranker):
 
 @contextmanager
 def loading_model(name: str, what: str, path: str) -> Iterator[None]:
-    """Within it the ``what`` of the reranker ``name`` is loaded from ``path``.
-
-    Raises:
-        UsageError: neither a folder nor a hub id.
-        DataError: a folder that holds no such model.
-        ServiceError: a hub id that cannot be had.
-    """
+    """Within it the ``what`` of the reranker ``name`` is loaded from ``path``. Raises :class:`UsageError` for neither a
+    folder nor a hub id, :class:`DataError` for a folder that holds none, :class:`ServiceError` for a hub id that cannot
+    be had."""
 
     def failed(error: BaseException) -> ServiceError:
         return ServiceError(f"{name}: {path!r} is not a folder, and the model hub gave nothing: {first_line(error)}")

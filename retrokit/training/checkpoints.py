@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,9 @@ def rng_file(rank: int, world: int) -> str:
     return f"rng_state_{rank}.pth" if world > 1 else "rng_state.pth"
 
 
-def state_files(world: int, scaled: bool) -> list[str]:
-    """Files that a fine-tuning goes on from, with ``world`` processes; ``scaled``: in fp16."""
-    return [*_GO_ON, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))]
+def step_of(checkpoint: Path) -> int:
+    """The step at which a checkpoint was written, from its name."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def drop_state(checkpoint: Path) -> None:
@@ -31,17 +31,17 @@ def drop_state(checkpoint: Path) -> None:
         path.unlink()
 
 
-def check_state(checkpoint: Path, names: Sequence[str], step: int) -> None:
-    """Raise :class:`DataError` unless the files ``names`` are there, and ``trainer_state.json`` is of that step."""
-    for name in names:
+def check_state(checkpoint: Path, world: int, scaled: bool) -> None:
+    """Raise :class:`DataError` unless all that ``world`` processes go on from is there, of the checkpoint's step;
+    ``scaled``: in fp16."""
+    for name in (*_GO_ON, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))):
         if not (checkpoint / name).is_file():
             raise DataError(checkpoint, f"has no {name}: {_ADVICE}")
     path = checkpoint / "trainer_state.json"
-    if path.name in names:
-        with intact(path):
-            found = json.loads(path.read_text(encoding="utf-8"))["global_step"]
-            if found != step:
-                raise ValueError(f"it is of step {found}")
+    with intact(path):
+        found = json.loads(path.read_text(encoding="utf-8"))["global_step"]
+        if found != step_of(checkpoint):
+            raise ValueError(f"it is of step {found}")
 
 
 @contextmanager

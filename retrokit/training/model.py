@@ -81,10 +81,8 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
 
 
 def freeze_unused(model: SentenceTransformer, texts: Sequence[str]) -> None:
-    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass.
-
-    They would count as trainable, and distributed training would wait for their gradients.
-    """
+    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass: they would
+    count as trainable, and distributed training would wait for their gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for role in ("query", "document"):

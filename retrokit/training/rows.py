@@ -236,11 +236,8 @@ def _is_sparse(gradient: Tensor | None) -> bool:
 
 
 def clip(parameters: Iterable[nn.Parameter], highest: float) -> Tensor:
-    """Scale all gradients so that their joint norm is at most ``highest``; sparse ones too, unlike torch's own.
-
-    Returns:
-        The norm before.
-    """
+    """Scale all gradients so that their joint norm is at most ``highest``; sparse ones too, unlike torch's own. Gives
+    the norm before."""
     values = []
     for parameter in parameters:
         if _is_sparse(parameter.grad):

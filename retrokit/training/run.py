@@ -24,11 +24,11 @@ from retrokit.errors import Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
-from retrokit.training.checkpoints import check_state, state_files
+from retrokit.training.checkpoints import check_state, step_of
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shared_stdin
-from retrokit.training.run_folder import RunFolder, saving, step_of
+from retrokit.training.run_folder import RunFolder, saving
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 FEW_STEPS = 30
@@ -242,7 +242,7 @@ def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
     before = folder.check_same(run.identity)
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
-        check_state(checkpoint, state_files(place()[1], job.precision == torch.float16), step_of(checkpoint))
+        check_state(checkpoint, place()[1], job.precision == torch.float16)
     rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
     return _Start(True, checkpoint, before.steps, tuple(rows))
 

@@ -33,7 +33,7 @@ from retrokit.data.outputs import (
 )
 from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
 from retrokit.errors import DataError, UsageError, disk_errors
-from retrokit.training.checkpoints import COMPLETE, drop_state
+from retrokit.training.checkpoints import COMPLETE, drop_state, step_of
 from retrokit.training.config import differences
 
 _OWN = (RUN_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
@@ -75,16 +75,10 @@ class RunFolder:
         return self.resume and is_run(self.path)
 
     def check(self, inputs: Iterable[str] = ()) -> None:
-        """See before the work that the run can be written here, and that nothing of value is lost by it.
-
-        Args:
-            inputs: paths that are read, which must not lie in a run that is replaced.
-
-        Raises:
-            UsageError: the folder holds something that the options do not allow to be replaced, is finished and to be
-                resumed, or is being written by another command.
-            DataError: it cannot be written.
-        """
+        """See before the work that the run can be written here, and that nothing of value is lost by it; ``inputs`` are
+        paths that are read. Raises :class:`UsageError` for a folder that the options do not allow to be replaced, that
+        is finished and to be resumed, or that another command writes, :class:`DataError` for one that cannot be
+        written."""
         check_folder(self.target)
         try:
             str(self.path).encode()
@@ -257,8 +251,3 @@ def saving(path: Path) -> Iterator[None]:
             if "PytorchStreamWriter" not in str(error) and "unexpected pos" not in str(error):
                 raise
             raise DataError(path, f"could not be written: {error}") from error
-
-
-def step_of(checkpoint: Path) -> int:
-    """The step at which a checkpoint was written, from its name."""
-    return int(checkpoint.name.rpartition("-")[2])

@@ -60,15 +60,9 @@ class Destination:
 
 
 class RunTrainer(Trainer):
-    """Trains a module on the batches of a loader; its checkpoints count once they are complete.
-
-    Args:
-        model: the module.
-        args: the library's options.
-        loader: yields the batches of an epoch, each process its own part of every one.
-        destination: where the run writes.
-        rates: learning rates by the start of a parameter's name; the longest that fits counts.
-    """
+    """Trains ``model`` on the batches of ``loader``, which yields those of an epoch, each process its own part of every
+    one; its checkpoints count once they are complete. ``rates`` are learning rates by the start of a parameter's name:
+    the longest that fits counts."""
 
     control: TrainerControl
     optimizer: torch.optim.Optimizer | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2))
 
 
 def embedded(encoder, texts, dtype=torch.float32, max_tokens=None):
-    made = batches(encoder.to_train().model, texts, "document", None, dtype, max_tokens)
-    return gathered(made, len(texts), encoder.dimension)
+    at_once = engine.tokens_at_once if max_tokens is None else lambda device: max_tokens
+    with patch.object(engine, "tokens_at_once", at_once):
+        made = batches(encoder.to_train().model, texts, "document", None, dtype)
+        return gathered(made, len(texts), encoder.dimension)
 
 
 @pytest.fixture(params=["{bert}", "{bert},pooling=token3", "{llama},pooling=last", "static:dim=8,tokenizer={bert}"])

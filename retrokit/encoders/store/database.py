@@ -211,14 +211,8 @@ class EmbeddingCache:
         return [Held(**_told(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
 
     def shrink(self, limit: int) -> int:
-        """Remove what was not used for longest until at most ``limit`` bytes are left; 0 removes all.
-
-        Returns:
-            Bytes removed.
-
-        Raises:
-            DataError: it cannot be removed.
-        """
+        """Remove what was not used for longest until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
+        removed; raises :class:`DataError` if they cannot be."""
         if not self._file.exists():
             return 0
         try:
@@ -293,11 +287,8 @@ def _size(database: sqlite3.Connection) -> int:
 
 
 def _evict(database: sqlite3.Connection, limit: int, but: Collection[int] = ()) -> int:
-    """Remove blocks, those not used for longest first and none of ``but``, until at most ``limit`` bytes are left.
-
-    Returns:
-        Bytes left.
-    """
+    """Remove blocks, those not used for longest first and none of ``but``, until at most ``limit`` bytes are left; how
+    many are."""
     left = _size(database)
     for block, size in database.execute("SELECT id, size FROM blocks ORDER BY used, id").fetchall():
         if left <= limit:
