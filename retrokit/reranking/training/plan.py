@@ -76,7 +76,8 @@ class VerifierPlan(Job):
         options.ddp_find_unused_parameters = self.trained is not None  # its pooling has no part in its tokens
         judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
         loader = Loader(self.batches.data, self.batches, Examples.batch)
-        of_any = judge, options, loader, destination
+        rates = {"": self.config.lr, "trained.": self.config.encoder_lr}
+        of_any = judge, options, loader, destination, rates
         return VerifierTrainer(*of_any, config=self.config, encoder=self.encoder, lists=self.lists)
 
     def intervals(self, steps: int) -> tuple[int, int]:

@@ -118,7 +118,7 @@ class VerifierTrainer(RunTrainer):
     def __init__(
         self, judge: Judge, *of_any: Any, config: VerifierConfig, encoder: Encoder, lists: RankedLists
     ) -> None:
-        super().__init__(judge, *of_any, rates={"": config.lr, "trained.": config.encoder_lr})
+        super().__init__(judge, *of_any)
         self.judge, self.config, self.encoder, self.lists = judge, config, encoder, lists
 
     def begin(self) -> None:
