@@ -501,7 +501,7 @@ def test_all_wrong_names_at_once(typed):
 @pytest.fixture
 def no_tagger_yet() -> Iterator[None]:
     """What earlier tests have loaded is forgotten, and what this one could not load as well."""
-    loaders = (sentence._tagger, sentence._inflections, sentence._articles, sentence.lemma)
+    loaders = [one for one in vars(sentence).values() if hasattr(one, "cache_clear")]
     for loader in loaders:
         loader.cache_clear()
     yield

@@ -114,21 +114,22 @@ class NearMisses(SymmetricTask):
         random, paraphrases = scores(*self._random), scores(*self._paraphrases)
         cosine = similarity_functions.registry.create("cosine")
         near_cosine = scores(self._anchor, self._near_miss, cosine)
-        per_pair = {
-            **self._by_family("margin", scores(self._anchor, self._positive) - near),
+        scored = {
             **self._by_family("near_miss", near),
-            **self._by_family("cosine_margin", scores(self._anchor, self._positive, cosine) - near_cosine),
-            **self._by_family("cosine_near_miss", near_cosine),
             "random": {f"random {i}": value for i, value in enumerate(random.tolist(), 1)},
             "positive": {f"positive {i}": value for i, value in enumerate(paraphrases.tolist(), 1)},
         }
+        compared = self._by_family("margin", scores(self._anchor, self._positive) - near)
+        of_cosine = {
+            **self._by_family("cosine_margin", scores(self._anchor, self._positive, cosine) - near_cosine),
+            **self._by_family("cosine_near_miss", near_cosine),
+        }
         metrics = {}
-        for group in [
-            name for name, values in per_pair.items() if values and not name.startswith(("margin", "cosine"))
-        ]:
-            name, slash, family = group.partition("/")
-            metrics[f"{name}_std{slash}{family}"] = float(np.std(list(per_pair[group].values())))
-        own_scale = [name for name in (*per_pair, *metrics, "threshold") if not name.startswith("cosine_")]
+        for group, values in scored.items():
+            if values:
+                name, slash, family = group.partition("/")
+                metrics[f"{name}_std{slash}{family}"] = float(np.std(list(values.values())))
+        own_scale = (*compared, *scored, *metrics, "threshold")
         again: dict[str, Resampled] = {}
         for slash_family, own in self._near_by_family(near).items():
             if len(random):
@@ -137,7 +138,7 @@ class NearMisses(SymmetricTask):
                 again[f"roc_auc{slash_family}"] = resampled_groups(roc_auc, paraphrases, own)
         if len(paraphrases):
             metrics["threshold"], metrics["accuracy"] = best_threshold(paraphrases, near)
-        return Measured(metrics, per_pair, again, own_scale=tuple(own_scale))
+        return Measured(metrics, {**compared, **scored, **of_cosine}, again, own_scale=own_scale)
 
     def _near_by_family(self, near: np.ndarray) -> dict[str, np.ndarray]:
         """Scores of all near-misses ``[n]`` under "", and those of each family under "/family"."""
