@@ -1,116 +1,56 @@
 """A model behind OpenAI's chat protocol (``POST …/v1/chat/completions``): vLLM, llama.cpp, Ollama, hosted ones.
 
-The key comes from the environment. It is sent to the one address, and nothing else is done with it: no spec, store,
-message or log holds it, and an answer that does is refused. Nothing that a service sends is trusted to be short, sound
-or soon. One object is used from one event loop.
+An answer that holds the key is refused.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import math
-import os
-import ssl
-import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
-import httpx2
-
-from retrokit.errors import ServiceError, UsageError
-from retrokit.llm.base import (
-    LLM,
-    Completion,
-    PromptRefused,
-    Sampling,
-    TryAgain,
-    encodable,
-    estimated_tokens,
-    without_thinking,
-)
-from retrokit.llm.secret import Secret
+from retrokit.errors import ServiceError
+from retrokit.llm.base import LLM, Completion, Sampling, TryAgain, encodable, estimated_tokens, without_thinking
+from retrokit.llm.service import Reply, Service, error_of, service
 from retrokit.notices import notice
 
-OFFICIAL = "https://api.openai.com/v1"
-_CONNECT = 15.0
-_MOST_BYTES = 8 << 20
-_MOST_BYTES_OF_A_FAILURE = 64 << 10
 _MOST_TOKENS = 10**9
 # a service may overlook max_tokens; a token of more than 64 characters is rare
 _MOST_CHARACTERS, _CHARACTERS_A_TOKEN = 16_384, 64
-# the others can make gigabytes of one piece
-_ENCODINGS = ("", "identity", "gzip", "deflate")
 _FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call")
-_PASSING = {408, 409, 425, 429}
-_ABOUT_THE_PROMPT = {400, 413, 422}
 _OPTIONAL = ("temperature", "top_p", "seed")
 
 
-class _Reply(NamedTuple):
-    """What a service sent: its status, its headers, and its JSON, ``None`` where it is none."""
-
-    status: int
-    headers: Mapping[str, str]
-    json: Any
-
-
 class OpenAILLM(LLM):
-    """One model of one service.
-
-    Args:
-        model: as the service calls it.
-        url: up to ``/v1``; where there is no path, ``/v1`` is added.
-        key: sent as a bearer token; ``None`` sends none.
-        key_name: where the key came from, or should, for messages.
-        timeout: seconds that a call may take, from the first connection to the last byte.
-    """
+    """One model of one service."""
 
     spec = ""
 
-    def __init__(self, model: str, url: str, key: str | None, key_name: str, timeout: float) -> None:
-        self.identity = model
-        self._model = model
-        self._endpoint = _endpoint(url)
-        self._secret = None if key is None else Secret(key)
-        self._key_name = key_name
-        self._seconds = timeout
-        self._timeout = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT))
-        # to load the certificates takes its time, which http:// does not need
-        is_safe = self._endpoint.scheme == "https"
-        self._tls = httpx2.create_ssl_context() if is_safe else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._idle: list[httpx2.AsyncClient] = []
+    def __init__(self, service: Service) -> None:
+        self.identity = service.model
+        self._service = service
         self._length = "max_tokens"
         self._refused: set[str] = set()
-
-    @property
-    def where(self) -> str:
-        """The address, for messages."""
-        return str(self._endpoint.copy_with(query=None))
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """One answer to one prompt; raises as :class:`retrokit.llm.base.LLM` says."""
         while True:
             body = self._body(prompt, system, sampling)
-            reply = await self._sent(body)
+            reply = await self._service.post(body)
             if reply.status != HTTPStatus.OK:
                 if self._adapts(reply, body):
                     continue
-                raise self._failure(reply)
+                raise self._service.failure(reply)
             return self._completion(reply, prompt, system, sampling)
 
     async def close(self) -> None:
         """Close the connections."""
-        while self._idle:
-            await self._idle.pop().aclose()
+        await self._service.close()
 
     def _body(self, prompt: str, system: str | None, sampling: Sampling) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}] if system is not None else []
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self._service.model,
             "messages": [*messages, {"role": "user", "content": prompt}],
             self._length: sampling.max_tokens,
             "temperature": sampling.temperature,
@@ -121,57 +61,11 @@ class OpenAILLM(LLM):
             body["seed"] = sampling.seed
         return {name: value for name, value in body.items() if name not in self._refused}
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """A client that nobody else uses meanwhile, so that it has one connection: a pool of many would look at all
-        of them whenever it takes one."""
-        headers = {"Accept-Encoding": "gzip, deflate"}
-        if self._secret is not None:
-            headers["Authorization"] = f"Bearer {self._secret.key}"
-        if self._idle:
-            client = self._idle.pop()
-        else:
-            client = httpx2.AsyncClient(headers=headers, timeout=self._timeout, verify=self._tls)
-        try:
-            yield client
-        finally:
-            self._idle.append(client)
-
-    async def _sent(self, body: Mapping[str, Any]) -> _Reply:
-        try:
-            # the client's own limit is for each piece: a byte a second would never end
-            async with (
-                asyncio.timeout(self._seconds),
-                self._client() as client,
-                client.stream("POST", self._endpoint, json=body) as response,
-            ):
-                return _Reply(response.status_code, response.headers, _parsed(await self._read(response)))
-        except (TimeoutError, httpx2.TimeoutException) as error:
-            raise TryAgain(f"{self.where}: no answer in {self._seconds:g} s") from error
-        except httpx2.UnsupportedProtocol as error:
-            raise UsageError(f"{self.where} is not an http:// or https:// address") from error
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise TryAgain(f"{self.where}: {self._told(error) or 'the connection broke'}") from error
-
-    async def _read(self, response: httpx2.Response) -> bytes:
-        """The body; of a failure, as much as a message can be made of."""
-        if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
-            raise ServiceError(f"{self.where}: the answer is packed in a way that was not asked for")
-        good = response.status_code == HTTPStatus.OK
-        found = bytearray()
-        async for part in response.aiter_bytes():
-            found += part
-            if good and len(found) > _MOST_BYTES:
-                raise ServiceError(f"{self.where}: an answer of more than {_MOST_BYTES >> 20} MB")
-            if not good and len(found) > _MOST_BYTES_OF_A_FAILURE:
-                break
-        return bytes(found)
-
-    def _adapts(self, reply: _Reply, body: Mapping[str, Any]) -> bool:
+    def _adapts(self, reply: Reply, body: Mapping[str, Any]) -> bool:
         """Whether the service only wants a setting spelled differently or left out, which the next calls then do."""
         if reply.status != HTTPStatus.BAD_REQUEST:
             return False
-        error = _error_of(reply.json)
+        error = error_of(reply.json)
         if "max_tokens" in body and "max_completion_tokens" in error.get("message", ""):
             self._length = "max_completion_tokens"
             return True
@@ -179,28 +73,30 @@ class OpenAILLM(LLM):
         if refused is None or not error.get("code", "").startswith("unsupported"):
             return False
         self._refused.add(refused)
-        notice(f"{self._model} takes no {refused.replace('_', '-')}: it goes by its own")
+        notice(f"{self._service.model} takes no {refused.replace('_', '-')}: it goes by its own")
         return True
 
-    def _completion(self, reply: _Reply, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+    def _completion(self, reply: Reply, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         answer = reply.json
         try:
             if "error" in answer and "choices" not in answer:  # some gateways say 200 and fail
                 code = answer["error"].get("code") if isinstance(answer["error"], dict) else None
-                raise self._failure(reply, code if type(code) is int and code in range(400, 600) else 502)
+                raise self._service.failure(reply, code if type(code) is int and code in range(400, 600) else 502)
             choice = answer["choices"][0]
             content = choice["message"].get("content") or ""
             finish = choice.get("finish_reason") or "stop"
             if not isinstance(content, str):
                 raise TypeError
         except (LookupError, TypeError, AttributeError) as error:
-            raise TryAgain(f"{self.where}: the answer is cut off or no chat completion") from error
+            raise TryAgain(f"{self._service.where}: the answer is cut off or no chat completion") from error
         text = without_thinking(encodable(content))
         most = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
         if len(text) > most:
             text, finish = text[:most], "length"
-        if self._secret is not None and self._secret.inside(text):
-            raise ServiceError(f"{self.where}: an answer holds the key of {self._key_name}; it is not kept")
+        if self._service.holds_key(text):
+            raise ServiceError(
+                f"{self._service.where}: an answer holds the key of {self._service.key_name}; it is not kept"
+            )
         prompt_tokens, completion_tokens = _count(answer, "prompt_tokens"), _count(answer, "completion_tokens")
         completion = Completion(
             text=text,
@@ -210,80 +106,8 @@ class OpenAILLM(LLM):
             estimated=prompt_tokens is None or completion_tokens is None,
         )
         if not text and completion.finish == "stop":
-            raise TryAgain(f"{self.where}: an empty answer", instead=completion)
+            raise TryAgain(f"{self._service.where}: an empty answer", instead=completion)
         return completion
-
-    def _failure(self, reply: _Reply, status: int | None = None) -> ServiceError:
-        """What an answer other than 200 means, in a line."""
-        status = status or reply.status
-        error = _error_of(reply.json)
-        phrases = {known.value: known.phrase for known in HTTPStatus}
-        said = self._told(error.get("message") or phrases.get(status, "it failed"))
-        if status == HTTPStatus.TOO_MANY_REQUESTS and error.get("code") == "insufficient_quota":
-            return ServiceError(f"{self.where}: {said} (429)")
-        if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            limited = status == HTTPStatus.TOO_MANY_REQUESTS
-            return TryAgain(f"{self.where}: {said} ({status})", _retry_after(reply.headers), limited)
-        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            takes_none = f"wants a key; set {self._key_name}"
-            how = takes_none if self._secret is None else f"does not take the key in {self._key_name}"
-            return ServiceError(f"{self.where} {how}: {said} ({status})")
-        if status == HTTPStatus.NOT_FOUND:
-            return ServiceError(f"{self.where} has no model {self._model!r}, or is no such service: {said} (404)")
-        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST and "location" in reply.headers:
-            target = self._told(reply.headers["location"].partition("?")[0])
-            return ServiceError(f"{self.where} has moved to {target} ({status}): give that as url")
-        if status in _ABOUT_THE_PROMPT:
-            return PromptRefused(f"{self.where} refuses the request: {said} ({status})")
-        return ServiceError(f"{self.where}: {said} ({status})")
-
-    def _told(self, what: object) -> str:
-        """What a service or a library says, on one line, not too long, and without the key."""
-        line = " ".join(str(what).split())
-        if self._secret is not None:
-            line = line.replace(self._secret.key, "…")
-            if self._secret.inside(line):
-                return "(what it says holds the key)"
-        return line if len(line) <= 300 else line[:299] + "…"
-
-
-def _endpoint(url: str) -> httpx2.URL:
-    try:
-        whole = httpx2.URL(url)
-    except (httpx2.InvalidURL, TypeError):
-        whole = httpx2.URL()
-    if whole.scheme not in ("http", "https") or not whole.host:
-        raise UsageError("the LLM's url is not an address; expected one like http://localhost:8000/v1")
-    if whole.userinfo or any("key" in name.lower() or "token" in name.lower() for name in whole.params):
-        raise UsageError(f"the url of {whole.host} holds a key or password; put it into an environment variable")
-    path = whole.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
-    return whole.copy_with(path=f"{path}/chat/completions")
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _error_of(body: Any) -> dict[str, str]:
-    """The error that a service describes, in OpenAI's form or what others send: ``message``, ``code``, ``param``, as
-    far as they are there."""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, dict):
-        return {} if error is None else {"message": _text_of(error)}
-    named = {name: error.get(name) for name in ("code", "param")}
-    named["message"] = error.get("message") or error.get("detail")
-    return {name: _text_of(value) for name, value in named.items() if value is not None}
-
-
-def _text_of(value: Any) -> str:
-    """A string as it is, and else its JSON, unless that is nested too deep."""
-    try:
-        return value if isinstance(value, str) else json.dumps(value)
-    except RecursionError:
-        return ""
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int | None:
@@ -293,32 +117,6 @@ def _count(answer: Mapping[str, Any], name: str) -> int | None:
     return count if type(count) is int and 0 <= count <= _MOST_TOKENS else None
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that ``Retry-After`` asks to wait, written as seconds or as a date; ``None`` if it says neither, or a
-    time that is over."""
-    text = headers.get("retry-after", "")
-    try:
-        wait = float(text)
-    except ValueError:
-        try:
-            wait = parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError, OSError):
-            return None
-    return wait if wait > 0 and not math.isnan(wait) else None
-
-
 def openai_llm(model: str, url: str | None, key_env: str, timeout: float) -> OpenAILLM:
-    """The model ``openai``: the key from the environment variable ``key_env``.
-
-    Raises:
-        UsageError: an address that is none or holds a secret, or no key where OpenAI's own service needs one.
-    """
-    url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
-    if encodable(model) != model:
-        raise UsageError(f"the LLM's name {model!r} is not a valid text")
-    key = os.environ.get(key_env, "").strip() or None
-    if key is not None and not (key.isascii() and key.isprintable()):
-        raise UsageError(f"the key in {key_env} holds characters that no key has")
-    if key is None and url == OFFICIAL:
-        raise UsageError(f"openai:{model} needs a key: set {key_env}, or give the url of another service")
-    return OpenAILLM(model, url, key, key_env, timeout)
+    """The model ``openai``; raises as :func:`retrokit.llm.service.service`."""
+    return OpenAILLM(service("openai", model, url, "chat/completions", key_env, timeout))

@@ -9,8 +9,6 @@ each time if none is answered meanwhile. A model that refuses everything is give
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,10 +27,9 @@ from retrokit.llm.base import (
     encodable,
     estimated_tokens,
 )
+from retrokit.llm.retries import Tries
 from retrokit.llm.store import ResponseStore
-from retrokit.notices import notice
 
-LONGEST_WAIT = 60.0
 EMPTY_ANSWERS = 3
 MOST_AT_ONCE = 1024
 IN_VAIN = 64
@@ -40,16 +37,6 @@ IN_VAIN = 64
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-
-
-class Clock:
-    """The time, and waiting, in seconds."""
-
-    now = staticmethod(time.monotonic)
-    sleep = staticmethod(asyncio.sleep)
-
-
-clock = Clock()
 
 
 class BudgetSpent(RetrokitError):
@@ -80,9 +67,6 @@ class Session:
         backoff: seconds before the first of these; it doubles each time, up to a minute.
         patience: seconds in all that a call waits for a service that limits the rate.
 
-    Attributes:
-        counts: ``calls`` (answered), ``from_store``, ``retries``, ``rate_limited`` (those of them for there being too
-            many calls), ``prompt_tokens`` and ``completion_tokens`` of the calls.
     """
 
     def __init__(
@@ -99,20 +83,15 @@ class Session:
     ) -> None:
         check_limits(concurrency, max_tokens)
         self.llm, self.store, self.sampling = llm, store, sampling
-        self.counts = dict.fromkeys(
-            ("calls", "from_store", "retries", "rate_limited", "prompt_tokens", "completion_tokens"), 0
-        )
-        self._retries, self._backoff, self._patience = retries, backoff, patience
+        self._counts = dict.fromkeys(("calls", "from_store", "prompt_tokens", "completion_tokens"), 0)
+        goes_on = "; what was answered is stored, and the same command goes on from there"
+        self._tries = Tries(retries, backoff, patience, goes_on if store is not None else "")
         self._slots = asyncio.Semaphore(concurrency)
         self._budget = _Budget(max_tokens, store is not None)
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
-        self._not_before = 0.0
-        self._limited = 0  # calls that the service put off since the last answer
         self._in_vain, self._last_vain = 0, ""  # prompts that brought no text since one did
         self._answered_any = False
-        self._closing = False
-        self._noticed: set[str] = set()
 
     async def ask(
         self, prompt: str, *, system: str | None = None, attempt: int = 0, sampling: Sampling | None = None
@@ -168,7 +147,7 @@ class Session:
 
     def _stored(self, request: CompletionRequest) -> Completion | None:
         stored = self.store.get(request.key) if self.store is not None else None
-        self.counts["from_store"] += stored is not None
+        self._counts["from_store"] += stored is not None
         return stored
 
     def _done(self, key: bytes, task: asyncio.Task[Completion]) -> None:
@@ -190,9 +169,9 @@ class Session:
             try:
                 completion = await self._call(request)
                 used = completion.prompt_tokens + completion.completion_tokens
-                self.counts["calls"] += 1
-                self.counts["prompt_tokens"] += completion.prompt_tokens
-                self.counts["completion_tokens"] += completion.completion_tokens
+                self._counts["calls"] += 1
+                self._counts["prompt_tokens"] += completion.prompt_tokens
+                self._counts["completion_tokens"] += completion.completion_tokens
                 if self.store is not None:
                     completion = await asyncio.wrap_future(self.store.submit(request, completion))
                 return completion
@@ -204,54 +183,25 @@ class Session:
         sampling = request.sampling
         if sampling.seed is not None:  # a further answer comes of other draws
             sampling = replace(sampling, seed=sampling.seed + request.attempt)
-        failures = empty = 0
-        waited = 0.0  # because the service asked for it
-        while True:
-            while (pause := self._not_before - clock.now()) > 0:  # until the service wants calls again
-                await clock.sleep(pause + random.uniform(0, self._backoff))
+        empty = 0
+
+        async def complete() -> Completion:
+            nonlocal empty
             try:
-                completion = await self.llm.complete(request.prompt, request.system, sampling)
-                self._limited = 0
-                return completion
+                return await self.llm.complete(request.prompt, request.system, sampling)
             except TryAgain as trouble:
                 empty += trouble.instead is not None
                 if trouble.instead is not None and empty > EMPTY_ANSWERS:
                     return trouble.instead
-                if self._closing:
-                    raise
-                failures += not trouble.rate_limited
-                self._limited += trouble.rate_limited
-                wait = self._wait(trouble, failures)
-                waited += wait if trouble.rate_limited or trouble.wait is not None else 0
-                if failures > self._retries or waited > self._patience:
-                    raise self._given_up(trouble, failures) from trouble
-                self._note(trouble, wait)
-                if trouble.wait is not None:
-                    self._not_before = max(self._not_before, clock.now() + wait)
-            await clock.sleep(wait)
+                raise
 
-    def _wait(self, trouble: TryAgain, failures: int) -> float:
-        """Seconds before the next try; ``failures`` are those before it."""
-        doublings = failures - 1
-        if trouble.rate_limited:
-            # so often each call was put off in vain; where nobody says for how long, as after a few failures
-            doublings = self._limited // max(1, len(self._calling)) + (3 if trouble.wait is None else 0)
-        own = min(LONGEST_WAIT, self._backoff * 2.0 ** min(doublings, 32)) * random.uniform(0.5, 1)
-        return own if trouble.wait is None else max(own, trouble.wait + random.uniform(0, self._backoff))
+        return await self._tries.of(complete)
 
-    def _note(self, trouble: TryAgain, wait: float) -> None:
-        self.counts["retries"] += 1
-        self.counts["rate_limited"] += trouble.rate_limited
-        kind = str(trouble)
-        if kind not in self._noticed and len(self._noticed) < 5:
-            self._noticed.add(kind)
-            notice(f"{kind}; trying again" + (f" in {wait:.0f} s" if wait >= 5 else ""))
-
-    def _given_up(self, trouble: TryAgain, failures: int) -> ServiceError:
-        goes_on = "; what was answered is stored, and the same command goes on from there"
-        kept = goes_on if self.store is not None else ""
-        tried = f"failed {failures} times" if failures > self._retries else "asks to wait for too long"
-        return ServiceError(f"the model {tried}, at last with {trouble}{kept}")
+    @property
+    def counts(self) -> dict[str, int]:
+        """``calls`` (answered), ``from_store``, ``prompt_tokens`` and ``completion_tokens`` of the calls, and the
+        counts of :class:`~retrokit.llm.retries.Tries`."""
+        return {**self._counts, **self._tries.counts}
 
     def summary(self) -> str:
         """What was asked and what it took, in a line."""
@@ -264,7 +214,7 @@ class Session:
 
     async def close(self, at_once: bool = False) -> None:
         """Wait for the calls that are under way (``at_once``: break them off), and close the model."""
-        self._closing = True
+        self._tries.is_closing = True
         waiting = list(self._running.values())
         for task in waiting:
             if at_once or task not in self._calling:

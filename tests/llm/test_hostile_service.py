@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.errors import DataError, ServiceError
-from retrokit.llm import registry, session
+from retrokit.llm import registry, retries
 from retrokit.llm.base import Completion, CompletionRequest, Sampling, TryAgain, without_thinking
-from retrokit.llm.openai import _retry_after
 from retrokit.llm.secret import Secret
+from retrokit.llm.service import _retry_after
 from retrokit.llm.session import IN_VAIN, Session
 from retrokit.llm.store import ResponseStore
 from tests.llm.hostile import KEY, REPLIES, forms_of
 from tests.llm.server import ChatServer, Log, Plan, completion, message
 
 
-class QuickClock(session.Clock):
+class QuickClock(retries.Clock):
     """A clock that a wait turns on."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class QuickClock(session.Clock):
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[QuickClock]:
-    monkeypatch.setattr(session, "clock", QuickClock())
+    monkeypatch.setattr(retries, "clock", QuickClock())
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    return session.clock
+    return retries.clock
 
 
 def asked(server: ChatServer, store: ResponseStore | None, timeout: float = 20, **options: float) -> Completion:

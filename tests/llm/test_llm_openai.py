@@ -308,7 +308,7 @@ def test_a_key_that_cannot_be_sent(key: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1", "nothing"])
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(
-        UsageError, match=r"the LLM's url is not an address; expected one like http://localhost:8000/v1"
+        UsageError, match=r"the service's url is not an address; expected one like http://localhost:8000/v1"
     ):
         registry.create(f"openai:m,url={url}")
 
