@@ -64,6 +64,22 @@ registry = SpecRegistry(
             positional="path",
         ),
         Entry(
+            "rerank-api",
+            "a service that reranks, by the protocol that Cohere set: hosted ones, Jina, vLLM",
+            "retrokit.reranking.service:rerank_api",
+            (
+                Param("model", str, required=True, summary="as the service calls it"),
+                Param("url", str, required=True, summary="up to /v1 or /v2"),
+                Param("key_env", str, "RERANK_API_KEY", summary="environment variable that holds the key, if any"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds that a call may take"),
+                Param("revision", str, summary="whatever tells one state of the model from another"),
+                Param("batch", int, 100, minimum=1, maximum=10_000, summary="documents of a call"),
+                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
+            ),
+            positional="model",
+            extra="llm",
+        ),
+        Entry(
             "llm",
             "a language model that orders lists, a window at a time (SURE 4.3)",
             "retrokit.reranking.listwise:listwise",

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks OpenAI's chat protocol, and misbehaves when told to.
+"""A server on loopback that speaks the protocols of chat, embeddings and reranking, and misbehaves when told to.
 
 In a thread of the test (:class:`ChatServer`), or as a process of its own: ``python -m tests.llm.server --help``.
 """
@@ -23,13 +23,23 @@ REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found",
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    """The last message of a request."""
-    return body["messages"][-1]["content"]
+    """The last message of a request; what is to be embedded, or asked."""
+    return body["messages"][-1]["content"] if "messages" in body else json.dumps(body.get("input") or body["query"])
 
 
 def echo(body: dict[str, Any]) -> str:
     """An answer that depends on all that is sent, and on nothing else."""
     return "answer " + hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def letters(text: str) -> list[float]:
+    """How often some letters occur."""
+    return [text.count(letter) + 0.5 for letter in "abcdefgh"]
+
+
+def shared_words(query: str, document: str) -> float:
+    """How many words the two share."""
+    return float(len(set(query.split()) & set(document.split())))
 
 
 @dataclass
@@ -38,6 +48,8 @@ class Plan:
 
     Attributes:
         answer: what it says to a request's body.
+        embed: what it makes of a text that is to be embedded.
+        score: of a query and a document.
         reply: what it sends to a request's body, as a whole HTTP message; ``None``: the answer.
         faults: what goes wrong, by name (:data:`FAULTS`); the calls with one body go through the list from a place
             that the body decides, one fault a call, and then are answered.
@@ -50,6 +62,8 @@ class Plan:
     """
 
     answer: Answer = echo
+    embed: Callable[[str], list[float]] = letters
+    score: Callable[[str, str], float] = shared_words
     reply: Callable[[dict[str, Any]], bytes | None] | None = None
     faults: Sequence[str] = ()
     each: int = 1
@@ -87,6 +101,18 @@ def completion(text: str | None, finish: str = "stop", prompt: str = "") -> byte
     return json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode()
 
 
+def embeddings(vectors: Sequence[Sequence[float]]) -> bytes:
+    """The body of a good answer to texts, the last one first."""
+    data = [{"object": "embedding", "index": place, "embedding": list(one)} for place, one in enumerate(vectors)]
+    return json.dumps({"object": "list", "data": data[::-1]}).encode()
+
+
+def ranking(scores: Sequence[float]) -> bytes:
+    """The body of a good answer to a query with documents, the best first."""
+    order = sorted(range(len(scores)), key=lambda place: -scores[place])
+    return json.dumps({"results": [{"index": place, "relevance_score": scores[place]} for place in order]}).encode()
+
+
 def error(text: str, **more: Any) -> bytes:
     """The body of a failure."""
     return json.dumps({"error": {"message": text, **more}}).encode()
@@ -118,6 +144,13 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 }
 CLOSING = {"drop", "drop-in-head", "drop-in-body", "not-http", "twice"}
 SLOW = 1.5
+
+
+GOOD: dict[str, Callable[[Plan, dict[str, Any]], bytes]] = {
+    "chat/completions": lambda plan, body: completion(plan.answer(body), prompt=prompt_of(body)),
+    "embeddings": lambda plan, body: embeddings([plan.embed(text) for text in body["input"]]),
+    "rerank": lambda plan, body: ranking([plan.score(body["query"], text) for text in body["documents"]]),
+}
 
 
 class ChatServer:
@@ -192,7 +225,8 @@ class ChatServer:
 
     def _reply(self, line: str, headers: dict[str, str], raw: bytes) -> tuple[str | None, bytes]:
         plan = self.plan
-        if not line.startswith("POST /v1/chat/completions"):
+        kind = line.removeprefix("POST /v1/").split(" ")[0]
+        if kind not in GOOD:
             return None, message(404, b'{"detail": "Not Found"}')
         body = json.loads(raw)
         prompt = prompt_of(body)
@@ -209,7 +243,7 @@ class ChatServer:
             return None, message(404, error(said, code="model_not_found"))
         if plan.reply is not None and (reply := plan.reply(body)) is not None:
             return None, reply
-        good = completion(plan.answer(body), prompt=prompt)
+        good = GOOD[kind](plan, body)
         met = self._met[digest := hashlib.sha256(raw).digest()]
         if plan.faults and met < plan.each:
             self._met[digest] += 1

@@ -319,7 +319,8 @@ def test_the_official_service_needs_a_key() -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "retrokit.llm.openai", raising=False)
+    for module in ("openai", "service"):
+        monkeypatch.delitem(sys.modules, f"retrokit.llm.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtra, match=r"^openai needs an optional package: .* 'retrokit\[llm\]'$"):
         registry.create("openai:m,url=http://127.0.0.1:9")
