@@ -124,6 +124,15 @@ def duration(text: str) -> float:
     return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between.
+
+    >>> listed("ndcg@10, mrr@10")
+    ('ndcg@10', 'mrr@10')
+    """
+    return tuple(name.strip() for name in text.split(","))
+
+
 def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
     """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
     Raises :class:`UsageError` if (when it reads) a part is no number, or out of range, or there are not ``count`` of

@@ -10,6 +10,7 @@ import typer
 
 from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.mining.settings import MiningSettings
+from retrokit.augmentation.negatives.settings import NearMissSettings
 from retrokit.cli.common import Commands, DeviceOption, PrecisionOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -115,36 +116,12 @@ def split(
 
 
 @augment.command(cls=with_names("near-misses", "llms"))
+@takes(NearMissSettings)
 def negatives(
-    path: str = typer.Argument(
-        ...,
-        metavar="INPUT",
-        help="Texts as JSON lines, or pairs with --positive paraphrase; .gz too; - is standard input.",
-    ),
-    output: OutputOption = "-",
-    families: str = typer.Option("negation,binding,spatial", help="Kinds of near-misses, with commas between."),
-    positive: str = typer.Option(
-        "anchor", help="anchor: the sentence itself (COMP); paraphrase: that of the input's pairs."
-    ),
-    per_family: int | None = typer.Option(
-        None, help="How many of each family; reading stops when all are there. Default: all."
-    ),
-    split: float | None = typer.Option(
-        None, min=0, max=1, help="Share for training; writes NAME.train.jsonl and NAME.test.jsonl."
-    ),
-    llm: str | None = typer.Option(
-        None, help="Language model that makes the near-misses. Default: rules, and no model."
-    ),
-    store: str | None = typer.Option(None, help="File that keeps each of its answers. Default: OUTPUT.answers.sqlite."),
-    max_tokens: int | None = typer.Option(
-        None, min=1, max=2**53, help="Budget of its prompts and answers together. Default: 10,000,000."
-    ),
-    concurrency: int = typer.Option(16, min=1, max=1024, help="Calls of it at once."),
+    settings: NearMissSettings,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing."
     ),
-    field: FieldOption = "text",
-    seed: SeedOption = 0,
 ) -> None:
     """Structural near-misses: minimal edits of sentences that change their meaning (COMP D.1).
 
@@ -153,26 +130,11 @@ def negatives(
     from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
     from retrokit.notices import notice
 
-    named = [name.strip() for name in families.split(",")]
     if dry_run:
-        show(str(estimate_of(path, families=named, field=field, positive=positive)))
+        show(str(estimate_of(**vars(settings))))
         return
     with readers_may_leave():
-        written = write_near_misses(
-            path,
-            output,
-            families=named,
-            field=field,
-            positive=positive,
-            per_family=per_family,
-            split=split,
-            seed=seed,
-            llm=llm,
-            store=store,
-            max_tokens=max_tokens,
-            concurrency=concurrency,
-        )
-        for line in written.summary():
+        for line in write_near_misses(**vars(settings)).summary():
             notice(line)
 
 

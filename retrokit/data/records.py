@@ -43,7 +43,7 @@ def pair_codes(anchors: Any, documents: Any) -> Any:
 
 
 class RecordStore(Sequence[Record], Generic[Record]):
-    """Records that are appended once and read in any order; equal to a list of the same records.
+    """Records that are appended once and read in any order.
 
     Args:
         pack: a record as JSON values.
@@ -101,10 +101,3 @@ class RecordStore(Sequence[Record], Generic[Record]):
         place = self.place(range(len(self))[index])
         self._file.seek(self._starts[place])
         return self._unpack(json.loads(self._file.read(self._starts[place + 1] - self._starts[place])))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or len(self) != len(other):
-            return False
-        return all(ours == theirs for ours, theirs in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]

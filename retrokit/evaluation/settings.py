@@ -6,22 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from retrokit.settings import Settings, setting
+from retrokit.settings import Settings, listed, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Names with commas between.
-
-    >>> listed("ndcg@10, mrr@10")
-    ('ndcg@10', 'mrr@10')
-    """
-    return tuple(name.strip() for name in text.split(","))
 
 
 @dataclass(frozen=True)

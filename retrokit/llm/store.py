@@ -83,10 +83,6 @@ class ResponseStore:
         self._writer.submit(self._write_waiting)
         return future
 
-    def put(self, request: CompletionRequest, completion: Completion) -> Completion:
-        """Store an answer; returns what is stored (see :meth:`submit`) once it is on the disk."""
-        return self.submit(request, completion).result()
-
     @contextmanager
     def going_on(self, *options: str) -> Iterator[None]:
         """Turn Ctrl-C into :class:`Interrupted`, which says where the answers are; ``options`` are to go on with."""

@@ -31,7 +31,7 @@ def test_one_saved_split(tmp_path: Path, datasets: Any) -> None:
     folder = tmp_path / "saved"
     datasets.Dataset.from_dict(COLUMNS).save_to_disk(str(folder))
     source = read_source(f"hf:{folder}", "pairs")
-    assert source.records == [Pair("a", "b", ("x",)), Pair("a", "c")]
+    assert list(source.records) == [Pair("a", "b", ("x",)), Pair("a", "c")]
     assert source.positives.tolist() == codes({"a": "bc"}).tolist()
     assert source.name == "saved"
     again = tmp_path / "again"
@@ -45,7 +45,7 @@ def test_saved_splits(tmp_path: Path, datasets: Any) -> None:
     rows = {"sentence1": ["a"], "sentence2": ["b"], "label": [3]}
     splits = {"train": datasets.Dataset.from_dict(rows), "dev": datasets.Dataset.from_dict({**rows, "label": [4]})}
     datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
-    assert read_source(f"hf:{tmp_path / 'saved'},split=dev", "scored").records == [ScoredPair("a", "b", 4.0)]
+    assert list(read_source(f"hf:{tmp_path / 'saved'},split=dev", "scored").records) == [ScoredPair("a", "b", 4.0)]
     with pytest.raises(UsageError, match=r"saved: has no split 'test'; its splits are 'train', 'dev'$"):
         read_source(f"hf:{tmp_path / 'saved'},split=test", "scored")
     with pytest.raises(UsageError, match=r"has no configurations; leave config=en out$"):
@@ -57,8 +57,8 @@ def test_a_folder_of_data_files(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "train.jsonl").write_text('{"query": "a", "pos": ["b", "c"]}\n{"query": "d", "pos": ["e"]}\n')
     source = read_source(f"hf:{folder}", "pairs")
-    assert source.records == [Pair("a", "b"), Pair("a", "c"), Pair("d", "e")]
-    assert read_source(f"hf:{folder},split=train[1:]", "pairs").records == [Pair("d", "e")]
+    assert list(source.records) == [Pair("a", "b"), Pair("a", "c"), Pair("d", "e")]
+    assert list(read_source(f"hf:{folder},split=train[1:]", "pairs").records) == [Pair("d", "e")]
     with pytest.raises(UsageError, match=r"files: Unknown split \"dev\"\. Should be one of \['train'\]\.$"):
         read_source(f"hf:{folder},split=dev", "pairs")
     with pytest.raises(UsageError, match=r"files: BuilderConfig 'en' not found\. Available: \['default'\]$"):

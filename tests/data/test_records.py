@@ -24,8 +24,7 @@ def store_of(items):
 @given(st.lists(st.lists(st.text(max_size=5), max_size=3).map(tuple)))
 def test_a_store_is_a_list(items):
     store = store_of(items)
-    assert store == items
-    assert items == store
+    assert list(store) == items
     assert [store[i] for i in range(-len(items), len(items))] == [*items, *items]
     assert store[1:3] == items[1:3]
     with pytest.raises(IndexError):
@@ -37,15 +36,8 @@ def test_duplicates_leave_the_first(items):
     store = store_of(items)
     kept = list(dict.fromkeys(items))
     assert store.drop_duplicates() == len(items) - len(kept)
-    assert store == kept
-    assert store.chosen(range(0, len(kept), 2)) == kept[::2]
-
-
-def test_what_is_not_equal():
-    store = store_of([("a",)])
-    assert store != [("a",), ("b",)]
-    assert store != [("b",)]
-    assert store != "a"
+    assert list(store) == kept
+    assert list(store.chosen(range(0, len(kept), 2))) == kept[::2]
 
 
 def test_ids_and_codes_are_the_same_for_arrays_and_tensors():

@@ -29,10 +29,10 @@ ANSWER = Completion("Cats.", 3, 2, "length", estimated=True)
 def test_what_is_put_is_got(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.db") as store:
         assert store.get(REQUEST.key) is None
-        assert store.put(REQUEST, ANSWER) == ANSWER
+        assert store.submit(REQUEST, ANSWER).result() == ANSWER
         assert store.get(REQUEST.key) == ANSWER
         # the first answer stays, so that all who share a store use the same
-        assert store.put(REQUEST, Completion("Lions.", 3, 2)) == ANSWER
+        assert store.submit(REQUEST, Completion("Lions.", 3, 2)).result() == ANSWER
         assert len(store) == 1
     with ResponseStore(tmp_path / "s.db") as store:
         assert store.get(REQUEST.key) == ANSWER
@@ -59,7 +59,7 @@ def test_the_key_is_of_all_that_decides_an_answer() -> None:
 
 def test_the_prompt_is_in_the_store(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.db") as store:
-        store.put(CompletionRequest("model", Sampling(seed=3), "Be brief.", "Who purrs?", 2), ANSWER)
+        store.submit(CompletionRequest("model", Sampling(seed=3), "Be brief.", "Who purrs?", 2), ANSWER).result()
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         row = connection.execute("SELECT identity, sampling, system, prompt, attempt, text FROM responses").fetchone()
     assert row == (
@@ -90,7 +90,7 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
     store.close()
     assert all(future.done() for future in futures)
     with pytest.raises(ValueError, match="is closed"):
-        store.put(REQUEST, ANSWER)
+        store.submit(REQUEST, ANSWER).result()
     with ResponseStore(tmp_path / "s.db") as again:
         assert len(again) == 50
 
@@ -123,7 +123,7 @@ def test_a_failing_disk_is_told_to_who_asked(tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
             connection.execute("DROP TABLE responses")
         with pytest.raises(DataError, match=r"s.db: the response store cannot be used: no such table"):
-            store.put(REQUEST, ANSWER)
+            store.submit(REQUEST, ANSWER).result()
 
 
 def test_opening_at_the_same_time(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_opening_at_the_same_time(tmp_path: Path) -> None:
         thread.join()
     assert len(stores) == 8
     for number, store in enumerate(stores):
-        store.put(CompletionRequest("model", Sampling(), None, str(number)), ANSWER)
+        store.submit(CompletionRequest("model", Sampling(), None, str(number)), ANSWER).result()
     assert [len(store) for store in stores] == [8] * 8
     for store in stores:
         store.close()

@@ -14,19 +14,17 @@ from retrokit.augmentation.negatives.by_model.estimate import CallEstimate, esti
 from retrokit.augmentation.negatives.by_model.writer import Writer
 from retrokit.augmentation.negatives.family import Family, load_families
 from retrokit.augmentation.negatives.generator import RULES, near_misses
+from retrokit.augmentation.negatives.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
 from retrokit.data.outputs import check_file
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
-from retrokit.llm.session import check_limits
 from retrokit.llm.store import ResponseStore, check_store, default_store
 from retrokit.notices import notice
+from retrokit.settings import taking
 
-POSITIVES = ("anchor", "paraphrase")
-BUDGET = 10_000_000
-"""Tokens of prompts and answers, unless another number is given."""
 _LOOKED_AT = 10_000
 
 
@@ -62,27 +60,13 @@ class Written:
         return lines
 
 
-def write_near_misses(
-    path: str,
-    output: str,
-    *,
-    families: Sequence[str],
-    field: str = "text",
-    positive: str = "anchor",
-    per_family: int | None = None,
-    split: float | None = None,
-    seed: int = 0,
-    llm: str | None = None,
-    store: str | None = None,
-    max_tokens: int | None = None,
-    concurrency: int = 16,
-) -> Written:
+@taking(NearMissSettings)
+def write_near_misses(settings: NearMissSettings) -> Written:
     """Make near-misses of the texts, or of the pairs' anchors, in ``path`` and write them as JSONL.
 
-    With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``. The
-    other arguments are those of :func:`retrokit.augmentation.negatives.generator.near_misses`; ``positive`` is
-    ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's ``positive`` is kept).
-    With ``llm`` the near-misses are a language model's, as in :mod:`.by_model`, whose answers
+    With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``.
+    ``positive`` is ``anchor`` (COMP's triplet: the sentence is its own positive) or ``paraphrase`` (the input's
+    ``positive`` is kept). With ``llm`` the near-misses are a language model's, as in :mod:`.by_model`, whose answers
     the file ``store`` keeps (default: beside ``output``, ``NAME.answers.sqlite``), for at most ``max_tokens`` (default:
     :data:`BUDGET`).
 
@@ -92,32 +76,30 @@ def write_near_misses(
         ServiceError: the model failed, or next to nothing that it wrote is a near-miss.
         BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
     """
-    if split is not None and output == "-":
-        raise UsageError("`split` writes two files: give `output` NAME.jsonl")
-    if llm is None and (store is not None or max_tokens is not None):
-        raise UsageError("`store` and `max_tokens` are about the model of `llm`, which is not given")
+    path, output, split, store = settings.path, settings.output, settings.split, settings.store
     counts: Counter[str] = Counter()
-    chosen = load_families(families) if llm is None else _prompted(families)
-    texts = _texts(path, field, positive)
+    chosen = load_families(settings.families) if settings.llm is None else _prompted(settings.families)
+    texts = _texts(settings)
     files = _files(output, split)
     for file in files.values():
         check_file(file, [path, *([store] if store is not None else [])])
     with ExitStack() as stack:
         writer = None
-        if llm is not None:
+        if settings.llm is not None:
             store = str(default_store(output)) if store is None and output != "-" else store
-            budget = BUDGET if max_tokens is None else max_tokens
-            check_limits(concurrency, budget)
+            budget = settings.max_tokens or BUDGET
             if store is not None:
                 check_store(store, files.values())
             if Path(path).is_file():  # a pipe can be read once only
-                notice(f"{estimate(_texts(path, field, positive), chosen, _LOOKED_AT)}; a budget of {budget:,}")
-            model = llms.create(llm)
+                notice(f"{estimate(_texts(settings), chosen, _LOOKED_AT)}; a budget of {budget:,}")
+            model = llms.create(settings.llm)
             kept = stack.enter_context(ResponseStore(store)) if store is not None else None
             stack.enter_context(nullcontext() if kept is None else kept.going_on())
-            writer = stack.enter_context(Writer(model, chosen, kept, budget, concurrency, counts))
+            writer = stack.enter_context(Writer(model, chosen, kept, budget, settings.concurrency, counts))
             chosen, texts = writer.families, writer.ahead(texts)
-        made = near_misses(texts, chosen, seed=seed, per_family=per_family, split=split, counts=counts)
+        made = near_misses(
+            texts, chosen, seed=settings.seed, per_family=settings.per_family, split=split, counts=counts
+        )
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
         for part, near_miss in made:
             streams[part].write(json_line(near_miss.to_json()))
@@ -129,14 +111,15 @@ def write_near_misses(
     return written
 
 
-def estimate_of(path: str, *, families: Sequence[str], field: str = "text", positive: str = "anchor") -> CallEstimate:
+@taking(NearMissSettings)
+def estimate_of(settings: NearMissSettings) -> CallEstimate:
     """What a language model would be asked for the texts, or the pairs' anchors, in ``path``.
 
     Raises:
         UsageError: a wrong family or ``positive``.
         DataError: a line that is wrong.
     """
-    return estimate(_texts(path, field, positive), _prompted(families))
+    return estimate(_texts(settings), _prompted(settings.families))
 
 
 def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
@@ -147,12 +130,10 @@ def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
     return families
 
 
-def _texts(path: str, field: str, positive: str) -> Iterable[str | tuple[str, str]]:
-    if positive not in POSITIVES:
-        raise UsageError(f"`positive` {positive} is none of {', '.join(POSITIVES)}")
-    if positive == "paraphrase":
-        return ((row.text("anchor"), row.text("positive")) for _, row in Rows(path))
-    return (text.text for text in Texts(path, field))
+def _texts(settings: NearMissSettings) -> Iterable[str | tuple[str, str]]:
+    if settings.positive == "paraphrase":
+        return ((row.text("anchor"), row.text("positive")) for _, row in Rows(settings.path))
+    return (text.text for text in Texts(settings.path, settings.field))
 
 
 def _files(output: str, split: float | None) -> dict[Literal["train", "test"], str]:

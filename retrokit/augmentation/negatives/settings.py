@@ -1,0 +1,52 @@
+"""What near-misses of a file are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from retrokit.settings import Settings, listed, setting
+
+POSITIVES = ("anchor", "paraphrase")
+BUDGET = 10_000_000
+"""Tokens of prompts and answers, unless another number is given."""
+
+
+@dataclass(frozen=True)
+class NearMissSettings(Settings):
+    """Near-misses of the texts in ``path``, or of the anchors of its pairs, into ``output``."""
+
+    path: str = setting(
+        help="Texts as JSON lines, or pairs with `positive` paraphrase; .gz too; - is standard input.",
+        argument=True,
+        metavar="INPUT",
+    )
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    families: Sequence[str] = setting(
+        "negation,binding,spatial", "Kinds of near-misses, with commas between.", read=listed
+    )
+    positive: str = setting("anchor", "anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.")
+    per_family: int | None = setting(
+        None, "How many of each family; reading stops when all are there. Default: all.", least=1
+    )
+    split: float | None = setting(
+        None, "Share for training; writes NAME.train.jsonl and NAME.test.jsonl.", least=0, most=1
+    )
+    llm: str | None = setting(None, "Language model that makes the near-misses. Default: rules, and no model.")
+    store: str | None = setting(None, "File that keeps each of its answers. Default: OUTPUT.answers.sqlite.")
+    max_tokens: int | None = setting(
+        None, "Budget of its prompts and answers together. Default: 10,000,000.", least=1, most=2**53
+    )
+    concurrency: int = setting(16, "Calls of it at once.", least=1, most=1024)
+    field: str = setting("text", "Field of a line that holds the text.")
+    seed: int = setting(0, "The same seed and input give the same output.", least=0)
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line."""
+        yield from self.number_problems()
+        if self.positive not in POSITIVES:
+            yield f"`positive` {self.positive} is none of {', '.join(POSITIVES)}"
+        if self.split is not None and self.output == "-":
+            yield "`split` writes two files: give `output` NAME.jsonl"
+        if self.llm is None and (self.store is not None or self.max_tokens is not None):
+            yield "`store` and `max_tokens` are about the model of `llm`, which is not given"
