@@ -18,10 +18,10 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, opened, writing
@@ -137,10 +137,6 @@ class Mixture:
         """A line for each part, and one for the whole."""
         lines = [f"{p.name}: {p.taken:,} of {p.rows:,} rows, {p.share:.2%} of the mixture" for p in self.parts]
         return [*lines, f"{self.rows:,} rows of {KINDS[self.kind]}"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)
 
 
 def mix(parts: Sequence[str | Part], output: str, seed: int = 0, field: str | None = "source") -> Mixture:

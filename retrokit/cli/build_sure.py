@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -55,7 +56,7 @@ def build(
 
     if dry_run:
         estimated = estimate_sure(config)
-        show(to_json(estimated.to_json()) if as_json else estimate_table(estimated))
+        show(to_json(asdict(estimated)) if as_json else estimate_table(estimated))
         return
     built = build_benchmark(config)
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))

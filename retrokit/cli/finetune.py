@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
 from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
@@ -10,14 +13,20 @@ from retrokit.errors import UsageError
 from retrokit.registry import importing
 from retrokit.training.config import RUN, FinetuneConfig
 
+if TYPE_CHECKING:  # help is shown without loading what trains
+    from retrokit.report.sheets import Table
+    from retrokit.training.run import Job
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN)
+]
+
 
 @app.command(cls=with_names("encoders", "similarities", "data", "augmentations", "tasks"))
 @takes(FinetuneConfig)
 def finetune(
     config: FinetuneConfig,
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN
-    ),
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fine-tune an encoder with any similarity.
@@ -32,20 +41,36 @@ def finetune(
         raise UsageError("give an output folder: -o runs/NAME")
     with importing():
         from retrokit.training.finetune import plan
-        from retrokit.training.run import carry_out
-    from retrokit.report import tables
-    from retrokit.report.terminal import console
+    from retrokit.report.tables import preflight_tables
 
-    made = plan(config)
-    if dry_run:
-        show(*([tables.to_json(made.preflight.to_json())] if as_json else tables.preflight_tables(made.preflight)))
-        return
-    if is_first_process():
-        for table in tables.preflight_tables(made.preflight):
-            console(error=True).print(table)
-    outcome = carry_out(made)
-    if is_first_process():
+    def draw(folder: str) -> None:
         from retrokit.report.plots import training_plots
 
-        training_plots(outcome.folder)
-        show(tables.to_json(outcome.to_json()) if as_json else tables.outcome_table(outcome))
+        training_plots(folder)
+
+    train_as_planned(plan(config), preflight_tables, dry_run, as_json, draw)
+
+
+def train_as_planned(
+    plan: Job,
+    tables_of: Callable[[Any], Sequence[Table]],
+    dry_run: bool,
+    as_json: bool,
+    draw: Callable[[str], None] = lambda folder: None,
+) -> None:
+    """Print the plan, train, and print the outcome; ``draw`` makes the pictures of a run's folder."""
+    from retrokit.report.tables import outcome_table, to_json
+    from retrokit.report.terminal import console
+    from retrokit.training.run import carry_out
+
+    shown = tables_of(plan.preflight)
+    if dry_run:
+        show(*([to_json(plan.preflight.to_json())] if as_json else shown))
+        return
+    if is_first_process():
+        for table in shown:
+            console(error=True).print(table)
+    outcome = carry_out(plan)
+    if is_first_process():
+        draw(outcome.folder)
+        show(to_json(outcome.to_json()) if as_json else outcome_table(outcome))

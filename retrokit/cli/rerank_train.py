@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, is_first_process, show, with_names
+from retrokit.cli.common import DeviceOption, JsonOption, PrecisionOption, show, with_names
+from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
 from retrokit.reranking.training.config import VerifierConfig
-from retrokit.training.config import RUN
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
 
@@ -20,33 +21,19 @@ FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that 
 @takes(VerifierConfig)
 def train(
     config: VerifierConfig,
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN
-    ),
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train a verifier on token maps (COMP C, D.3).
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
     """
-    from retrokit.report import tables
-    from retrokit.report.terminal import console
+    from retrokit.report.tables import verifier_preflight_tables
     from retrokit.reranking.training.plan import plan_verifier
-    from retrokit.training.run import carry_out
 
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
-    plan = plan_verifier(config)
-    shown = tables.verifier_preflight_tables(plan.preflight)
-    if dry_run:
-        show(*([tables.to_json(plan.preflight.to_json())] if as_json else shown))
-        return
-    if is_first_process():
-        for table in shown:
-            console(error=True).print(table)
-    outcome = carry_out(plan)
-    if is_first_process():
-        show(tables.to_json(outcome.to_json()) if as_json else tables.outcome_table(outcome))
+    train_as_planned(plan_verifier(config), verifier_preflight_tables, dry_run, as_json)
 
 
 @group.command()
@@ -68,7 +55,7 @@ def calibrate(
     from retrokit.reranking.calibrate import calibrate as find
 
     found = find(run, pairs, false_accept_rate, precision, device)
-    show(tables.to_json(found.to_json()) if as_json else tables.calibration_table(found))
+    show(tables.to_json(asdict(found)) if as_json else tables.calibration_table(found))
 
 
 @group.command()

@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,10 +51,6 @@ class Calibration:
     families: dict[str, Share]
     identical: int
     pairs: dict[str, str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)
 
 
 def threshold_for(rejected: np.ndarray, target: float) -> float:
@@ -126,7 +121,7 @@ def calibrate(
         sum(first == second for first, second in accept),
         {"path": pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
-    add_to_run(folder, calibration=found.to_json())
+    add_to_run(folder, calibration=asdict(found))
     return found
 
 

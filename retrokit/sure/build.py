@@ -163,10 +163,6 @@ class Estimate:
     prompt_tokens: int
     completion_tokens: int
 
-    def to_json(self) -> dict[str, int]:
-        """All of it."""
-        return asdict(self)
-
 
 def estimate(
     items: Items, prompts: Mapping[str, PromptTemplate], settings: BuildSettings = BuildSettings()

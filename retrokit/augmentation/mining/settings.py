@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from retrokit.settings import Settings, number_or, setting
 
@@ -95,7 +94,3 @@ class Mined:
         if self.mean_positive_score is not None and self.mean_negative_score is not None:
             line += f"; mean score {self.mean_negative_score:.3f}, of positives {self.mean_positive_score:.3f}"
         return line
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return asdict(self)

@@ -195,16 +195,8 @@ class ResultsFolder:
         return record
 
     def _write(self, record: Record) -> None:
-        content = {
-            "format": FORMAT,
-            "key": record.key,
-            "asked": record.asked,
-            "shown": record.shown,
-            "training": vars(record.training) if record.training is not None else None,
-            "added": record.added,
-            "made": record.made,
-            "result": _plain(record.result),
-        }
+        training = vars(record.training) if record.training is not None else None
+        content = {"format": FORMAT, **vars(record), "training": training, "result": _plain(record.result)}
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         with writing(self._file(record.key)) as stream:
@@ -216,14 +208,12 @@ def _read(file: Path) -> Record | None:
     """The record in ``file``; ``None`` if it is not what was written."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        if content.pop("checksum") != _checksum(content) or content["format"] != FORMAT:
+        if content.pop("checksum") != _checksum(content) or content.pop("format") != FORMAT:
             return None
-        training = Training(**content["training"]) if content["training"] is not None else None
-        result = _result(content["result"])
+        training, result = content.pop("training"), _result(content.pop("result"))
+        return Record(**content, training=Training(**training) if training is not None else None, result=result)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    told = {name: content[name] for name in ("key", "asked", "shown", "added", "made")}
-    return Record(**told, training=training, result=result)
 
 
 def _added(file: Path) -> str | None:
@@ -242,20 +232,13 @@ def _plain(result: Result) -> dict[str, Any]:
     return {
         **plain,
         "metrics": {name: known(value) for name, value in result.metrics.items()},
-        "resampled": {
-            name: {
-                "items": one.items,
-                "value": one.value,
-                "drawn": [value if math.isfinite(value) else None for value in one.drawn.tolist()],
-            }
-            for name, one in drawn.items()
-        },
+        "resampled": {name: {**vars(one), "drawn": [*map(known, one.drawn.tolist())]} for name, one in drawn.items()},
     }
 
 
 def _result(plain: dict[str, Any]) -> Result:
     resampled = {
-        name: Draws(one["items"], one["value"], np.array(one["drawn"], dtype=np.float64))
+        name: Draws(**{**one, "drawn": np.array(one["drawn"], dtype=np.float64)})
         for name, one in plain["resampled"].items()
     }
     metrics = {name: math.nan if value is None else value for name, value in plain["metrics"].items()}

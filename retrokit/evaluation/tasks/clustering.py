@@ -48,13 +48,16 @@ class Clustering(SymmetricTask):
     ) -> Measured:
         """Means over the seeds 0, 1, … There is nothing to test a difference with: a cluster has no score."""
         (rows,) = embeddings
+        from sklearn.cluster import MiniBatchKMeans
         from sklearn.metrics import adjusted_rand_score, v_measure_score
 
         rows = moderate(prepared(similarity, rows))
         with progress("clustering", self.seeds, "seeds") as advance:
             v_measures, rands = [], []
             for seed in range(self.seeds):
-                clusters = k_means(rows, len(self.data.classes), seed, self.batch)
+                classes = len(self.data.classes)
+                algorithm = MiniBatchKMeans(classes, batch_size=self.batch, n_init="auto", random_state=seed)
+                clusters = algorithm.fit_predict(rows)
                 v_measures.append(v_measure_score(self.data.labels, clusters))
                 rands.append(adjusted_rand_score(self.data.labels, clusters))
                 advance(1)
@@ -64,15 +67,6 @@ class Clustering(SymmetricTask):
             "adjusted_rand": float(np.mean(rands)),
         }
         return Measured(found, configuration={"seeds": self.seeds, "batch": self.batch})
-
-
-def k_means(embeddings: np.ndarray, clusters: int, seed: int, batch: int = BATCH) -> np.ndarray:
-    """The cluster ``[n]`` of each row, by scikit-learn's ``MiniBatchKMeans`` with batches of ``batch`` rows."""
-    from sklearn.cluster import MiniBatchKMeans
-
-    algorithm = MiniBatchKMeans(n_clusters=clusters, batch_size=batch, n_init="auto", random_state=seed)
-    found: np.ndarray = algorithm.fit_predict(embeddings)
-    return found
 
 
 def cluster(path: str, seeds: int, batch: int, sample: int | None) -> Clustering:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Sure(SearchTask):
     def __init__(
         self,
         data: SureData,
-        reference: Reference,
+        reference: Reference[Any],
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,

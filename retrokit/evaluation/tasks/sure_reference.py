@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -50,31 +50,38 @@ class SureCandidates:
         return TextList((self.queries[row] for row in rows), [self.queries.ids[row] for row in rows])
 
 
-class Reference(Protocol):
-    """Orders entries for queries.
+By = TypeVar("By", Reranker, Searcher)
+
+
+class Reference(ABC, Generic[By]):
+    """Orders entries for queries, by a reranker or a searcher.
 
     Attributes:
         spec: of what does it.
         listwise: whether it orders lists: what :meth:`scores` is asked for are lists then, best first.
     """
 
-    spec: str
     listwise: bool = False
+
+    def __init__(self, by: By) -> None:
+        self.spec, self._by = by.spec, by
 
     @abstractmethod
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each query (its position) and its entries, scores ``[n]``; NaN where there is none. Those of a listwise
         one order these entries, and are to be compared with no others."""
 
-    @abstractmethod
     def fingerprint(self) -> str:
         """A digest of all that decides a score."""
+        return self._by.fingerprint()
 
 
-class PairReference(Reference, Protocol):
+class PairReference(Reference[By]):
     """Scores pairs. A pair of texts is scored once, however many entries, encoders and similarities ask."""
 
-    _known: dict[int, tuple[np.ndarray, np.ndarray]]  # query → sorted texts, their scores
+    def __init__(self, by: By) -> None:
+        super().__init__(by)
+        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # query → sorted texts, their scores
 
     @abstractmethod
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
@@ -98,34 +105,21 @@ class PairReference(Reference, Protocol):
         return self._known.get(query, (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)))
 
 
-class RerankerReference(PairReference):
+class RerankerReference(PairReference[Reranker]):
     """Scores by a reranker."""
 
-    def __init__(self, reranker: Reranker) -> None:
-        self.spec = reranker.spec
-        self._reranker = reranker
-        self._known = {}
-
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
-        return self._reranker.score_pairs(queries, texts)
-
-    def fingerprint(self) -> str:
-        """The reranker's."""
-        return self._reranker.fingerprint()
+        return self._by.score_pairs(queries, texts)
 
 
-class SearcherReference(PairReference):
+class SearcherReference(PairReference[Searcher]):
     """Scores by a searcher, with the statistics of the passages. One that goes by ids scores entries, not texts."""
 
-    def __init__(self, searcher: Searcher) -> None:
-        self.spec = searcher.spec
-        self._searcher = searcher
-        self._known = {}
-        self._index: Index | None = None
+    _index: Index | None = None
 
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each query, ``[n]``; NaN where there is none."""
-        if not self._searcher.by_ids:
+        if not self._by.by_ids:
             return super().scores(candidates, wanted)
         entries = [part for _, part in wanted]
         asked = candidates.asked([query for query, part in wanted for _ in part])
@@ -133,22 +127,17 @@ class SearcherReference(PairReference):
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
         if self._index is None:
-            self._index = self._searcher.index(candidates.of(np.arange(candidates.passages)))
+            self._index = self._by.index(candidates.of(np.arange(candidates.passages)))
         return self._index.score_pairs(queries, texts)
 
-    def fingerprint(self) -> str:
-        """The searcher's."""
-        return self._searcher.fingerprint()
 
-
-class ListReference(Reference):
+class ListReference(Reference[Reranker]):
     """Places by a reranker that orders lists. A list is ordered once, however many similarities rank alike."""
 
     listwise = True
 
-    def __init__(self, reranker: Reranker) -> None:
-        self.spec = reranker.spec
-        self._reranker = reranker
+    def __init__(self, by: Reranker) -> None:
+        super().__init__(by)
         self._known: dict[tuple[str, ...], np.ndarray] = {}
 
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
@@ -158,27 +147,18 @@ class ListReference(Reference):
         keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, wanted, strict=True)]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         if new:
-            found = self._reranker.rank_lists([key[0] for key in new], [key[1:] for key in new])
+            found = self._by.rank_lists([key[0] for key in new], [key[1:] for key in new])
             self._known.update(zip(new, found, strict=True))
-            if line := self._reranker.describe():
+            if line := self._by.describe():
                 notice(line)
         return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
-
-    def fingerprint(self) -> str:
-        """The reranker's."""
-        return self._reranker.fingerprint()
 
 
 def _split(flat: np.ndarray, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
     return np.split(flat, np.cumsum([len(part) for part in parts])[:-1])
 
 
-def reference_of(reranker: Reranker) -> Reference:
-    """A reranker as a reference, by lists or by pairs."""
-    return ListReference(reranker) if reranker.listwise else RerankerReference(reranker)
-
-
-def make_reference(spec: str, device: str | None = None) -> Reference:
+def make_reference(spec: str, device: str | None = None) -> Reference[Any]:
     """The reference that ``spec`` names: a reranker, a searcher, or an encoder with its own similarity.
 
     Raises:
@@ -188,7 +168,8 @@ def make_reference(spec: str, device: str | None = None) -> Reference:
     """
     name, rerankers = spec.partition(":")[0], reranking.registry.names()
     if name in rerankers:
-        return reference_of(reranking.registry.create_on(spec, device))
+        reranker: Reranker = reranking.registry.create_on(spec, device)
+        return ListReference(reranker) if reranker.listwise else RerankerReference(reranker)
     is_known = name in (*retrieval.registry.names(), *encoders.registry.names()) or os.path.exists(spec)
     if not is_known and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
         raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
