@@ -1,0 +1,112 @@
+"""Encoding, search, training, evaluation and reranking on a GPU, against the CPU: ``python -m pytest -m cuda``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import retrokit
+from retrokit import cli
+from retrokit.reranking import registry as rerankers
+from retrokit.retrieval.exact import top_k
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that CUDA knows"),
+]
+DEVICE = "cuda"
+TEXTS = [*sentences(60), "cat", "a dog runs over the far river " * 8]
+Command = Callable[..., dict[str, object]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command that ends well; its JSON, if it prints any."""
+
+    def command(*words: object) -> dict[str, object]:
+        capsys.readouterr()
+        code = cli.run([*map(str, words)])
+        shown = capsys.readouterr()
+        assert code == 0, shown.err
+        return json.loads(shown.out) if "--json" in words else {}
+
+    return command
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    documents = {f"d{place}": text for place, text in enumerate(TEXTS[:40])}
+    queries = {f"q{place}": text.split(" ", 1)[-1] for place, text in enumerate(TEXTS[:20])}
+    return f"beir:{write_folder(tmp_path / 'data', documents, queries, {q: {'d' + q[1:]: 1} for q in queries})}"
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.jsonl"
+    rows = ({"anchor": text.split(" ", 1)[-1], "positive": text} for text in sentences(64, seed=5))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("bf16", 0.995), ("fp16", 0.999)])
+def test_embeddings_are_those_of_the_cpu(tiny_bert: Path, tiny_llama: Path, precision: str, least: float) -> None:
+    for spec in (str(tiny_bert), f"{tiny_llama},pooling=last", "static:16"):
+        here, there = (retrokit.encoder(spec, device=device) for device in ("cpu", DEVICE))
+        assert there.device.type == DEVICE
+        a, b = here.embed(TEXTS, "query", "fp32"), there.embed(TEXTS, "query", precision)
+        cosines = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+        assert cosines.min() > least, spec
+
+
+@pytest.mark.parametrize("spec", ["cosine", "dot", "qnorm", "dnorm", "sfs:4", "l2", "l1", "sfs:size=4,base=l2"])
+def test_search_finds_what_the_cpu_finds(spec: str) -> None:
+    generator = np.random.default_rng(0)
+    queries, documents = (generator.normal(size=(count, 16)).astype(np.float32) for count in (30, 500))
+    similarity = retrokit.similarity(spec)
+    here, there = (top_k(similarity, queries, documents, 10, device) for device in ("cpu", DEVICE))
+    np.testing.assert_allclose(there[0], here[0], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
+    assert np.mean(np.asarray(there[1]) == np.asarray(here[1])) > 0.99
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_training_learns_and_goes_on(
+    run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path, precision: str
+) -> None:
+    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--precision", precision, "--batch-size", 8]
+    made += ["--steps", 12, "--save-every", 6, "--lr", "1e-3"]
+    run(*made, "-o", tmp_path / "whole")
+    losses = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    found = [row["loss"] for row in losses if "loss" in row]
+    assert np.isfinite(found).all()
+    assert found[-1] < found[0]
+    before, after = retrokit.encoder(str(tiny_bert), device="cpu"), retrokit.load(str(tmp_path / "whole"), device="cpu")
+    assert np.abs(before.embed(TEXTS, "query") - after.embed(TEXTS, "query")).max() > 1e-3
+
+
+def test_evaluation_is_that_of_the_cpu(run: Command, data: str, tiny_bert: Path) -> None:
+    words = ("eval", tiny_bert, "--on", data, "--precision", "fp32", "--json")
+    here, there = (run(*words, "--device", device)["results"] for device in ("cpu", DEVICE))
+    for a, b in zip(here, there, strict=True):  # type: ignore[call-overload]
+        assert a["metrics"] == pytest.approx(b["metrics"], abs=1e-6)
+
+
+@pytest.mark.parametrize("reranker", ["mean", "maxsim", "soft"])
+def test_reranking_is_that_of_the_cpu(tiny_bert: Path, reranker: str) -> None:
+    queries, documents = TEXTS[:20], TEXTS[20:40]
+    made = [rerankers.create(f"{reranker}:encoder={tiny_bert}", device=device) for device in ("cpu", DEVICE)]
+    here, there = (one.score_pairs(queries, documents) for one in made)
+    np.testing.assert_allclose(there, here, rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
+
+
+def test_a_verifier_trains(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    words = ("rerank", "train", "cnn", tiny_bert, "--data", pairs, "--device", DEVICE, "--steps", 4)
+    run(*words, "--batch-size", 8, "-o", tmp_path / "verifier")
+    scores = rerankers.create(f"cnn:{tmp_path / 'verifier'}", device=DEVICE).score_pairs(TEXTS[:4], TEXTS[4:8])
+    assert np.isfinite(scores).all()
