@@ -30,6 +30,7 @@ from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
 from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
 from retrokit.evaluation.mteb.tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
+from retrokit.retrieval import registry as searchers  # noqa: E402
 from retrokit.retrieval.dense import Dense  # noqa: E402
 from retrokit.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
@@ -73,6 +74,16 @@ def test_a_real_model(folder: Path, tmp_path: Path, tiny_bert: Path) -> None:
     (ours,) = evaluate(f"beir:{folder}", encoder, precision="fp32")
     (theirs,) = evaluate(f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}", encoder, precision="fp32")
     assert theirs.metrics["ndcg@10"] == pytest.approx(ours.metrics["ndcg@10"], abs=1e-4)
+
+
+def test_words_and_an_index_are_searched_as_elsewhere(folder: Path, tmp_path: Path) -> None:
+    spec, names = f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}", ["ndcg@10", "map@100"]
+    bm25 = Request(searcher=searchers.create("bm25"), metrics=names)
+    (ours,), (theirs,) = (tasks.create(task).evaluate(bm25) for task in (f"beir:{folder}", spec))
+    assert theirs.metrics == pytest.approx(ours.metrics, abs=1e-5)
+    exact, indexed = (evaluate(spec, hashed(1), metrics=names, index=index)[0] for index in (None, "Flat"))
+    assert indexed.metrics == pytest.approx(exact.metrics, abs=1e-9)
+    assert (exact.configuration.get("index"), indexed.configuration["index"]) == (None, "Flat")
 
 
 def test_texts_are_encoded_once_for_all_similarities(folder: Path, tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ class MtebTask(Task):
         embeddings, chosen = request.embeddings(self)
         about = embeddings.configuration()
         about.pop("encoding_seconds")
+        about |= {} if request.index is None else {"index": request.index}
         systems = []
         for similarity in chosen:
             dense = Dense(embeddings, similarity, request.index)
