@@ -39,6 +39,7 @@ def _proves_itself(dtype: torch.dtype) -> bool:
     whole, blocks = plain + bias.float(), pack(weight)
     pairs = [
         (linear(states, weight, None), plain),
+        (linear(states, weight, bias), whole),
         (linear(states, blocks, None), plain),
         (linear(states, blocks, bias), whole),
         (linear(states, blocks, bias, "none"), functional.gelu(whole)),

@@ -19,7 +19,7 @@ from retrokit.reranking.base import check_finite
 from retrokit.similarities.base import Role, Similarity
 
 PAIRS_AT_ONCE = 65_536
-_BLOCK = 1 << 18  # numbers that are widened at a time: 2 MiB
+_BLOCK = 1 << 18  # numbers that are widened or gathered at a time: up to 2 MiB
 
 
 class SharedEmbeddings:
@@ -61,7 +61,10 @@ class SharedEmbeddings:
             listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32))
             place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
             found = np.empty((len(place), self.dims), dtype=np.float32)
-            found[place >= 0] = listed.embeddings[place[place >= 0]]
+            at_once = max(1, _BLOCK // self.dims)  # so that no second copy of all of them comes up
+            for start in range(0, len(place), at_once):
+                part = place[start : start + at_once]
+                found[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
                 found[place < 0] = self.embed(new, role)

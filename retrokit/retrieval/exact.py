@@ -17,12 +17,13 @@ from retrokit.encoders import onednn
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 from retrokit.retrieval.base import check_k
-from retrokit.similarities.base import Embeddings, Similarity
+from retrokit.similarities.base import Ceilings, Embeddings, Similarity
 
 QUERY_BLOCK = 1024
 DOCUMENT_BLOCK = 8_000  # at most; with a block of queries it makes 31 MiB of scores, and up to 32 malloc re-uses memory
 EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
 KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
+PAIRS = 128  # that are scored anew at a time: in float64 they stay in the processor's cache
 GROUP = 16  # columns of scores of which only the best is compared with what has been found
 
 
@@ -56,8 +57,9 @@ def top_k(
     with progress("searching", len(queries) * len(documents), "pairs") as advance:
         for offset, part in prepared_documents(similarity, queries, documents, device):
             for number, block in enumerate(blocks):
-                scores = _scores(similarity, block, part, memory).float()
-                best[number] = _merged(best[number], scores, offset, k)
+                scores, rows = best[number]
+                more, columns = _best(*_candidates(similarity, block, part, scores, k, memory), k)
+                best[number] = _best(torch.cat([scores, more], dim=1), torch.cat([rows, columns + offset], dim=1), k)
                 advance(len(block) * len(part))
     found = [in_order(*block) for block in best]
     if not found:
@@ -112,51 +114,73 @@ def _tensor(embeddings: Embeddings) -> Tensor:
     return tensor
 
 
+def _candidates(
+    similarity: Similarity, queries: Tensor, documents: Tensor, best: Tensor, k: int, memory: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Scores ``[nq, m]`` and columns of the documents that can be among the k best, where ``best`` are the scores found
+    before; rows of fewer are filled up with −inf. All documents, where that is no longer."""
+    count = len(documents)
+    is_grouped = count % GROUP == 0 and (best.shape[1] == k or count >= 2 * GROUP * k)
+    if is_grouped and (ceilings := similarity.ceilings(queries, documents)):
+        found = _promising(_product(queries, documents, ceilings.terms, memory), best, k, ceilings)
+        if found is not None and len(found[0]) * GROUP <= len(queries) * count:  # of more, the kernel is faster
+            rows, values, columns = found
+            for value, row, column in zip(*(side.split(PAIRS) for side in (values, rows, columns)), strict=True):
+                value.copy_(similarity.kernel_pairs(queries[row].double(), documents[column].double()))
+            return _padded(rows, values, columns, len(queries))
+    scores = _scores(similarity, queries, documents, memory).float()
+    found = _promising(scores, best, k) if is_grouped else None
+    if found is None:
+        return scores, torch.arange(count, device=scores.device).expand(len(scores), -1)
+    return _padded(*found, len(queries))
+
+
 def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
-    """Scores ``[nq, nd]`` of prepared embeddings, in ``memory``: fresh memory for each block would cost as much time as
-    finding the best does. On a CPU oneDNN's product is a fifth faster than ``mm``, and makes its own memory."""
-    is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
-    if similarity.factorable and is_plain and onednn.works(queries.dtype):
-        return onednn.linear(queries, documents, None)
-    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
+    """Scores ``[nq, nd]`` of prepared embeddings, in ``memory`` where that is possible."""
     if similarity.factorable:
-        return torch.mm(queries, documents.T, out=scores)
+        return _product(queries, documents, None, memory)
+    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
     for part, found in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
         found.copy_(similarity.kernel(queries, part))
     return scores
 
 
-def _merged(best: tuple[Tensor, Tensor], scores: Tensor, offset: int, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of those found before and of the documents from ``offset`` on, whose ``scores`` ``[nq, n]`` are."""
-    values, columns = _best(*_promising(scores, best[0], k), k)
-    return _best(torch.cat([best[0], values], dim=1), torch.cat([best[1], columns + offset], dim=1), k)
+def _product(queries: Tensor, documents: Tensor, terms: Tensor | None, memory: Tensor) -> Tensor:
+    """``queries @ documents.T + terms`` in ``memory``: fresh memory for each block would cost as much time as finding
+    the best does. On a CPU oneDNN's product is a fifth faster than ``mm``, and makes its own memory."""
+    is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
+    if is_plain and onednn.works(queries.dtype):
+        return onednn.linear(queries, documents, terms)
+    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
+    torch.mm(queries, documents.T, out=scores)
+    return scores if terms is None else scores.add_(terms)
 
 
-def _promising(scores: Tensor, best: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Scores ``[nq, m]`` and columns of all documents that can be among the k best, where ``best`` are the scores found
-    before; rows of fewer are filled up with −inf. All documents, where that is no longer.
+def _promising(
+    scores: Tensor, best: Tensor, k: int, ceilings: Ceilings | None = None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Rows, scores and columns of those that can be among the k best, where ``best`` are the scores found before
+    and ``scores`` may be ceilings. None where picking them out is not worth it.
 
     Most groups of columns are passed over by their best one. A document that only equals the least of k found before
     comes after them, and is out.
     """
     count = scores.shape[1]
-    everything = scores, torch.arange(count, device=scores.device).expand(len(scores), -1)
-    is_full = best.shape[1] == k
-    if count % GROUP or (not is_full and count < 2 * GROUP * k):
-        return everything
     stride = count // GROUP
     highest = scores.unflatten(1, (GROUP, stride)).amax(dim=1)
-    if is_full:
+    if best.shape[1] == k:
         bound = best.amin(dim=1)
+        bound = ceilings.reached(bound) if ceilings else bound
     else:  # so many groups reach this value, and so do as many documents
         bound = highest.topk(k, dim=1).values[:, -1].nextafter(scores.new_tensor(-torch.inf))
+        bound = ceilings.passed(bound) if ceilings else bound
     rows, groups = (highest > bound[:, None]).nonzero(as_tuple=True)
     if 2 * len(rows) * GROUP > scores.numel():
-        return everything
+        return None
     members = groups[:, None] + torch.arange(0, count, stride, device=scores.device)
     values = scores.flatten()[rows[:, None] * count + members]
     pairs, places = (values > bound[rows, None]).nonzero(as_tuple=True)
-    return _padded(rows[pairs], values[pairs, places], members[pairs, places], len(scores))
+    return rows[pairs], values[pairs, places], members[pairs, places]
 
 
 def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ restored, clipped and synchronised with the model it stands in.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,19 @@ Role = Literal["query", "document"]
 Embeddings = Tensor | np.ndarray
 
 TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors score 0 and have finite gradients
+
+
+class Ceilings(Protocol):
+    """The ceiling ``q·d + terms`` of each prepared document ``[nd]``, above which none is worth more than its query's
+    share of the rounding."""
+
+    terms: Tensor
+
+    def reached(self, scores: Tensor) -> Tensor:
+        """The ceiling ``[nq]`` below which no document can score ``scores`` ``[nq]``, however both were rounded."""
+
+    def passed(self, ceilings: Tensor) -> Tensor:
+        """The ceiling ``[nq]`` below which no document is worth as much as one that has ``ceilings`` ``[nq]``."""
 
 
 class Similarity(nn.Module):
@@ -83,6 +96,10 @@ class Similarity(nn.Module):
         if len(q) != len(d):
             raise UsageError(f"pairs need as many queries as documents: {len(q)} and {len(d)}")
         return self.kernel_pairs(self.prepare(q, "query"), self.prepare(d, "document"))
+
+    def ceilings(self, queries: Tensor, documents: Tensor) -> Ceilings | None:
+        """For a kernel that is no product: what ranks nearly as it does at the cost of one, where it holds."""
+        return None
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
         """The size of scores that prepared embeddings ``[nq, d]``, ``[nd, d]`` can reach: the product of the mean

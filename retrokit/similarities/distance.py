@@ -15,6 +15,9 @@ def pairwise_distance(queries: Tensor, documents: Tensor, p: int) -> Tensor:
     return torch.cdist(queries, documents, p=p, compute_mode="donot_use_mm_for_euclid_dist")
 
 
+EPSILON = torch.finfo(torch.float32).eps
+SMALL, HUGE = 1e-20, 1e37  # squared lengths between which float32 neither overflows nor loses anything that counts
+
 QUERY_BLOCK, DOCUMENT_BLOCK = 256, 2048  # their squared distances stay in the processor's cache between the passes
 
 
@@ -54,6 +57,35 @@ def _factors(embeddings: Tensor, size: int, is_left: bool) -> Tensor:
     return torch.cat([-2 * fragments, squares, ones] if is_left else [fragments, ones, squares], dim=-1)
 
 
+class Ceilings:
+    """Ranks by ``−‖q − d‖₂`` at the cost of one product in float32. A document is worth ``q·d − ‖d‖²/2``, that is
+    ``(‖q‖² − ‖q − d‖²)/2``; its ceiling is as computed, and its own share of the rounding above that.
+
+    A sum of n products is wrong by at most ``n·ε/2·‖q‖‖d‖``, in whichever order, and ``‖q‖‖d‖ ≤ (‖q‖² + ‖d‖²)/2``: so
+    query and document bear a share each, here twice what they have to.
+    """
+
+    def __init__(self, queries: Tensor, documents: Tensor) -> None:
+        error = (queries.shape[-1] + 4) * EPSILON
+        squares = [torch.linalg.vector_norm(side, dim=-1).square_() for side in (queries, documents)]
+        self._squares, of_documents = squares[0], squares[1]
+        self._share = error * self._squares
+        self._highest = error * of_documents.amax()
+        self.terms = of_documents.mul_(1.5 * error - 0.5)  # ``[nd]``
+        is_large = self._squares.amin() > SMALL  # of the queries: then it counts nothing where a document is none
+        self.hold = bool(is_large and self._squares.amax() + self._highest / error < HUGE)
+
+    def reached(self, scores: Tensor) -> Tensor:
+        """The ceiling ``[nq]`` below which no document can score ``scores`` ``[nq]``, however both were rounded."""
+        squares, distances = self._squares.double(), scores.double().square()
+        worth = (squares - distances) / 2 - 2 * EPSILON * (squares + distances)
+        return (worth - self._share).float()
+
+    def passed(self, ceilings: Tensor) -> Tensor:
+        """The ceiling ``[nq]`` below which no document is worth as much as one that has ``ceilings`` ``[nq]``."""
+        return ceilings - 4 * (self._share + self._highest)
+
+
 class Distance(Similarity):
     """``−‖q − d‖_p``.
 
@@ -87,6 +119,13 @@ class Distance(Similarity):
     def kernel_pairs(self, queries: Tensor, documents: Tensor) -> Tensor:
         difference = (queries - documents).unflatten(-1, (-1, self.part(queries.shape[-1])))
         return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1).mean(-1)
+
+    def ceilings(self, queries: Tensor, documents: Tensor) -> Ceilings | None:
+        is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
+        if self.p != 2 or not is_plain or self.part(queries.shape[-1]) < queries.shape[-1]:
+            return None
+        made = Ceilings(queries, documents)
+        return made if made.hold else None
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
         lengths = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]

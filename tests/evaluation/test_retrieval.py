@@ -22,7 +22,7 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.notices import listening
-from retrokit.retrieval.embeddings import norm_statistics, row_norms
+from retrokit.retrieval.embeddings import SharedEmbeddings, norm_statistics, row_norms
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
 
 VECTORS = {
@@ -230,6 +230,25 @@ def test_norm_statistics_need_no_copy_of_the_embeddings() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.25 * embeddings.nbytes  # one block in float64, and a length per row
+
+
+def test_distinct_texts_need_one_copy_of_the_embeddings() -> None:
+    class Known:
+        dimension, spec = 256, "known"
+
+        def embed(self, texts: list[str], role: str, precision: str) -> np.ndarray:
+            return np.arange(len(texts), dtype=np.float32)[:, None].repeat(256, axis=1)
+
+    embedded = SharedEmbeddings(Known(), [])
+    texts = [str(number) for number in range(20_000)]
+    nbytes = embedded.of(texts, "document").nbytes
+    twice = [*reversed(texts), "7", "5", "new"]
+    tracemalloc.start()
+    found, rows = embedded.of_distinct(twice, "document")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found[rows][:, 0], [*reversed(range(20_000)), 7, 5, 0])
+    assert peak < 1.5 * nbytes  # the distinct ones, places, and one block
 
 
 def assert_same_metrics(path: Path, folder: Path, result: Result) -> None:

@@ -15,6 +15,7 @@ import retrokit
 from retrokit.errors import UsageError
 from retrokit.retrieval import exact as search
 from retrokit.retrieval.exact import top_k
+from retrokit.similarities.distance import Distance
 from tests.close import assert_rounded
 
 
@@ -147,10 +148,10 @@ def test_documents_that_are_passed_over_in_groups(
     shares = []
     promising = search._promising
 
-    def watched(scores: torch.Tensor, best: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        values, columns = promising(scores, best, k)
-        shares.append(columns.shape[1] / scores.shape[1])
-        return values, columns
+    def watched(scores: torch.Tensor, best: torch.Tensor, k: int) -> tuple[torch.Tensor, ...] | None:
+        found = promising(scores, best, k)
+        shares.append(1 if found is None else len(found[0]) / scores.numel())
+        return found
 
     monkeypatch.setattr(search, "_promising", watched)
     scores, indices = top_k(retrokit.similarity(spec), queries, documents, 5)
@@ -161,8 +162,60 @@ def test_documents_that_are_passed_over_in_groups(
     np.testing.assert_array_equal(kind[indices], kind[best])
     assert all(len(set(row)) == 5 for row in indices.tolist())
     assert_rounded(scores, np.take_along_axis(exact, best, axis=1))
-    assert (shares[0] < 1) == (block in (32, 64))
-    assert any(share < 1 for share in shares[1:-1]) == (block % group == 0)
+    skips = block % group == 0
+    assert any(share < 1 for share in shares) == skips
+
+
+def rows_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Queries and documents float32, of which many lie close, or far, or twice."""
+    rng = np.random.default_rng(3)
+    queries, documents = rng.normal(size=(9, 24)), rng.normal(size=(2_000, 24))
+    if kind == "clusters":
+        documents = documents[rng.integers(0, 400, 2_000)] + 0.01 * documents
+    elif kind == "duplicates":
+        documents = documents[rng.integers(0, 700, 2_000)]
+    elif kind == "queries among the documents":
+        queries[:6] = documents[[0, 5, 700, 1_500, 1_999, 900]]
+        documents[900] *= 1 + 1e-6
+    elif kind == "lengths apart":
+        queries, documents = queries * np.logspace(-2, 2, 9)[:, None], documents * np.logspace(-2, 2, 2_000)[:, None]
+    elif kind == "far from the origin":
+        queries, documents = queries + 100, documents + 100
+    elif kind == "one huge":
+        documents[1_000] *= 1e15
+    scale = {"float16": 2.0**-14, "huge": 1e17, "beyond float32's squares": 1e25, "tiny": 1e-25}.get(kind, 1)
+    dtype = np.float16 if kind == "float16" else np.float32
+    return (scale * queries).astype(dtype), (scale * documents).astype(dtype)
+
+
+KINDS = ["plain", "clusters", "duplicates", "queries among the documents", "float16", "huge"]
+BY_KERNEL = ["lengths apart", "far from the origin", "one huge", "beyond float32's squares", "tiny"]  # some, or all
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *BY_KERNEL])
+@pytest.mark.parametrize(("query_block", "block", "by_onednn"), [(1024, 320, True), (4, 640, True), (9, 320, False)])
+def test_l2_by_a_product_is_l2_by_its_kernel(
+    monkeypatch: pytest.MonkeyPatch, kind: str, query_block: int, block: int, by_onednn: bool
+) -> None:
+    queries, documents = rows_of(kind)
+    monkeypatch.setattr(search, "QUERY_BLOCK", query_block)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
+    if not by_onednn:
+        monkeypatch.setattr(search.onednn, "works", lambda dtype: False)
+    whole, scores_of = [], search._scores
+    monkeypatch.setattr(search, "_scores", lambda *given: whole.append(1) or scores_of(*given))
+    scores, indices = top_k(retrokit.similarity("l2"), queries, documents, 5)
+    assert kind in BY_KERNEL or not whole  # the way that is tested was taken
+    exact = l2(queries.astype(np.float64), documents.astype(np.float64)).astype(np.float32)
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :5]
+    if not whole:  # from differences, so even where the products of close vectors cancel
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_max_ulp(scores, np.take_along_axis(exact, order, axis=1), 1)
+    monkeypatch.setattr(Distance, "ceilings", lambda *given: None)
+    by_kernel = top_k(retrokit.similarity("l2"), queries, documents, 5)
+    if kind != "queries among the documents":  # the kernel is wrong by 1e-7 of their length
+        np.testing.assert_array_equal(indices, by_kernel[1])
+        np.testing.assert_array_max_ulp(scores, by_kernel[0], 1)
 
 
 def test_as_many_documents_in_the_first_block_as_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
