@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from retrokit.errors import DataError, RetrokitError, UsageError, first_line
 from retrokit.notices import no_progress_bars
@@ -55,9 +57,22 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
             )
             raise UsageError(problem) from error
         if os.path.isdir(path):
+            _check_json(path)
             kind = "" if isinstance(error, (ValueError, OSError, RuntimeError)) else f"{type(error).__name__}: "
             raise DataError(path, f"is not a {what} that can be loaded: {kind}{first_line(error)}") from error
         raise failed(error) from error
+
+
+def _check_json(folder: str) -> None:
+    """Raise :class:`DataError` about the first settings file in a folder that is no JSON: what the libraries make of it
+    may say anything."""
+    for file in sorted(Path(folder).rglob("*.json")):
+        try:
+            json.loads(file.read_bytes())
+        except json.JSONDecodeError as error:
+            raise DataError(file, f"is not JSON: {error.msg}", error.lineno) from error
+        except (ValueError, RecursionError, OSError) as error:
+            raise DataError(file, f"is not JSON that can be read: {first_line(error)}") from error
 
 
 def shown(name: str) -> str:

@@ -104,6 +104,15 @@ def test_what_is_wrong_is_named(folders, tmp_path, damage, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["special_tokens_map.json", "tokenizer_config.json", "config.json", "modules.json"])
+@pytest.mark.parametrize("content", ["", '{"a": 1,\n "b": \x01}', "{" * 3000])
+def test_settings_that_are_no_json_are_named(folders, tmp_path, name, content):
+    shutil.copytree(folders["modules"], tmp_path / "model")
+    (tmp_path / "model" / name).write_text(content)
+    with pytest.raises(DataError, match=rf"/{name}(:\d+)?: is not JSON"):
+        retrokit.encoder(str(tmp_path / "model"))
+
+
 @pytest.mark.parametrize("kind", ["bert", "modules"])
 def test_a_folder_without_a_tokenizer_gets_no_default(folders, tmp_path, kind):
     shutil.copytree(folders[kind], tmp_path / "damaged")
