@@ -57,7 +57,7 @@ def _factors(embeddings: Tensor, size: int, is_left: bool) -> Tensor:
     return torch.cat([-2 * fragments, squares, ones] if is_left else [fragments, ones, squares], dim=-1)
 
 
-class Ceilings:
+class DistanceCeilings:
     """Ranks by ``−‖q − d‖₂`` at the cost of one product in float32. A document is worth ``q·d − ‖d‖²/2``, that is
     ``(‖q‖² − ‖q − d‖²)/2``; its ceiling is as computed, and its own share of the rounding above that.
 
@@ -124,7 +124,7 @@ class Distance(Similarity):
         is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
         if self.p != 2 or not is_plain or self.part(queries.shape[-1]) < queries.shape[-1]:
             return None
-        made = Ceilings(queries, documents)
+        made = DistanceCeilings(queries, documents)
         return made if made.hold else None
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
