@@ -120,7 +120,7 @@ class Distance(Similarity):
         difference = (queries - documents).unflatten(-1, (-1, self.part(queries.shape[-1])))
         return -torch.linalg.vector_norm(difference, ord=self.p, dim=-1).mean(-1)
 
-    def ceilings(self, queries: Tensor, documents: Tensor) -> Ceilings | None:
+    def ceilings(self, queries: Tensor, documents: Tensor) -> DistanceCeilings | None:
         is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
         if self.p != 2 or not is_plain or self.part(queries.shape[-1]) < queries.shape[-1]:
             return None
