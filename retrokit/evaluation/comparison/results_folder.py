@@ -14,7 +14,6 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -69,14 +68,6 @@ class Record:
     made: str
     result: Result
 
-    def has(self, metrics: Sequence[str]) -> bool:
-        """Whether all of ``metrics`` were asked for when it was made."""
-        return set(metrics) <= set(self.asked)
-
-    def restricted(self, metrics: Sequence[str]) -> Result:
-        """The result as if no more than ``metrics`` had been asked for."""
-        return self.result.without(set(self.asked) - {*metrics, self.result.main_metric})
-
 
 class ResultsFolder:
     """Where results are kept."""
@@ -103,7 +94,8 @@ class ResultsFolder:
         chosen = list({one.spec: one for one in task.scored_with(encoder, given)}.values())
         key_of = {one.spec: self._key(task, encoder, one, request) for one in chosen}
         records = {name: record for name, key in key_of.items() if (record := self._valid(key)) is not None}
-        missing = [one for one in chosen if keep_runs or one.spec not in records or not records[one.spec].has(metrics)]
+        there = {name for name, record in records.items() if set(metrics) <= set(record.asked)}
+        missing = [one for one in chosen if keep_runs or one.spec not in there]
         if missing:
             known = [name for one in missing if one.spec in records for name in records[one.spec].asked]
             asked = list(dict.fromkeys([*metrics, *known]))
@@ -112,7 +104,8 @@ class ResultsFolder:
             for one in task.evaluate(replace(request, similarities=missing if as_given else given, metrics=asked)):
                 records[one.similarity] = self._keep(key_of[one.similarity], one, asked, task, training)
         self._used += len(chosen) - len(missing)
-        return [records[one.spec].restricted(metrics) for one in chosen]
+        found = (records[one.spec] for one in chosen)  # which may hold more than was asked for now
+        return [one.result.without(set(one.asked) - {*metrics, one.result.main_metric}) for one in found]
 
     def report(self) -> None:
         """Say how many results were used again."""

@@ -50,7 +50,7 @@ class SureCandidates:
         return TextList((self.queries[row] for row in rows), [self.queries.ids[row] for row in rows])
 
 
-By = TypeVar("By", Reranker, Searcher)
+By = TypeVar("By", bound=Reranker | Searcher)
 
 
 class Reference(ABC, Generic[By]):
@@ -64,7 +64,8 @@ class Reference(ABC, Generic[By]):
     listwise: bool = False
 
     def __init__(self, by: By) -> None:
-        self.spec, self._by = by.spec, by
+        self.spec = by.spec
+        self._by = by
 
     @abstractmethod
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
