@@ -1,12 +1,14 @@
 """Exact search under each similarity against faiss's flat index, and distances against PyTorch's broadcast.
 
     python tests/benchmarks/search.py [--documents 100000 ...] [--queries 1000] [--dimension 384] [--k 100]
+    python tests/benchmarks/search.py --queries 100 --only "faiss IndexFlatL2" cosine l2 --turns
     python tests/benchmarks/search.py --documents 125000 250000 500000 1000000 --only cosine
     python tests/benchmarks/search.py --documents 8800000 --file /tmp/documents.npy --only cosine --rounds 1
 
 Every figure is the best of ``--rounds`` (of the broadcast, one round), in the processor's seconds too: those hold on a
 busy machine. Memory is the largest amount of a process of its own above that of the data, pages of files left out. With
-``--file`` the documents are float16 in that file, which is made where it is missing, and mapped into memory.
+``--turns`` all ways run in one process, by turns. With ``--file`` the documents are float16 in that file, which is made
+where it is missing, and mapped into memory.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from retrokit.retrieval.exact import top_k
 
 FACTORABLE = ("cosine", "dot", "qnorm", "dnorm", "learn", "sfs:16")
 DISTANCES = ("l2", "l1", "sfs:size=16,base=l2")
-FAISS, BROADCAST, PRODUCT = "faiss IndexFlatIP", "broadcast sfs:size=16,base=l2", "matrix product alone"
+FAISS, FAISS_L2 = "faiss IndexFlatIP", "faiss IndexFlatL2"
+BROADCAST, PRODUCT = "broadcast sfs:size=16,base=l2", "matrix product alone"
 QUERIES_AT_ONCE, DOCUMENTS_AT_ONCE = 64, 1000  # of the broadcast, whose differences would not fit otherwise
 
 
@@ -70,11 +73,11 @@ def measured_memory() -> Iterator[list[float]]:
         watcher.join()
 
 
-def by_faiss(queries: np.ndarray, documents: np.ndarray, k: int) -> None:
-    """Inner product by faiss, its index made as well."""
+def by_faiss(queries: np.ndarray, documents: np.ndarray, k: int, kind: str) -> None:
+    """By faiss's flat index of this kind, which is made as well."""
     import faiss
 
-    index = faiss.IndexFlatIP(documents.shape[1])
+    index = getattr(faiss, kind)(documents.shape[1])
     index.add(documents)
     index.search(queries, k)
 
@@ -101,7 +104,8 @@ def by_broadcast(queries: np.ndarray, documents: np.ndarray, k: int) -> None:
 def ways(options: argparse.Namespace) -> dict[str, Callable[[np.ndarray, np.ndarray], object]]:
     """What is measured, by name."""
     found: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
-        FAISS: lambda q, d: by_faiss(q, d, options.k),
+        FAISS: lambda q, d: by_faiss(q, d, options.k, "IndexFlatIP"),
+        FAISS_L2: lambda q, d: by_faiss(q, d, options.k, "IndexFlatL2"),
         BROADCAST: lambda q, d: by_broadcast(q, d, options.k),
         PRODUCT: by_product,
     }
@@ -132,6 +136,21 @@ def measure(
     answer.put((best[0], best[1], memory[1] - memory[0]))
 
 
+def by_turns(documents: int, options: argparse.Namespace) -> None:
+    """Print the best seconds of each way, in one process."""
+    torch.set_num_threads(options.threads)
+    queries, stored = data(options, documents)
+    best = {name: [float("inf"), float("inf")] for name in ways(options)}
+    for _ in range(options.rounds):
+        for name, way in ways(options).items():
+            start = time.perf_counter(), time.process_time()
+            way(queries, stored)
+            taken = time.perf_counter() - start[0], time.process_time() - start[1]
+            best[name] = [min(a, b) for a, b in zip(best[name], taken, strict=True)]
+    for name, seconds in best.items():
+        print("| {} | {:,} | {:.2f} | {:.2f} | |".format(name, documents, *seconds), flush=True)
+
+
 def main() -> None:
     """Measure each way in a process of its own, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -139,10 +158,15 @@ def main() -> None:
     for name, default in (("queries", 1000), ("dimension", 384), ("k", 100), ("threads", 2), ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", nargs="+", help="of the ways, those")
+    parser.add_argument("--turns", action="store_true", help="all in one process, by turns; no memory is measured")
     parser.add_argument("--file", type=Path, help="the documents, float16")
     options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     print("| way | documents | seconds | processor seconds | MiB above the data |\n|---|---:|---:|---:|---:|")
+    if options.turns:
+        for documents in options.documents:
+            by_turns(documents, options)
+        return
     for name in ways(options):
         for documents in options.documents:
             answer = context.SimpleQueue()
