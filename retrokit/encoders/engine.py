@@ -6,10 +6,12 @@ Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,8 @@ if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without th
 CHUNK = 512  # texts tokenised in one call
 CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
+PIECE = 1 << 18  # characters of a long text that are tokenised at once where all of them count
+ENDLESS = 1 << 16  # letters of a word
 CPU_TOKENS = 4096  # padded tokens of a batch; measured best between 2,000 and 4,000 on two cores
 GPU_TOKENS = 65536
 KEPT = 512 * 2**20  # bytes of freed memory that stay with the process
@@ -163,6 +167,8 @@ def _tokenised(
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
         given = [start_of(texts[i], model.tokenizer, limit) for i in chunk]
+        if hasattr(model.tokenizer, "encode_batch") and any(len(text) > 2 * PIECE for text in given):
+            return _bags(model, given, role, prompt)
         made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=role)
         return made
 
@@ -172,6 +178,23 @@ def _tokenised(
             ready = coming.pop().result()
             coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
             yield chunk, ready
+
+
+def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:
+    """The features of a static encoder's texts; of a long one piece by piece, each from a space on. A tokenizer of the
+    package tokenizers makes half a kilobyte a token."""
+    bags = []
+    for text in texts:
+        places = [0]
+        while len(text) - places[-1] > 2 * PIECE and (space := text.find(" ", places[-1] + PIECE)) > 0:
+            places.append(space)
+        parts = [text[start:end] for start, end in pairwise([*places, len(text)])]
+        made = [
+            model.preprocess([part], prompt=None if place else prompt, task=role) for place, part in enumerate(parts)
+        ]
+        bags.append(torch.cat([one["input_ids"] for one in made]))
+    starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
+    return {"input_ids": torch.cat(bags), "offsets": torch.from_numpy(starts)}
 
 
 def token_limit(model: SentenceTransformer, role: str) -> int | None:
@@ -188,10 +211,13 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
     kilobyte each, before it cuts them off.
 
     The rest is left out from a space on that lies at least ``limit`` tokens behind the last one that counts. Words are
-    tokenised one by one, and where a tokenizer takes a text as a whole, what is so far ahead decides nothing.
+    tokenised one by one, and where a tokenizer takes a text as a whole, what is so far ahead decides nothing. Of a word
+    without end the start is left where such a word is unknown anyway (word pieces).
     """
     size = CHARACTERS_A_TOKEN * (limit or 0)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if len(text) > ENDLESS and getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS) < ENDLESS:
+        text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
     if limit is None or len(text) <= 2 * size or not hasattr(backend, "truncation"):
         return text
     if {getattr(tokenizer, "truncation_side", "right"), (backend.truncation or {}).get("direction", "right")} != {

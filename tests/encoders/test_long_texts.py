@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 import retrokit
 from retrokit.encoders import engine
 from retrokit.encoders.engine import start_of, token_limit
+from tests.close import assert_rounded
 from tests.models import WORDS
 
 SHUFFLED = " ".join(random.Random(0).choices(WORDS, k=10_000))
@@ -77,3 +78,36 @@ def test_a_tokenizer_that_cuts_at_the_left_gets_the_whole_text(tiny_bert):
     encoder = retrokit.encoder(f"{tiny_bert},max_length=16", device="cpu")
     encoder.to_train().model.tokenizer.truncation_side = "left"
     assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, 16) == SHUFFLED
+
+
+@pytest.mark.parametrize(
+    "spec", ["static:dim=8,tokenizer={bert}", "static:dim=8,tokenizer={bert},document_prompt='a '"]
+)
+def test_where_all_tokens_count_a_long_text_is_tokenised_in_pieces(tiny_bert, monkeypatch, spec):
+    encoder = retrokit.encoder(spec.format(bert=tiny_bert), device="cpu")
+    texts = [SHUFFLED, "cat", f"{'x' * 3000} {SHUFFLED}", "", "no space" + "y" * 9000]
+    expected, tokens = encoder.embed(texts, "document"), encoder.with_tokens().token_embeddings(texts, "document")
+    asked = []
+    preprocess = type(encoder.to_train().model).preprocess
+    monkeypatch.setattr(engine, "PIECE", 500)
+    monkeypatch.setattr(
+        type(encoder.to_train().model),
+        "preprocess",
+        lambda model, given, **options: asked.extend(given) or preprocess(model, given, **options),
+    )
+    assert_rounded(encoder.embed(texts, "document"), expected)
+    assert len(asked) > 50
+    assert max(len(text) for text in asked) < 9100
+    for found, wanted in zip(encoder.with_tokens().token_embeddings(texts, "document"), tokens, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_word_without_end_is_unknown_from_its_start_on(tiny_bert, tiny_llama, monkeypatch):
+    monkeypatch.setattr(engine, "ENDLESS", 200)
+    text = f"cat {'x' * 5000} dog {'y' * 300}!{'z' * 300}"
+    for folder, is_cut in ((tiny_bert, True), (tiny_llama, False)):
+        tokenizer = retrokit.encoder(str(folder), device="cpu").to_train().model.tokenizer
+        start = start_of(text, tokenizer, 10_000)
+        assert (len(start) < 1000) == is_cut
+        found, expected = (tokenizer.backend_tokenizer.encode(one).ids for one in (start, text))
+        assert found == expected
