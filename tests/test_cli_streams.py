@@ -27,6 +27,8 @@ NO_INPUT = "retrokit: standard input: could not be read: it is closed\n"
         ("augment crops -", "<&-", 2, NO_INPUT),
         ("augment crops texts.jsonl -o out.jsonl", "<&-", 0, "1 text: 1 gave pairs\n"),
         ("augment crops texts.jsonl -o out.jsonl", "2>&-", 0, ""),
+        ("augment crops texts.jsonl -o out.jsonl", "2>/dev/full", 0, ""),
+        ("augment crops gone.jsonl", "2>/dev/full", 2, ""),
         ("augment crops gone.jsonl", "2>&-", 2, ""),
         ("augment crops gone.jsonl", "<&- >&- 2>&-", 2, ""),
         ("--version", "| true", 0, ""),

@@ -11,6 +11,26 @@ from contextlib import contextmanager
 from retrokit.errors import DataError, disk_errors
 
 
+class _Messages(io.TextIOWrapper):
+    """Standard error. Once it takes no more, as on a full disk, what is said goes nowhere, and the work goes on."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            self._go_on()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+
+
 def prepare_streams() -> None:
     """Make standard streams fit for use, before any file is opened.
 
@@ -25,6 +45,11 @@ def prepare_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        encoding, errors = sys.stderr.encoding, sys.stderr.errors
+        sys.stderr = sys.__stderr__ = _Messages(  # type: ignore[misc] # what it was is detached
+            sys.stderr.detach(), encoding=encoding, errors=errors, line_buffering=True
+        )
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         raise DataError("standard output", "is closed; send it to a file, or to /dev/null")
