@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
-from retrokit.llm import session
+from retrokit.llm import retries
 from retrokit.notices import UNSAFE
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, REPLIES
@@ -85,7 +85,7 @@ def test_a_service_that_misbehaves(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(session, "clock", QuickClock())
+    monkeypatch.setattr(retries, "clock", QuickClock())
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()

@@ -323,11 +323,14 @@ def test_a_folder_without_a_model(tmp_path, offline):
 
 
 def test_a_damaged_model(tiny_bert, tmp_path, offline):
-    for name, content in (("model.safetensors", b"\x00" * 20), ("config.json", b"{"), ("tokenizer.json", b"[]")):
+    cannot = ": is not a model that can be loaded: "
+    damages = {"model.safetensors": (b"\x00" * 20, cannot), "tokenizer.json": (b"[]", cannot)}
+    damages["config.json"] = (b"{", "/config.json:1: is not JSON: ")
+    for name, (content, problem) in damages.items():
         folder = Path(shutil.copytree(tiny_bert, tmp_path / name))
         (folder / name).write_bytes(content)
         line = caught_line(str(folder), DataError, 2)
-        assert line.startswith(f"{folder}: is not a model that can be loaded: ")
+        assert line.startswith(f"{folder}{problem}")
 
 
 def test_a_file_instead_of_a_folder(tmp_path, offline):

@@ -62,8 +62,6 @@ class Plan:
     """
 
     answer: Answer = echo
-    embed: Callable[[str], list[float]] = letters
-    score: Callable[[str, str], float] = shared_words
     reply: Callable[[dict[str, Any]], bytes | None] | None = None
     faults: Sequence[str] = ()
     each: int = 1
@@ -72,6 +70,8 @@ class Plan:
     key: str | None = None
     models: Sequence[str] | None = None
     log: bool = True
+    embed: Callable[[str], list[float]] = letters
+    score: Callable[[str, str], float] = shared_words
 
 
 @dataclass
