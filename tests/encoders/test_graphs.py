@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -110,6 +111,17 @@ def test_judged_texts_tell_what_8_bits_cost(
     made.embed(["a cat"], "query")
     assert "12 queries, 40 documents" in caplog.text
     assert "nDCG@10" in caplog.text
+
+
+def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from openvino_telemetry.backend import backend_ga4
+
+    told = []
+    monkeypatch.setattr(backend_ga4.GA4Backend, "send", lambda *given: told.append(given))
+    monkeypatch.delenv("CI", raising=False)
+    retrokit.encoder(f"{bert},backend=openvino,calibration={texts}").embed(["a cat"], "query")
+    assert told == []
+    assert "CI" not in os.environ
 
 
 def test_what_is_calibrated_with_by_default() -> None:
