@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from retrokit.errors import DataError, MissingExtra, UsageError
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, make_llama, sentences
 
-BACKENDS = ("openvino", "onnx")
+NO_OPENVINO = pytest.mark.skipif(find_spec("openvino") is None, reason="the extra openvino is not installed")
+BACKENDS = (pytest.param("openvino", marks=NO_OPENVINO), "onnx")
 TEXTS = [*sentences(20), "cat", "a dog runs over the far river and the bird sleeps " * 20, ""]
 
 
@@ -113,6 +115,7 @@ def test_judged_texts_tell_what_8_bits_cost(
     assert "nDCG@10" in caplog.text
 
 
+@NO_OPENVINO
 def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from openvino_telemetry.backend import backend_ga4
 
