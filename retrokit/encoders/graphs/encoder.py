@@ -68,7 +68,8 @@ class GraphEncoder(TorchEncoder):
         if not isinstance(transformer, Transformer):
             raise UsageError(f"{plain.spec}: backend={backend} computes a transformer, and it has none")
         try:
-            engine: GraphEngine = import_module(f"{__package__}.{backend}")
+            with _quietly():
+                engine: GraphEngine = import_module(f"{__package__}.{backend}")
             self._versions = {name: version(name) for name in engine.PACKAGES}
         except (ImportError, PackageNotFoundError) as error:
             raise MissingExtra(f"backend={backend}", backend) from error
