@@ -16,7 +16,7 @@ from retrokit import similarities
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
 from retrokit.errors import ServiceError, UsageError
-from retrokit.llm.base import PromptRefused, TryAgain, encodable
+from retrokit.llm.base import PromptRefused, encodable
 from retrokit.llm.retries import Tries
 from retrokit.llm.service import Service, service
 from retrokit.llm.session import wait_for
@@ -124,19 +124,15 @@ class ServiceEncoder(Encoder):
             return np.concatenate([await self._embedded(part) for part in (texts[:half], texts[half:])])
 
     async def _call(self, texts: list[str]) -> np.ndarray:
-        reply = await self._service.post({**self._asked, "input": texts, "encoding_format": "float"})
-        if reply.status != 200:
-            raise self._service.failure(reply)
-        try:
-            answers = sorted(reply.json["data"], key=lambda answer: int(answer["index"]))
-            if [answer["index"] for answer in answers] != list(range(len(texts))):
-                raise ValueError
-            made = np.array([answer["embedding"] for answer in answers], dtype=np.float32)
-            if made.ndim != 2 or not made.shape[1]:
-                raise ValueError
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise TryAgain(f"{self._service.where}: the answer is cut off or no embeddings") from error
-        return made
+        asked = {**self._asked, "input": texts, "encoding_format": "float"}
+        return await self._service.each(asked, "data", len(texts), _vectors, "embeddings")
+
+
+def _vectors(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    made = np.array([answer["embedding"] for answer in answers], dtype=np.float32)
+    if made.ndim != 2 or not made.shape[1]:
+        raise ValueError
+    return made
 
 
 async def together(

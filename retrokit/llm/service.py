@@ -13,11 +13,11 @@ import math
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 
@@ -32,6 +32,9 @@ _MOST_BYTES_OF_A_FAILURE = 64 << 10
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _PASSING = {408, 409, 425, 429}
 _ABOUT_THE_REQUEST = {400, 413, 422}
+
+
+Answer = TypeVar("Answer")
 
 
 class Reply(NamedTuple):
@@ -98,7 +101,10 @@ class Service:
         try:
             yield client
         finally:
-            self._idle.append(client)
+            if _has_more(client):
+                await client.aclose()
+            else:
+                self._idle.append(client)
 
     async def post(self, body: Mapping[str, Any]) -> Reply:
         """What the service answers to ``body``, whatever its status.
@@ -136,6 +142,26 @@ class Service:
             if not good and len(found) > _MOST_BYTES_OF_A_FAILURE:
                 break
         return bytes(found)
+
+    async def each(
+        self, body: Mapping[str, Any], name: str, count: int, read: Callable[[list[Any]], Answer], what: str
+    ) -> Answer:
+        """What ``read`` makes of the answers to ``count`` things, a list called ``name``, in the things' order.
+
+        Raises:
+            TryAgain: they are not ``what`` was asked for; and as :meth:`post`.
+            ServiceError: as :meth:`failure`.
+        """
+        reply = await self.post(body)
+        if reply.status != HTTPStatus.OK:
+            raise self.failure(reply)
+        try:
+            answers = sorted(reply.json[name], key=lambda answer: int(answer["index"]))
+            if [answer["index"] for answer in answers] != list(range(count)):
+                raise ValueError
+            return read(answers)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise TryAgain(f"{self.where}: the answer is cut off or no {what}") from error
 
     def failure(self, reply: Reply, status: int | None = None) -> ServiceError:
         """What an answer other than 200 means, in a line."""
@@ -209,6 +235,12 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
+
+
+def _has_more(client: httpx2.AsyncClient) -> bool:
+    """Whether a service sent more than its answer, which the client would take for the answer to the next call."""
+    pool = client._transport._pool  # type: ignore[attr-defined]
+    return any(held._connection._h11_state.trailing_data[0] for held in pool.connections if held._connection)
 
 
 def error_of(body: Any) -> dict[str, str]:

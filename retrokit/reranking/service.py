@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from retrokit.encoders.api import fingerprint_of, together
 from retrokit.errors import ServiceError
-from retrokit.llm.base import PromptRefused, TryAgain, encodable
+from retrokit.llm.base import PromptRefused, encodable
 from retrokit.llm.retries import Tries
 from retrokit.llm.service import Service, service
 from retrokit.llm.session import wait_for
@@ -63,16 +64,11 @@ class ServiceReranker(PairwiseReranker):
             "documents": texts,
             "top_n": len(texts),
         }
-        reply = await self._service.post(asked)
-        if reply.status != 200:
-            raise self._service.failure(reply)
-        try:
-            answers = sorted(reply.json["results"], key=lambda answer: int(answer["index"]))
-            if [answer["index"] for answer in answers] != list(range(len(texts))):
-                raise ValueError
-            return np.array([float(answer["relevance_score"]) for answer in answers], dtype=np.float32)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise TryAgain(f"{self._service.where}: the answer is cut off or no ranking") from error
+        return await self._service.each(asked, "results", len(texts), _scores, "ranking")
+
+
+def _scores(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    return np.array([float(answer["relevance_score"]) for answer in answers], dtype=np.float32)
 
 
 def rerank_api(

@@ -37,7 +37,7 @@ def inputs(server: ChatServer) -> list[str]:
 
 
 def test_embeddings_come_in_the_order_of_the_texts_and_once() -> None:
-    with ChatServer(Plan(key=KEY)) as server:
+    with ChatServer(Plan(key=KEY, delay=0.05)) as server:
         made = retrokit.encoder(spec(server))
         np.testing.assert_array_equal(made.embed(TEXTS, "document"), EXPECTED)
         assert made.dimension == 8

@@ -142,7 +142,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "slow": lambda good: message(200, good),  # after longer than the caller waits
     "twice": lambda good: message(200, good) + message(200, good),
 }
-CLOSING = {"drop", "drop-in-head", "drop-in-body", "not-http", "twice"}
+CLOSING = {"drop", "drop-in-head", "drop-in-body", "not-http"}
 SLOW = 1.5
 
 

@@ -35,7 +35,7 @@ def spec(server: ChatServer, more: str = "") -> str:
 
 
 def test_scores_come_in_the_order_of_the_documents() -> None:
-    with ChatServer(Plan(key=KEY)) as server:
+    with ChatServer(Plan(key=KEY, delay=0.05)) as server:
         made = registry.create(spec(server)).rank_lists(QUERIES, LISTS)
     for query, documents, scores in zip(QUERIES, LISTS, made, strict=True):
         np.testing.assert_array_equal(scores, [shared_words(query, document) for document in documents])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import openvino
 
 from retrokit.encoders.graphs.base import OUTPUT, Compute, Inputs, Traced
 
@@ -16,6 +15,8 @@ _FILE = "model.xml"
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
     """As :class:`retrokit.encoders.graphs.base.GraphEngine` says."""
+    import openvino
+
     graph = openvino.convert_model(traced, example_input=tuple(traced.example.values()))
     graph.reshape({place: [-1, -1] for place in range(len(traced.example))})
     for place, name in zip(graph.inputs, traced.example, strict=True):
@@ -31,6 +32,8 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 def read(folder: Path, threads: int) -> Compute:
     """As :class:`retrokit.encoders.graphs.base.GraphEngine` says."""
+    import openvino
+
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     compiled = openvino.Core().compile_model(folder / _FILE, "CPU", settings)
 
