@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,7 @@ from retrokit.errors import DataError, MissingExtra, UsageError
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, make_llama, sentences
 
-NO_OPENVINO = pytest.mark.skipif(find_spec("openvino") is None, reason="the extra openvino is not installed")
-BACKENDS = (pytest.param("openvino", marks=NO_OPENVINO), "onnx")
+BACKENDS = ("openvino", "onnx")
 TEXTS = [*sentences(20), "cat", "a dog runs over the far river and the bird sleeps " * 20, ""]
 
 
@@ -115,7 +115,6 @@ def test_judged_texts_tell_what_8_bits_cost(
     assert "nDCG@10" in caplog.text
 
 
-@NO_OPENVINO
 def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from openvino_telemetry.backend import backend_ga4
 
@@ -192,3 +191,22 @@ def test_a_graph_that_computes_otherwise_is_refused(
     with pytest.raises(DataError, match="half of the cosines"):
         retrokit.encoder(f"{bert},backend=onnx,calibration={texts}").embed(["a"], "query")
     assert not list(cache.glob("graphs/*/conversion.json"))
+
+
+def test_ctrl_c_is_met_after_several_models(bert: Path, texts: Path, cache: Path) -> None:
+    code = f"""
+import gc, os, signal
+import retrokit
+held = []
+for dtype in ("fp32", "int8", "fp32"):
+    held.append(retrokit.encoder(f"{bert},backend=openvino,dtype={{dtype}},calibration={texts}"))
+    held[-1].embed(["cat"], "query")
+while held:
+    del held[0]
+    gc.collect()
+signal.signal(signal.SIGINT, lambda *_: print("asked to stop"))
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "asked to stop" in run.stdout

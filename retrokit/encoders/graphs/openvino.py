@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import openvino
 
 from retrokit.encoders.graphs.base import OUTPUT, Compute, Inputs, Traced
 
@@ -13,10 +15,16 @@ PACKAGES = ("openvino", "nncf")
 _FILE = "model.xml"
 
 
+@cache
+def _core() -> openvino.Core:
+    """The first core of the process, which stays: each brings a stack for signals, and where they go in another order
+    than they came, the process is left with one that is freed, and Ctrl-C crashes it."""
+    return openvino.Core()
+
+
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
     """As :class:`retrokit.encoders.graphs.base.GraphEngine` says."""
-    import openvino
-
+    _core()
     graph = openvino.convert_model(traced, example_input=tuple(traced.example.values()))
     graph.reshape({place: [-1, -1] for place in range(len(traced.example))})
     for place, name in zip(graph.inputs, traced.example, strict=True):
@@ -32,10 +40,8 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 def read(folder: Path, threads: int) -> Compute:
     """As :class:`retrokit.encoders.graphs.base.GraphEngine` says."""
-    import openvino
-
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    compiled = openvino.Core().compile_model(folder / _FILE, "CPU", settings)
+    compiled = _core().compile_model(folder / _FILE, "CPU", settings)
 
     def compute(inputs: Inputs) -> np.ndarray:
         made: np.ndarray = compiled(dict(inputs))[OUTPUT]
