@@ -5,11 +5,11 @@ from retrokit.probing.fisher import probe_fisher as fisher
 from retrokit.probing.fragments import probe_fragments as fragments
 from retrokit.probing.geometry import probe_geometry as geometry
 from retrokit.probing.layers import probe_layers as layers
-from retrokit.probing.magnitude import MagnitudeOptions
 from retrokit.probing.magnitude import probe_magnitude as magnitude
 from retrokit.probing.magnitude import probe_training as training
 from retrokit.probing.map import probe_map as map
 from retrokit.probing.near_miss import probe_near_misses as near_misses
+from retrokit.probing.settings import MagnitudeOptions
 
 __all__ = [
     "MagnitudeOptions",

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from retrokit.errors import UsageError, out_of_range
 
+PRECISION = "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."
+
 
 def setting(
     default: Any = MISSING,

@@ -17,6 +17,7 @@ from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
 from retrokit.registry import Registry
+from retrokit.settings import PRECISION
 
 
 def option(name: str) -> str:
@@ -160,7 +161,6 @@ DeviceOption = Annotated[
 ]
 
 
-PRECISION = "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."
 PrecisionOption = Annotated[str, typer.Option(help=PRECISION)]
 
 

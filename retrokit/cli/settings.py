@@ -49,7 +49,8 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
     if about["read"] is not None:
         kind, default = (str, default) if isinstance(default, str) else (str | None, None)
     elif get_origin(hint) is Sequence or hint is Sequence:
-        kind, default = (list[str], default) if default is MISSING else (list[str] | None, None)
+        items: Any = list[get_args(hint) or str]  # type: ignore[misc]
+        kind, default = (items, default) if default is MISSING else (items | None, None)
     text = re.sub(r"`(\w+)`", lambda name: option(name[1]), about["help"])
     if about["argument"]:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from retrokit.settings import Settings, listed, setting
+from retrokit.settings import PRECISION, Settings, listed, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
@@ -38,9 +38,7 @@ class EvaluationSettings(Settings):
         read=listed,
     )
     also: Sequence[str] = setting(())
-    precision: str = setting(
-        "auto", "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here.", SCORES
-    )
+    precision: str = setting("auto", PRECISION, SCORES)
     dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES)
     device: str | None = setting(None)
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)

@@ -21,9 +21,11 @@ from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
+from retrokit.probing.settings import ContrastSettings
 from retrokit.probing.sources import contrasts
 from retrokit.registry import parse_all
 from retrokit.retrieval.embeddings import DistinctTexts
+from retrokit.settings import taking
 
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 
@@ -119,28 +121,27 @@ class ContrastProbe(Findings):
         )
 
 
-def probe_contrast(
-    encoders: Sequence[str], on: str, size: int, precision: str = "auto", device: str | None = None
-) -> ContrastProbe:
+@taking(ContrastSettings)
+def probe_contrast(asked: ContrastSettings) -> ContrastProbe:
     """Measure how each fragment of ``size`` dimensions responds to what the pairs of ``on`` differ in.
 
     Raises:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file.
     """
-    parse_all([*((encoder_names.registry, spec) for spec in encoders), (contrasts, on)])
-    data: ContrastPairs = contrasts.create(on)
-    found = ContrastProbe(data.name, data.a, data.b, len(data.first), size, [], [])
-    for spec in encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=device)
-        encoder.use_with(similarities.registry.create(f"sfs:{size}"))
+    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (contrasts, asked.on)])
+    data: ContrastPairs = contrasts.create(asked.on)
+    found = ContrastProbe(data.name, data.a, data.b, len(data.first), asked.size, [], [])
+    for spec in asked.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
+        encoder.use_with(similarities.registry.create(f"sfs:{asked.size}"))
         texts = DistinctTexts()
         first, second = texts.add(data.first), texts.add(data.second)
-        embeddings = encoder.embed(texts.texts, "document", precision)
-        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], size)
+        embeddings = encoder.embed(texts.texts, "document", asked.precision)
+        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], asked.size)
         found.dimensions.extend(dimensions)
         found.fragments.extend(
-            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], size, dimensions)
+            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], asked.size, dimensions)
         )
     return found
 

@@ -25,8 +25,10 @@ from retrokit.notices import notice, progress
 from retrokit.probing.derivatives import gradients, partial_derivatives
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import read_retrieval
+from retrokit.probing.settings import FisherSettings
 from retrokit.registry import Registry, parse_all
 from retrokit.retrieval.embeddings import row_norms
+from retrokit.settings import taking
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
 
@@ -34,7 +36,6 @@ FAMILY = ("cosine", "dot", "qnorm", "dnorm", "learn")
 CANDIDATES = ("qnorm", "dnorm")
 UNDECIDED = "learn"
 """What to train with where the candidates lie within the sampling error: MAG's safe default (5.1)."""
-PAIRS = 1000
 DRAWS = 100
 _LEAST_EIGENVALUE = 1e-10  # of the largest; smaller ones are rounding
 _LEAST_PAIRS = 10
@@ -233,46 +234,32 @@ class FisherProbe(Findings):
         return {"fisher": information, "kappa": kappas}
 
 
-def probe_fisher(
-    encoders: Sequence[str],
-    on: Sequence[str] = (),
-    data: Sequence[str] = (),
-    pairs: int = PAIRS,
-    precision: str = "fp32",
-    device: str | None = None,
-    seed: int = 0,
-) -> FisherProbe:
+@taking(FisherSettings)
+def probe_fisher(asked: FisherSettings) -> FisherProbe:
     """Probe every encoder on up to ``pairs`` queries with relevant documents, drawn from all data together.
-
-    Args:
-        on: retrieval tasks: their queries with each document judged relevant.
-        data: training data: anchors with positives.
-        pairs: how many to draw; all where there are fewer.
-        precision: of encoding; rounding would show in the smallest eigenvalues, so float32 by default.
-        seed: of the sample and of the bootstrap.
 
     Raises:
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in encoders]
-    requests += [(evaluation.registry, spec) for spec in on]
-    parse_all([*requests, *((sources, spec) for spec in data)])
-    found = [pair for spec in on for pair in _judged_pairs(spec)]
-    for spec in data:
+    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in asked.encoders]
+    requests += [(evaluation.registry, spec) for spec in asked.on]
+    parse_all([*requests, *((sources, spec) for spec in asked.data)])
+    found = [pair for spec in asked.on for pair in _judged_pairs(spec)]
+    for spec in asked.data:
         pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs").records)
         found += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
-    named = ", ".join([*on, *data])
+    named = ", ".join([*asked.on, *asked.data])
     if not named:
         raise UsageError("no pairs: give `on` TASK or `data` SOURCE")
-    sample = np.random.default_rng(seed).permutation(len(found))[:pairs]
+    sample = np.random.default_rng(asked.seed).permutation(len(found))[: asked.pairs]
     drawn = [found[i] for i in sample]
-    if len(drawn) < pairs:
-        notice(f"{named}: {len(drawn):,} pairs, not {pairs:,}: all are used")
+    if len(drawn) < asked.pairs:
+        notice(f"{named}: {len(drawn):,} pairs, not {asked.pairs:,}: all are used")
     results = []
-    for spec in encoders:
-        encoder = encoder_names.registry.create(spec, device=device)
-        results.append(measure(encoder, drawn, named, precision, seed))
+    for spec in asked.encoders:
+        encoder = encoder_names.registry.create(spec, device=asked.device)
+        results.append(measure(encoder, drawn, named, asked.precision, asked.seed))
     return FisherProbe(results)
 
 

@@ -23,7 +23,9 @@ from retrokit.metrics.significance import paired_t_test
 from retrokit.notices import progress
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import Quality, quality, read_task
+from retrokit.probing.settings import FragmentSettings
 from retrokit.registry import parse_all
+from retrokit.settings import taking
 from retrokit.similarities.base import Similarity
 
 PREFERRED_METRIC = "knn_accuracy"  # SFS classifies by neighbours (Appendix C)
@@ -111,45 +113,32 @@ class FragmentProbe(Findings):
         return f"{first}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
 
-def probe_fragments(
-    encoders: Sequence[str],
-    on: str,
-    sizes: Sequence[int],
-    prefixes: Sequence[int] = (),
-    metric: str | None = None,
-    precision: str = "auto",
-    device: str | None = None,
-) -> FragmentProbe:
+@taking(FragmentSettings)
+def probe_fragments(asked: FragmentSettings) -> FragmentProbe:
     """Measure every fragment of every size alone, the whole, and prefixes, on the task ``on``.
-
-    Args:
-        on: a task of :mod:`retrokit.evaluation` that scores with the similarity it is given.
-        sizes: dimensions of a fragment; each must divide every encoder's dimensions.
-        prefixes: dimensions of the prefixes, each a multiple of every size; default: up to eight, evenly spaced.
-        metric: default: ``knn_accuracy`` where the task has it, else the task's main one.
 
     Raises:
         UsageError: an unknown name, a size that does not divide (the message lists those that do), or a prefix that
             is no multiple of a size or is longer than the embedding.
         DataError: the task's files.
     """
-    if not sizes:
+    if not asked.sizes:
         raise UsageError("no fragment size is given")
-    parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on)])
-    task, chosen = read_task(on, metric, PREFERRED_METRIC)
+    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on)])
+    task, chosen = read_task(asked.on, asked.metric, PREFERRED_METRIC)
     found = FragmentProbe(task.spec, chosen, [], [], [])
-    for spec in encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
-        for size in dict.fromkeys(sizes):
-            _check(task, encoder, size, prefixes)
-        one = partial(quality, task, metric=chosen, precision=precision)
+    for spec in asked.encoders:
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=asked.device))
+        for size in dict.fromkeys(asked.sizes):
+            _check(task, encoder, size, asked.prefixes)
+        one = partial(quality, task, metric=chosen, precision=asked.precision)
         whole = one(encoder, similarities.registry.create("cosine"))
         found.wholes.append(WholeScore(encoder.spec, "cosine", whole.value))
-        for size in dict.fromkeys(sizes):
+        for size in dict.fromkeys(asked.sizes):
             sliced = similarities.registry.create(f"sfs:{size}")
             found.wholes.append(WholeScore(encoder.spec, sliced.spec, one(encoder, sliced).value))
             found.fragments.extend(_fragments(one, encoder, size, whole))
-            found.prefixes.extend(_prefixes(one, encoder, size, prefixes))
+            found.prefixes.extend(_prefixes(one, encoder, size, asked.prefixes))
     return found
 
 

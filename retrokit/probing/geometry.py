@@ -6,7 +6,7 @@ All three are taken of the embeddings at unit length, as cosine sees them; of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,14 +21,15 @@ from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError
 from retrokit.notices import notice, progress
 from retrokit.probing.findings import Findings
+from retrokit.probing.settings import GeometrySettings
 from retrokit.probing.sources import SEED, corpora
 from retrokit.registry import parse_all
 from retrokit.retrieval.exact import top_k
+from retrokit.settings import taking
 
-NEIGHBOURS = 10
 WHOLE = 0
 _ROWS = 2048  # that are widened to float64 at a time
 
@@ -117,39 +118,35 @@ def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
     return words
 
 
-def probe_geometry(
-    encoders: Sequence[str],
-    on: str,
-    size: int | None = None,
-    neighbours: int = NEIGHBOURS,
-    precision: str = "auto",
-    device: str | None = None,
-) -> GeometryProbe:
+@taking(GeometrySettings)
+def probe_geometry(asked: GeometrySettings) -> GeometryProbe:
     """Measure how the texts of ``on`` lie in the embedding space of every encoder, and within each fragment.
 
     Raises:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file, or no more texts than neighbours.
     """
-    if neighbours < 1:
-        raise UsageError(f"neighbours must be at least 1, not {neighbours}")
-    _, source = parse_all([*((encoder_names.registry, spec) for spec in encoders), (corpora, on)])[-2:]
-    name, texts = corpora.create(on)
-    if len(texts) <= neighbours:
+    _, source = parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (corpora, asked.on)])[-2:]
+    name, texts = corpora.create(asked.on)
+    if len(texts) <= asked.neighbours:
         where = named(str(source.params["path"]))
-        raise DataError(where, f"{len(texts)} different texts, but {neighbours} neighbours of each; expected more")
-    found = GeometryProbe(name, len(texts), neighbours, [])
-    for spec in encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=device)
-        if size is not None:
-            encoder.use_with(similarities.registry.create(f"sfs:{size}"))
-        embeddings = encoder.embed(texts, "document", precision)
+        raise DataError(
+            where, f"{len(texts)} different texts, but {asked.neighbours} neighbours of each; expected more"
+        )
+    found = GeometryProbe(name, len(texts), asked.neighbours, [])
+    for spec in asked.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
+        if asked.size is not None:
+            encoder.use_with(similarities.registry.create(f"sfs:{asked.size}"))
+        embeddings = encoder.embed(texts, "document", asked.precision)
         bounds = [(0, encoder.dimension)]
-        bounds += [(start, start + size) for start in range(0, encoder.dimension, size)] if size else []
+        bounds += (
+            [(start, start + asked.size) for start in range(0, encoder.dimension, asked.size)] if asked.size else []
+        )
         with progress("measuring geometry", len(bounds), "parts") as advance:
             for i, (start, stop) in enumerate(bounds):
                 part = embeddings[:, start:stop]
-                measured = geometry(part, neighbours, encoder.device)
+                measured = geometry(part, asked.neighbours, encoder.device)
                 found.parts.append(Geometry(encoder.spec, i, stop - start, **measured))
                 advance(1)
     return found

@@ -6,7 +6,6 @@ have been frozen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,9 @@ from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import layers
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
+from retrokit.probing.settings import LayerSettings
 from retrokit.registry import parse_all
+from retrokit.settings import taking
 from retrokit.similarities.base import Similarity
 
 _AS_GOOD = 0.01  # share of the last layer's quality that a layer may lack and still count as being as good
@@ -77,38 +78,29 @@ class LayerProbe(Findings):
         return words
 
 
-def probe_layers(
-    encoders: Sequence[str],
-    on: str,
-    metric: str | None = None,
-    sim: str | None = None,
-    start: str | None = None,
-    precision: str = "auto",
-    device: str | None = None,
-) -> LayerProbe:
+@taking(LayerSettings)
+def probe_layers(asked: LayerSettings) -> LayerProbe:
     """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
-
-    Args:
-        metric: default: the task's main one.
-        sim: what to score with; default: each encoder's own. A neighbour task with a distance of its own keeps it.
-        start: the encoder that training started from; default: what a run says itself.
 
     Raises:
         UsageError: an unknown name, an encoder that is no transformer, a start of another architecture.
         DataError: the task's files.
     """
-    others = [*([(similarities.registry, sim)] if sim else []), *([(encoder_names.registry, start)] if start else [])]
-    parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on), *others])
-    task, chosen = read_task(on, metric)
+    others = [
+        *([(similarities.registry, asked.sim)] if asked.sim else []),
+        *([(encoder_names.registry, asked.start)] if asked.start else []),
+    ]
+    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on), *others])
+    task, chosen = read_task(asked.on, asked.metric)
     found = LayerProbe(task.spec, chosen, [])
-    for spec in encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=device)
-        similarity: Similarity = similarities.registry.create(sim) if sim else encoder.similarity
+    for spec in asked.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
+        similarity: Similarity = similarities.registry.create(asked.sim) if asked.sim else encoder.similarity
         views = layers(encoder)
-        begun_from, moved = _moved(encoder, start, len(views))
+        begun_from, moved = _moved(encoder, asked.start, len(views))
         (used,) = task.scored_with(encoder, [similarity])
         for k, view in enumerate(views):
-            value = quality(task, view, similarity, chosen, precision).value
+            value = quality(task, view, similarity, chosen, asked.precision).value
             found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
     return found
 

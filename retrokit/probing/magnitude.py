@@ -8,7 +8,6 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,40 +37,14 @@ from retrokit.probing.magnitude_findings import (
     points_of,
 )
 from retrokit.probing.quality import read_retrieval
+from retrokit.probing.settings import DEPTH, MagnitudeOptions
 from retrokit.registry import parse_all
 from retrokit.retrieval.embeddings import row_norms
 from retrokit.similarities.base import Similarity
 
-DEPTH = 100  # irrelevant documents are looked for so far down
 LEAST_FOR_CORRELATION = 3
 _RANKED = [METRIC, f"recall@{DEPTH}"]
 _SAME_LENGTH = 1e-5  # a coefficient of variation below this is rounding
-
-IRRELEVANT = ("top", "all")
-
-
-@dataclass(frozen=True)
-class MagnitudeOptions:
-    """How the groups are made.
-
-    Attributes:
-        irrelevant: ``top``: of a query's best 100 documents by angle those that are not judged relevant; ``all``: of
-            all documents.
-        proxies: without labels, how many of a query's best documents by angle stand in for relevant ones; ``None``:
-            use labels.
-    """
-
-    irrelevant: str = "top"
-    proxies: int | None = None
-    precision: str = "auto"
-    device: str | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.irrelevant not in IRRELEVANT:
-            raise UsageError(f"`irrelevant` {self.irrelevant} is none of {', '.join(IRRELEVANT)}")
-        if self.proxies is not None and not 1 <= self.proxies < DEPTH:
-            raise UsageError(f"`proxies` {self.proxies} must be from 1 to {DEPTH - 1}")
 
 
 # --- one encoder on one data set

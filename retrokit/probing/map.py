@@ -7,7 +7,6 @@ otherwise. The accuracy of the nearest neighbours says how much of the picture i
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,9 @@ from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
+from retrokit.probing.settings import MapSettings
 from retrokit.registry import parse_all
+from retrokit.settings import taking
 
 FEWEST_TEXTS = 5  # below which there is nothing to lay out
 USUAL_PERPLEXITY = 30.0  # of both libraries
@@ -88,9 +89,8 @@ class MapProbe(Findings):
         return "; ".join(parts) + f", {trust}, but not its distances between clusters."
 
 
-def probe_map(
-    encoders: Sequence[str], on: str, seed: int = 42, precision: str = "auto", device: str | None = None
-) -> MapProbe:
+@taking(MapSettings)
+def probe_map(asked: MapSettings) -> MapProbe:
     """Lay out all texts of ``on`` by every encoder; ``seed`` is that of the layout. ``on`` is ``knn:FILE``, labelled
     texts; its options decide on neighbours, distance and sample.
 
@@ -98,21 +98,23 @@ def probe_map(
         UsageError: an unknown name, or a task that is not ``knn:…``.
         DataError: the file, or embeddings that are all the same.
     """
-    *_, source = parse_all([*((encoder_names.registry, spec) for spec in encoders), (evaluation.registry, on)])
-    task, metric = read_task(on, None) if source.name == "knn" else (None, "")
+    *_, source = parse_all(
+        [*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on)]
+    )
+    task, metric = read_task(asked.on, None) if source.name == "knn" else (None, "")
     if not isinstance(task, NearestNeighbours):
-        raise UsageError(f"{on}: a map needs labelled texts: knn:FILE")
+        raise UsageError(f"{asked.on}: a map needs labelled texts: knn:FILE")
     data = task.data
     if len(data.texts) < FEWEST_TEXTS:
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
     found = MapProbe(task.spec, task.k, data, [])
-    for spec in encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=device))
-        accuracy = quality(task, encoder, encoder.similarity, metric, precision).value
-        embeddings = encoder.embed(data.texts, "document", precision)
+    for spec in asked.encoders:
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=asked.device))
+        accuracy = quality(task, encoder, encoder.similarity, metric, asked.precision).value
+        embeddings = encoder.embed(data.texts, "document", asked.precision)
         if (embeddings == embeddings[0]).all():
             raise DataError(data.name, f"{encoder.spec} embeds all {len(embeddings):,} texts alike: nothing to lay out")
-        algorithm, positions = layout(embeddings, seed)
+        algorithm, positions = layout(embeddings, asked.seed)
         found.maps.append(
             TextMap(encoder.spec, algorithm, accuracy, _accuracy_within(positions, data, task.k), positions)
         )

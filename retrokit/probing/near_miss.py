@@ -23,8 +23,10 @@ from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
+from retrokit.probing.settings import NearMissProbeSettings
 from retrokit.registry import parse_all
 from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
+from retrokit.settings import taking
 from retrokit.similarities.base import Similarity
 
 BLIND = 0.5  # the AUC of a coin
@@ -135,42 +137,28 @@ class NearMissProbe(Findings):
         return "; ".join(parts) + "."
 
 
-def probe_near_misses(
-    encoders: Sequence[str],
-    on: str,
-    sim: str = "cosine",
-    reference: str | None = None,
-    reference_pairs: int = 10_000,
-    precision: str = "auto",
-    device: str | None = None,
-) -> NearMissProbe:
+@taking(NearMissProbeSettings)
+def probe_near_misses(asked: NearMissProbeSettings) -> NearMissProbe:
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
-
-    Args:
-        on: ``pairs:FILE``, a file of near-misses.
-        sim: what scores; COMP's figure is of cosine.
-        reference: pairs in the grammar of training data, whose anchors and positives take the place of the file's own
-            as ``positives``, and anchors with other pairs' positives that of the ``random pairs``.
-        reference_pairs: at most so many of them, drawn at random with a fixed seed.
 
     Raises:
         UsageError: an unknown name, a similarity that does not fit, or a file that holds no near-misses.
         DataError: a wrong line.
     """
-    specs = [*((encoder_names.registry, spec) for spec in encoders), (similarities.registry, sim)]
-    *_, source = parse_all([*specs, (evaluation.registry, on)])
+    specs = [*((encoder_names.registry, spec) for spec in asked.encoders), (similarities.registry, asked.sim)]
+    *_, source = parse_all([*specs, (evaluation.registry, asked.on)])
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
-    pairs = read_reference(reference, reference_pairs) if reference is not None else None
+    pairs = read_reference(asked.reference, asked.reference_pairs) if asked.reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
-    found = NearMissProbe(task.name, reference, [], [])
-    for spec in encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=device)
-        similarity: Similarity = similarities.registry.create(sim)
-        groups, above = _scores(task, encoder, similarity, precision)
+    found = NearMissProbe(task.name, asked.reference, [], [])
+    for spec in asked.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
+        similarity: Similarity = similarities.registry.create(asked.sim)
+        groups, above = _scores(task, encoder, similarity, asked.precision)
         if pairs is not None:
-            groups |= _reference_scores(pairs, encoder, similarity, precision)
+            groups |= _reference_scores(pairs, encoder, similarity, asked.precision)
         found.families.extend(_families(encoder.spec, similarity.spec, groups, above))
         found.distributions.extend(
             Distribution(encoder.spec, similarity.spec, name, values)

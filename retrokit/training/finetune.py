@@ -20,6 +20,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.task import Task
 from retrokit.notices import notice
 from retrokit.probing import fisher
+from retrokit.probing.settings import PAIRS
 from retrokit.similarities.base import Similarity
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -210,7 +211,7 @@ def _resolved(
 def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:
     """The similarity that a probe of the encoder, on a sample of the training pairs, predicts to train best (MAG 4.5),
     and the findings; says what and why."""
-    pairs = list(dict.fromkeys(zip(*texts_of(data, fisher.PAIRS, seed), strict=True)))
+    pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     found = fisher.measure(encoder, pairs, "the training data", seed=seed)
     notice(f"`sim` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
     return found.prediction.choice, {"kappa": found.method, **vars(found.prediction)}

@@ -283,7 +283,7 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
         measure(GivenEncoder(unit), task(small), MagnitudeOptions())
     with pytest.raises(UsageError, match="`irrelevant` some is none of top, all"):
         MagnitudeOptions("some")
-    with pytest.raises(UsageError, match="`proxies` 100 must be from 1 to 99"):
+    with pytest.raises(UsageError, match=r"`proxies` 100 is out of range \(1 to 99\)"):
         MagnitudeOptions(proxies=100)
     write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
     with pytest.raises(UsageError, match="this probe needs queries and documents, as in beir:PATH"):
