@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,19 @@ def test_training_learns_and_goes_on(
     assert found[-1] < found[0]
     before, after = retrokit.encoder(str(tiny_bert), device="cpu"), retrokit.load(str(tmp_path / "whole"), device="cpu")
     assert np.abs(before.embed(TEXTS, "query") - after.embed(TEXTS, "query")).max() > 1e-3
+
+
+def test_layers_computed_twice_take_less_memory(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--precision", "fp32", "--batch-size", 32]
+    most, weights = [], []
+    for more in ([], ["--gradient-checkpointing"]):
+        gc.collect()
+        torch.cuda.reset_peak_memory_stats()
+        run(*made, "--steps", 3, "--dropout", "0", *more, "-o", tmp_path / f"run{len(most)}")
+        most.append(torch.cuda.max_memory_allocated())
+        weights.append(retrokit.load(str(tmp_path / f"run{len(weights)}"), device="cpu").embed(TEXTS, "query", "fp32"))
+    assert most[1] < most[0]
+    np.testing.assert_allclose(weights[1], weights[0], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
 
 
 def test_evaluation_is_that_of_the_cpu(run: Command, data: str, tiny_bert: Path) -> None:

@@ -132,6 +132,9 @@ class FinetuneConfig(TrainingConfig):
     mini_batch: int | None = setting(
         None, "Texts whose activations are held at once (gradient caching).", BATCHES, above=0
     )
+    gradient_checkpointing: bool = setting(
+        False, "Compute each layer a second time for its gradients, and keep its input alone.", BATCHES, result=False
+    )
     lr: float | None = setting(
         None, "Highest learning rate. Default: 2e-5, of a static encoder 0.05.", OPTIMIZER, above=0, most=100
     )

@@ -35,6 +35,7 @@ def build(
     lora: int | None = None,
     dropout: float | None = None,
     seed: int = 0,
+    checkpointed: bool = False,
 ) -> tuple[SentenceTransformer, Similarity]:
     """The model to train, and the similarity inside it. The encoder's modules are shared, not copied, but their weights
     are float32 from here on: a step of 2e-5 is lost in the rounding of bf16."""
@@ -57,6 +58,8 @@ def build(
         left = _freeze(encoder, freeze)
     if lora is not None:
         _add_lora(encoder, lora, seed)
+    if checkpointed:
+        _checkpoint_layers(encoder)
     if dropout is not None:
         _set_dropout(trained, dropout)
         if isinstance(modules[0], StaticEmbedding):
@@ -191,6 +194,17 @@ def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
         inject_adapter_in_model(configuration, first.auto_model)
     for name, parameter in encoder.to_train().model.named_parameters():
         parameter.requires_grad_("lora_" in name)
+
+
+def _checkpoint_layers(encoder: Encoder) -> None:
+    """Let each layer keep its input alone while training, and compute the rest once more in the backward pass."""
+    transformer = getattr(encoder.to_train().model[0], "auto_model", None)
+    if transformer is None or not transformer.supports_gradient_checkpointing:
+        cannot = f"{encoder.spec} cannot compute its layers a second time"
+        raise UsageError(f"`gradient_checkpointing`: {cannot}; leave it out")
+    # the second is its name in older versions
+    enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
+    enable({"use_reentrant": False})
 
 
 def _merged(module: nn.Module) -> nn.Module:

@@ -126,8 +126,9 @@ def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
         {"sim": "sfs:4", "mini_batch": 3, "schedule": "cosine"},
         {"lora": 2, "epochs": 2, "steps": None},
         {"matryoshka": (8,), "sim": "qnorm"},
+        {"gradient_checkpointing": True},
     ],
-    ids=["learn", "cached", "lora", "matryoshka"],
+    ids=["learn", "cached", "lora", "matryoshka", "checkpointed"],
 )
 def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, options, monkeypatch):
     common = {"steps": 12, "save_every": 5} | options
