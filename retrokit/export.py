@@ -206,8 +206,8 @@ def _check_factorable(similarity: Similarity) -> None:
 def _read(path: str, role: Role) -> Iterator[tuple[str, str]]:
     """Identifiers and texts, as retrieval reads them."""
     if role == "query":
-        return read_queries(path)
-    return ((document.id, document.full_text) for document in read_corpus(path))
+        return read_queries(path, images=True)
+    return ((document.id, document.full_text) for document in read_corpus(path, images=True))
 
 
 def _write(folder: Path, prepared: Prepared, texts: Iterator[tuple[str, str]], known: int | None) -> tuple[int, int]:

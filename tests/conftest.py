@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from tests.models import make_bert, make_llama, make_t5
+from tests.models import make_bert, make_clip, make_llama, make_t5
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
 os.environ["COLUMNS"] = "120"  # a table turns where the path of a temporary folder is too long for it
@@ -35,6 +35,12 @@ def shared_data() -> Path:
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT checkpoint of 16 dimensions and two layers; do not write into it."""
     return make_bert(tmp_path_factory.mktemp("models") / "bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny image-text checkpoint of 16 dimensions; do not write into it."""
+    return make_clip(tmp_path_factory.mktemp("models") / "clip")
 
 
 @pytest.fixture(scope="session")

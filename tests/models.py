@@ -10,6 +10,10 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertModel,
+    CLIPConfig,
+    CLIPImageProcessor,
+    CLIPModel,
+    CLIPProcessor,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -71,6 +75,26 @@ def make_bert(folder: Path, dimension: int = 16, layers: int = 2, dropout: float
         # Larger than BERT's own, so that different texts get clearly different embeddings.
         config.initializer_range = 0.3
         BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def make_clip(folder: Path, dimension: int = 16) -> Path:
+    """Two towers, of texts and of images of 24 × 24 pixels, with their processor."""
+    make_bert(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=32)
+    ids = {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id, "pad_token_id": 0}
+    size = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = CLIPConfig(
+        text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 32, **ids, **size},
+        vision_config={"image_size": 24, "patch_size": 8, **size},
+        projection_dim=dimension,
+        initializer_factor=5.0,  # so that different items get clearly different embeddings
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        CLIPModel(config).save_pretrained(folder)
+    pixels = CLIPImageProcessor(size={"shortest_edge": 24}, crop_size={"height": 24, "width": 24})
+    CLIPProcessor(pixels, tokenizer).save_pretrained(folder)
     return folder
 
 

@@ -51,7 +51,7 @@ HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub", "httpx2"),
     *("sklearn", "HanTa", "lemminflect", "inflect", "sentencex", "bm25s", "Stemmer", "faiss"),
-    *("openvino", "nncf", "onnxruntime"),
+    *("openvino", "nncf", "onnxruntime", "PIL"),
 }
 
 

@@ -55,8 +55,9 @@ class RetrievalData:
     counts: dict[str, int]
 
 
-def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
-    """Read the corpus of a BEIR folder and the queries that ``split`` judges.
+def read_beir(folder: str | Path, split: str = "test", images: bool = False) -> RetrievalData:
+    """Read the corpus of a BEIR folder and the queries that ``split`` judges; ``images`` is that of
+    :func:`~retrokit.data.corpus.read_corpus`.
 
     Judgements may also be in TREC's four columns, and their header may be missing. ``folder`` may also be the name of
     one of BEIR's sets (:func:`located`).
@@ -68,8 +69,8 @@ def read_beir(folder: str | Path, split: str = "test") -> RetrievalData:
     """
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
-    documents = {document.id: document.full_text for document in read_corpus(corpus_path)}
-    queries = dict(read_queries(queries_path))
+    documents = {document.id: document.full_text for document in read_corpus(corpus_path, images=images)}
+    queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
     for line, query_id, document_id, grade in read_judgements(qrels_path):
         if query_id not in queries:
@@ -190,7 +191,7 @@ def has_judgements(folder: str | Path) -> bool:
 
 
 def read_unjudged(folder: str | Path) -> RetrievalData:
-    """Read the corpus and all queries of a folder that need not hold judgements: ``qrels`` is empty.
+    """Read the corpus and all queries, images too, of a folder that need not hold judgements: ``qrels`` is empty.
 
     Raises:
         DataError: no corpus, no queries, or a line of either that is wrong.
@@ -198,9 +199,9 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     queries = plain_or_packed(Path(folder) / "queries.jsonl")
     if queries is None:
         raise DataError(folder, f"holds no queries.jsonl; expected {_LAYOUT}")
-    documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder))}
+    documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder), images=True)}
     name = Path(folder).resolve().name
-    return retrieval_data(name, "without judgements", documents, dict(read_queries(queries)), {})
+    return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 
 
 def _file(name: str, folder: str | Path) -> Path:

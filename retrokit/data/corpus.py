@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, read_jsonl
 
 
 class Document(NamedTuple):
-    """One document of a corpus; ``title`` is empty where there is none."""
+    """One document of a corpus; ``title`` is empty where there is none. ``text`` may be an image."""
 
     id: str
     title: str
@@ -18,27 +19,31 @@ class Document(NamedTuple):
 
     @property
     def full_text(self) -> str:
-        """Title and text in one, joined exactly as BEIR's evaluation does."""
-        return (self.title + " " + self.text).strip()
+        """Title and text in one, joined exactly as BEIR's evaluation does; an image stands by itself."""
+        return self.text if isinstance(self.text, Image) else (self.title + " " + self.text).strip()
 
 
-def read_corpus(path: str | Path, feed: Callable[[bytes], object] | None = None) -> Iterator[Document]:
+def read_corpus(
+    path: str | Path, feed: Callable[[bytes], object] | None = None, images: bool = False
+) -> Iterator[Document]:
     """The documents of a JSONL corpus, in file order: ``id`` (or ``_id``), ``text``, and optionally ``title``.
 
-    Only the identifiers are kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`.
+    Only the identifiers are kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`. With
+    ``images``, a document that has a field ``image`` is that image; without, it is its text.
 
     Raises:
         DataError: a line that is no such object, or an identifier that an earlier line has (both lines are named).
     """
     for identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed):
         title = row.text("title", "")
-        yield Document(identifier, title, row.text("text"))
+        yield Document(identifier, title, row.item() if images else row.text("text"))
 
 
-def read_queries(path: str | Path) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a JSONL file, in file order; raises as :func:`read_corpus`."""
+def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, str]]:
+    """``(id, text)`` of each query of a JSONL file, in file order; ``images``, and what is raised, as in
+    :func:`read_corpus`."""
     for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line'):
-        yield identifier, row.text("text")
+        yield identifier, row.item() if images else row.text("text")
 
 
 def _identified(

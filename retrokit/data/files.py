@@ -81,7 +81,7 @@ def read_lines(
             problem = f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1} of the line)"
             raise DataError(named(path), problem, number) from error
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(named(path), _damage(error)) from error
+            raise DataError(named(path), damage(error)) from error
     if blank:
         raise DataError(named(path), f"is empty; expected {expected}")
 
@@ -98,7 +98,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         try:
             stream: BinaryIO = stack.enter_context(open(path, "rb"))
         except (OSError, ValueError) as error:  # the latter: a NUL in the name
-            raise DataError(path, _damage(error)) from error
+            raise DataError(path, damage(error)) from error
         if _is_packed(path):
             # a GzipFile yields lines slowly by itself; a buffer in front of it reads them three times as fast
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
@@ -110,7 +110,8 @@ def _is_packed(path: str | Path) -> bool:
     return str(path).endswith(".gz")
 
 
-def _damage(error: Exception) -> str:
+def damage(error: Exception) -> str:
+    """What is wrong with a file, after its name, given what reading it has raised."""
     match error:
         case FileNotFoundError() | NotADirectoryError():
             return "does not exist"
@@ -248,4 +249,4 @@ def _file_hash(path: Path) -> str:
         with open(path, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(path, _damage(error)) from error
+        raise DataError(path, damage(error)) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.files import named, read_lines, writing
+from retrokit.data.images import Image, open_image
 from retrokit.errors import DataError
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -111,6 +112,15 @@ class Row(dict[str, Any]):
         if not isinstance(value, str):
             raise self.wrong(f"field {key!r} should be a string, found {kind_of(value)}")
         return value
+
+    def image(self, path: str) -> Image:
+        """The image file of that path, relative to the folder that the line's own file lies in."""
+        return open_image(Path(self.path).parent / path, named(self.path), self.line)
+
+    def item(self) -> str:
+        """What the line stands for: the image of its field ``image`` if it has one, else its ``text``."""
+        path = self.text("image", "")
+        return self.image(path) if path else self.text("text")
 
     @property
     def id(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from torch import Tensor
 
+from retrokit.data.images import content_of
 from retrokit.errors import disk_errors
 
 IN_MEMORY = 64 << 20  # bytes of records that are not worth a file
@@ -24,8 +25,8 @@ Record = TypeVar("Record")
 
 
 def text_id(text: str) -> int:
-    """A number from 0 to 2⁶³ − 1 that stands for ``text``."""
-    return digest64(text.encode("utf-8", "surrogatepass")) >> 1
+    """A number from 0 to 2⁶³ − 1 that stands for ``text``, or for an image."""
+    return digest64(content_of(text)) >> 1
 
 
 def digest64(data: bytes) -> int:

@@ -19,15 +19,17 @@ _COMMON = (
     Param("max_length", int, minimum=1, summary="tokens of a text that count"),
 )
 _FRESH_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the weights")
+_ATTENTION = Param("attention", str, choices=("sdpa", "flash", "eager"), summary="how attention is computed")
+_DTYPE = Param(
+    "dtype",
+    str,
+    "auto",
+    choices=("auto", "fp32", "bf16", "fp16", "int8"),
+    summary="type of the weights; auto: the one they are stored in",
+)
 _LOADED = (
-    Param(
-        "dtype",
-        str,
-        "auto",
-        choices=("auto", "fp32", "bf16", "fp16", "int8"),
-        summary="type of the weights; auto: the one they are stored in",
-    ),
-    Param("attention", str, choices=("sdpa", "flash", "eager"), summary="how attention is computed"),
+    _DTYPE,
+    _ATTENTION,
     Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="what computes the transformer"),
     Param("calibration", str, summary="BEIR folder or JSONL of texts that 8 bits are calibrated and measured with"),
 )
@@ -80,6 +82,13 @@ registry = EncoderRegistry(
             ),
             positional="model",
             extra="llm",
+        ),
+        Entry(
+            "clip",
+            "an image-text model: texts and images in one space (CLIP, SigLIP, …)",
+            f"{_OPENING}:clip",
+            (Param("path", str, required=True, summary="folder or hub id"), *_COMMON, _DTYPE, _ATTENTION, *_HUB),
+            positional="path",
         ),
         Entry(
             "static",

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from retrokit import similarities
+from retrokit.data.images import check_texts
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
 from retrokit.errors import ServiceError, UsageError
@@ -97,6 +98,7 @@ class ServiceEncoder(Encoder):
             ServiceError: the service failed for good, refuses a text, or answers otherwise than it should.
         """
         self.computes_in(precision)
+        check_texts(items, self.spec)
         prompt = self._prompts[role] or ""
         texts = [encodable(prompt + item) or " " for item in items]
         with progress(f"embedding {role} texts", len(texts), "texts") as advance:

@@ -1,9 +1,10 @@
 """The contract of an encoder: items in, raw embeddings out.
 
-An *item* is what an encoder takes; today a text. Whatever computes is a backend (:mod:`retrokit.encoders.torch_encoder`
-is one), and what is laid over it is a view of the same kind (:mod:`retrokit.encoders.views`, and
-:class:`~retrokit.encoders.cached.CachedEncoder`). What only some can do is asked for with :meth:`Encoder.with_tokens`,
-:meth:`Encoder.with_layers` and :meth:`Encoder.to_train`, which say in one line if it is not to be had.
+An *item* is what an encoder takes: a text, or an image (:class:`~retrokit.data.images.Image`). Whatever computes is a
+backend (:mod:`retrokit.encoders.torch_encoder` is one), and what is laid over it is a view of the same kind
+(:mod:`retrokit.encoders.views`, and :class:`~retrokit.encoders.cached.CachedEncoder`). What only some can do is asked
+for with :meth:`Encoder.with_tokens`, :meth:`Encoder.with_layers` and :meth:`Encoder.to_train`, which say in one line if
+it is not to be had.
 
 A backend subclasses :class:`Encoder`, and gives ``dimension``, ``device``, ``computes_in``, ``fingerprint`` and
 ``embed``; everything else follows from these, or has a default.
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Item = str
-"""What an encoder takes: a text."""
+"""What an encoder takes: a text, or an :class:`~retrokit.data.images.Image`, which prints as its path. One that takes
+texts alone says so with :func:`~retrokit.data.images.check_texts`."""
 
 Batch = tuple[np.ndarray, np.ndarray]
 """Positions int64 ``[b]`` in a list of items, and their embeddings float32 ``[b, d]``."""

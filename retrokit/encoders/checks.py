@@ -118,7 +118,10 @@ def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:
 
 def _table(first: nn.Module) -> torch.Tensor | None:
     """The weights of the token embeddings ``[v, d]``, if the first module has such."""
-    table = first.model.get_input_embeddings() if isinstance(first, Transformer) else getattr(first, "embedding", None)
+    if isinstance(first, Transformer):
+        table = getattr(first.model, "text_model", first.model).get_input_embeddings()  # of two towers, or the only one
+    else:
+        table = getattr(first, "embedding", None)
     weight = getattr(table, "weight", None)
     return weight if isinstance(weight, torch.Tensor) else None
 

@@ -1,4 +1,5 @@
-"""Encoding many texts fast: sorted by length, in batches of a fixed token budget, results in input order.
+"""Encoding many texts fast: sorted by length, in batches of a fixed token budget, results in input order. Images come
+after the texts, so many at once.
 
 Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 """
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from retrokit.data.images import Image
 from retrokit.encoders.base import Batch
 from retrokit.notices import progress
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without th
     from sentence_transformers import SentenceTransformer
 
 CHUNK = 512  # texts tokenised in one call
+IMAGES = 32  # decoded and computed at once
 CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
 PIECE = 1 << 18  # characters of a long text that are tokenised at once where all of them count
@@ -162,15 +165,21 @@ def _tokenised(
     model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
-    chunks = [order[start : start + CHUNK] for start in range(0, len(order), CHUNK)]
+    shown = np.array([isinstance(text, Image) for text in texts], dtype=bool)[order]
+    chunks = [
+        kind[start : start + size]
+        for kind, size in ((order[~shown], CHUNK), (order[shown], IMAGES))
+        for start in range(0, len(kind), size)
+    ]
     limit = token_limit(model, role)
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
+        if isinstance(texts[chunk[0]], Image):
+            return preprocess(model, [texts[i] for i in chunk], prompt, role)
         given = [start_of(texts[i], model.tokenizer, limit) for i in chunk]
         if hasattr(model.tokenizer, "encode_batch") and any(len(text) > 2 * PIECE for text in given):
             return _bags(model, given, role, prompt)
-        made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=role)
-        return made
+        return preprocess(model, given, prompt, role)
 
     with ThreadPoolExecutor(1, "tokenise") as background:
         coming = [background.submit(features, chunk) for chunk in chunks[:1]]
@@ -178,6 +187,19 @@ def _tokenised(
             ready = coming.pop().result()
             coming += [background.submit(features, following) for following in chunks[number + 1 : number + 2]]
             yield chunk, ready
+
+
+def preprocess(
+    model: SentenceTransformer, items: Sequence[str], prompt: str | None, role: str, **limit: int
+) -> dict[str, Any]:
+    """The features of items, all of them texts or all images; an image has no prompt."""
+    given: Sequence[Any] = items
+    if isinstance(items[0], Image):
+        given = [{"image": item.picture()} for item in items if isinstance(item, Image)]
+    elif len(model.modalities) > 1:  # else the library opens what looks like the path or the address of an image
+        given = [{"text": text} for text in items]
+    made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=role, **limit)
+    return made
 
 
 def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:

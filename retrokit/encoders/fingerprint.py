@@ -93,7 +93,16 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
             {"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()} for module in model
         ],
         "tokenizer": tokenizer_settings(backend) if is_fast else sorted(tokenizer.get_vocab().items()),
+        **_describe_images(model),
     }
+
+
+def _describe_images(model: SentenceTransformer) -> dict[str, Any]:
+    """What makes numbers of an image, if the model takes any."""
+    if not model.supports("image"):
+        return {}
+    processor = model[0].processor
+    return {"images": getattr(processor, "image_processor", processor).to_dict(), "pillow": version("pillow")}
 
 
 _CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")

@@ -46,9 +46,10 @@ def load_model(
     revision: str | None = None,
     trust_remote_code: bool = False,
     device_map: str | None = None,
+    images: bool = False,
     **options: Any,
 ) -> TorchEncoder:
-    """The model of a folder or a hub id, as an encoder called ``name``.
+    """The model of a folder or a hub id, as an encoder called ``name``; with ``images``, one that must take them.
 
     Raises:
         DataError: a folder that holds no model.
@@ -71,6 +72,8 @@ def load_model(
     own = run_similarity(path) if is_run(path) else None
     place = "cpu" if is_graph else device
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
+    if images and not loaded.supports("image"):
+        raise UsageError(f"{name} embeds texts alone; expected an image-text model, such as a CLIP checkpoint")
     made = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
     if not is_graph:
         return made
@@ -262,7 +265,7 @@ def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_
         if max_length is not None:
             first.tokenizer.enable_truncation(max_length)
         return
-    limit = getattr(first.config, "max_position_embeddings", None)
+    limit = getattr(first.config.get_text_config(), "max_position_embeddings", None)
     for option, asked in (("max_length", max_length), ("query_max_length", query_max_length)):
         if asked is not None and limit and 0 < limit < asked:
             raise UsageError(f"{name}: {option}={asked} is more than the model's {limit} positions")

@@ -44,6 +44,11 @@ def model(path: str, device: str | None = None, **options: Any) -> Encoder:
     return _opened(path, path, device, options)
 
 
+def clip(path: str, device: str | None = None, **options: Any) -> Encoder:
+    """A local folder or a hub id of a model that embeds texts and images in one space."""
+    return _opened(f"clip:{path}", path, device, {**options, "images": True})
+
+
 def load_run(folder: str, device: str | None = None) -> Encoder:
     """A finished run as an encoder, with the similarity that it was trained with.
 

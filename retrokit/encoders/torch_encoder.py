@@ -14,6 +14,7 @@ from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
+from retrokit.data.images import check_texts
 from retrokit.encoders import engine, layers, processes
 from retrokit.encoders.base import (
     Batch,
@@ -92,12 +93,15 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return embeddings
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        if not self._model.supports("image"):
+            check_texts(items, self.spec)
         dtype = choose_precision(precision, self.device)
         if processes.can_help(self, len(items)):
             return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
         return engine.batches(self._model, items, role, self.prompts[role], dtype)
 
     def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
+        check_texts(items, self.spec)
         dtype = choose_precision(precision, self.device)
         embeddings = engine.encode_tokens(self._model, items, role, self.prompts[role], dtype)
         check_finite(embeddings, self.spec)
@@ -132,7 +136,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self._model
 
     def with_tokens(self) -> TokenEncoder:
-        return self
+        return self if gives_tokens(self._model[0]) else super().with_tokens()
 
     def with_layers(self) -> LayeredEncoder:
         self._transformer()
@@ -143,9 +147,14 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def _transformer(self) -> Transformer:
         first = self._model[0]
-        if not isinstance(first, Transformer):
+        if not isinstance(first, Transformer) or not gives_tokens(first):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
         return first
+
+
+def gives_tokens(first: Any) -> bool:
+    """Whether a model's first module embeds tokens; one of two towers, of texts and of images, pools by itself."""
+    return getattr(first, "module_output_name", "token_embeddings") == "token_embeddings"
 
 
 class _EveryLayer(TorchEncoder):

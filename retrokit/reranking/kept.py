@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import retrokit
+from retrokit.data.images import check_texts
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError
@@ -125,6 +126,7 @@ class KeptReranker(Reranker):
                 raise DataError(self.spec, f"{len(bad)} scores are not finite, the first of the query {shown!r}")
             return scores.astype(np.float32, copy=False)
 
+        check_texts([*queries, *documents], self.spec)
         self.pairs += len(queries)
         if not queries:
             return np.empty(0, dtype=np.float32)

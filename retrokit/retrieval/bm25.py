@@ -18,6 +18,7 @@ import bm25s
 import numpy as np
 import Stemmer
 
+from retrokit.data.images import check_texts
 from retrokit.notices import progress
 from retrokit.retrieval.base import Index, Ranking, Searcher, TextList, check_k, check_pairs
 
@@ -75,6 +76,7 @@ class BM25Index(Index):
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         if not texts:
             return []
+        check_texts(texts, "bm25")
         words: list[list[str]] = bm25s.tokenize(
             list(texts), stopwords=self._stop_words, stemmer=self._stemmer, return_ids=False, show_progress=False
         )

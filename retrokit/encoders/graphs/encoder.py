@@ -26,7 +26,7 @@ from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
 from retrokit.encoders.graphs.base import OUTPUT, Compute, GraphEngine, Traced, inputs_of
 from retrokit.encoders.graphs.quality import CalibrationTexts
 from retrokit.encoders.store.graphs import kept
-from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.torch_encoder import TorchEncoder, gives_tokens
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.notices import notice
 
@@ -65,8 +65,8 @@ class GraphEncoder(TorchEncoder):
             DataError: what ``sample`` names cannot be read.
         """
         transformer = plain.model[0]
-        if not isinstance(transformer, Transformer):
-            raise UsageError(f"{plain.spec}: backend={backend} computes a transformer, and it has none")
+        if not isinstance(transformer, Transformer) or not gives_tokens(transformer):
+            raise UsageError(f"{plain.spec}: backend={backend} computes a transformer of texts, and it has none")
         try:
             with _quietly():
                 engine: GraphEngine = import_module(f"{__package__}.{backend}")

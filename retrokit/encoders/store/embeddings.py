@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrokit.data.images import content_of
 from retrokit.encoders.store.database import EmbeddingCache
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def _bytes(embedding: np.ndarray) -> bytes:
 
 def _item_key(item: Item, role: str) -> bytes:
     """The digest of an item in its role. Roles share nothing: a model may treat them differently in any way."""
-    # a lone half of a surrogate pair is no reason to fail here
-    return hashlib.blake2b(item.encode("utf-8", "surrogatepass"), digest_size=16, person=role.encode()).digest()
+    return hashlib.blake2b(content_of(item), digest_size=16, person=role.encode()).digest()
 
 
 def _spread(rows: np.ndarray, places: np.ndarray) -> np.ndarray:

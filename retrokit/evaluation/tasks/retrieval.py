@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir
+from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
 from retrokit.errors import disk_errors
 from retrokit.evaluation.result import Result
@@ -50,7 +51,8 @@ class Retrieval(SearchTask):
             check_metric(name)
 
     def digest(self) -> str | None:
-        return None if self.digest_files is None else self.digest_files()
+        items = (*self.data.documents, *self.data.queries)
+        return None if self.digest_files is None else with_images(self.digest_files(), items)
 
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
         return self
@@ -89,7 +91,7 @@ class Retrieval(SearchTask):
 
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
     """The retrieval task of a BEIR folder."""
-    task = Retrieval(read_beir(path, split), ignore_identical_ids)
+    task = Retrieval(read_beir(path, split, images=True), ignore_identical_ids)
     task.digest_files = partial(digest_beir, path, split)
     return task
 

@@ -1,0 +1,140 @@
+"""Image files as items: what stands where a text else stands, in corpora, queries and training pairs.
+
+An image is known by its bytes: two files of the same bytes are one item, and no text is ever equal to an image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrokit.data.files import damage
+from retrokit.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PIL.Image import Image as Picture
+
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+"""Formats that are read; what runs other programs (EPS) or holds many pages is none of them."""
+_GLANCE = (16, 16)  # pixels; a JPEG is decoded at an eighth of its size if no more are asked for
+
+
+class Image(str):
+    """An image file, printed as its path.
+
+    Attributes:
+        digest: SHA-256 of its bytes, in hexadecimal digits.
+        where: the file that names it, and the line there; for messages.
+    """
+
+    digest: str
+    where: tuple[str, int | None]
+
+    def __new__(cls, path: str, digest: str, where: tuple[str, int | None]) -> Image:
+        made = super().__new__(cls, path)
+        made.digest, made.where = digest, where
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Image, (str(self), self.digest, self.where)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and self.digest == other.digest
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((Image, self.digest))
+
+    def picture(self) -> Picture:
+        """The image, upright, in red, green and blue. Raises :class:`DataError` if the file is no longer the one that
+        was read."""
+        from PIL.ImageOps import exif_transpose
+
+        content = _content(str(self), *self.where)
+        if hashlib.sha256(content).hexdigest() != self.digest:
+            raise DataError(self.where[0], f"the image {str(self)!r} has changed since it was read", self.where[1])
+        made: Picture = exif_transpose(_decoded(content, str(self), self.where)).convert("RGB")
+        return made
+
+
+def open_image(path: str | Path, source: str | None = None, line: int | None = None) -> Image:
+    """The image file ``path``, which the ``line`` of the file ``source`` names (default: nobody does).
+
+    It is decoded once, a JPEG at a fraction of its size, so that a broken one is found before any work starts.
+
+    Raises:
+        DataError: no such file, or it is no image of :data:`FORMATS`, damaged, or of more pixels than PIL's limit.
+    """
+    where = (source or str(path), line)
+    content = _content(str(path), *where)
+    _decoded(content, str(path), where, _GLANCE)
+    return Image(str(path), hashlib.sha256(content).hexdigest(), where)
+
+
+def _content(path: str, source: str, line: int | None) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except (OSError, ValueError) as error:  # the latter: a NUL in the name
+        raise DataError(source, f"the image {path!r} {damage(error)}", line) from error
+
+
+def _decoded(content: bytes, path: str, where: tuple[str, int | None], glance: tuple[int, int] | None = None) -> Any:
+    import warnings
+
+    import PIL.Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
+            picture = PIL.Image.open(io.BytesIO(content), formats=FORMATS)
+            if glance is not None:
+                picture.draft("RGB", glance)
+            picture.load()
+    except (PIL.Image.DecompressionBombWarning, PIL.Image.DecompressionBombError) as error:
+        most = f"more than {PIL.Image.MAX_IMAGE_PIXELS:,} pixels"
+        raise DataError(where[0], f"the image {path!r} is refused: it has {most}", where[1]) from error
+    except PIL.UnidentifiedImageError as error:
+        problem = f"{path!r} is no image; expected {', '.join(FORMATS)}"
+        raise DataError(where[0], problem, where[1]) from error
+    except Exception as error:  # whatever a decoder raises is about the file
+        raise DataError(where[0], f"the image {path!r} is damaged: {error}", where[1]) from error
+    return picture
+
+
+def content_of(item: str) -> bytes:
+    """What stands for an item in a digest: of a text its bytes, which are UTF-8, of an image what is no UTF-8."""
+    if isinstance(item, Image):
+        return b"\xffimage " + item.digest.encode()
+    return item.encode("utf-8", "surrogatepass")  # a lone half of a surrogate pair is no reason to fail here
+
+
+def with_images(digest: str, items: Iterable[str]) -> str:
+    """``digest``, ``sha256:<hex>``, of files that name images: over their bytes too, in the order of ``items``."""
+    whole = hashlib.sha256(digest.encode())
+    images = [item.digest for item in items if isinstance(item, Image)]
+    whole.update("".join(images).encode())
+    return f"sha256:{whole.hexdigest()}" if images else digest
+
+
+def check_texts(items: Sequence[str], what: str) -> None:
+    """Raise :class:`UsageError` about ``what``, which takes texts alone, if there is an image among ``items``."""
+    image = next((item for item in items if isinstance(item, Image)), None)
+    if image is not None:
+        raise UsageError(f"{what} takes texts, and no images: {str(image)!r} ({':'.join(map(str, image.where))})")
+
+
+def packed(item: str) -> Any:
+    """An item as a JSON value; :func:`unpacked` makes the item of it."""
+    return [str(item), item.digest, item.where] if isinstance(item, Image) else item
+
+
+def unpacked(value: Any) -> str:
+    """The item of :func:`packed`'s value."""
+    return Image(value[0], value[1], tuple(value[2])) if isinstance(value, list) else str(value)
