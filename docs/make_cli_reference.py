@@ -107,7 +107,7 @@ def _synopsis(name: str, arguments: list[Any], options: list[Any], hints: dict[s
 
 
 def _argument(param: Any) -> str:
-    return param.name.upper() + ("..." if param.nargs == -1 else "")
+    return (param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
 
 
 def _usage(option: Any, hints: dict[str, Any]) -> str:

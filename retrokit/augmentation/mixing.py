@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from retrokit.augmentation.settings import MixSettings
 from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, opened, writing
 from retrokit.data.jsonl import Row, fields_of, read_jsonl
@@ -31,6 +32,7 @@ from retrokit.data.pairs import Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Entry, Param, Registry
+from retrokit.settings import taking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,41 +141,31 @@ class Mixture:
         return [*lines, f"{self.rows:,} rows of {KINDS[self.kind]}"]
 
 
-def mix(parts: Sequence[str | Part], output: str, seed: int = 0, field: str | None = "source") -> Mixture:
+@taking(MixSettings)
+def mix(asked: MixSettings) -> Mixture:
     """Join ``parts`` into ``output``, shuffled; whole or not at all.
 
     Each row is written as it was, to the byte, with the name of its part added as ``field``. A row that has such a
     field already keeps it: in a mixture of mixtures each row names its first source.
 
-    Args:
-        parts: specs such as ``nq.jsonl,count=100000`` or ``near.jsonl,weight=2``, or :class:`Part`; the same file may
-            be several parts.
-        output: a JSONL file, ``.gz`` too, or ``-``.
-        seed: of the samples and of the order.
-        field: ``None`` adds nothing.
-
     Raises:
         UsageError: a wrong spec, a count beyond a part's rows, an output that is an input, or standard input twice.
         DataError: a line that is wrong, parts of different kinds, or a file that cannot be read or written.
     """
-    if seed < 0:
-        raise UsageError(f"seed must be 0 or more, not {seed}")
-    chosen = [one if isinstance(one, Part) else cast(Part, registry.create(one)) for one in parts]
-    if not chosen:
-        raise UsageError("a mixture needs at least one part")
+    chosen = [cast(Part, registry.create(one)) for one in asked.parts]
     if sum(one.path == "-" for one in chosen) > 1:
         raise UsageError("standard input can be read once only")
-    check_file(output, [one.path for one in chosen])
+    check_file(asked.output, [one.path for one in chosen])
     with ExitStack() as stack:
         indexed: list[_Indexed] = []
         for one in chosen:
-            indexed.append(stack.enter_context(_indexed(one, field)))
+            indexed.append(stack.enter_context(_indexed(one, asked.field)))
             if indexed[0].kind != indexed[-1].kind:
                 ends = (indexed[0], indexed[-1])
                 holds = [f"{named(end.part.path)} holds {KINDS[cast(Kind, end.kind)]}" for end in ends]
                 raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-        taken = [one.part.sample(len(one), seed, position) for position, one in enumerate(indexed)]
-        _write(output, indexed, taken, seed, field)
+        taken = [one.part.sample(len(one), asked.seed, position) for position, one in enumerate(indexed)]
+        _write(asked.output, indexed, taken, asked.seed, asked.field)
     total = sum(map(len, taken))
     counts = [
         PartCounts(one.part.name, one.part.path, len(one), len(rows), len(rows) / total)

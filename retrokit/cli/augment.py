@@ -11,6 +11,7 @@ import typer
 from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.negatives.settings import NearMissSettings
+from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings
 from retrokit.cli.common import Commands, DeviceOption, PrecisionOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -24,32 +25,17 @@ augment = Commands(
 )
 app.add_typer(augment, name="augment")
 
-InputArgument = Annotated[
-    str, typer.Argument(metavar="INPUT", help="Texts as JSON lines, .gz too; - is standard input.")
-]
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
-FieldOption = Annotated[str, typer.Option(help="Field of a line that holds the text.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="The same seed and input give the same output.")]
-PerTextOption = Annotated[int, typer.Option(help="Pairs of a text in an epoch.")]
-EpochsOption = Annotated[int, typer.Option(help="Passes over the texts, each with fresh pairs.")]
 
 
 def _pairs_command(name: str, about: str) -> None:
     @augment.command(name, cls=with_names("splitters"), help=about)
+    @takes(PairSettings)
     @takes(CropSettings)
-    def pairs(
-        path: InputArgument,
-        output: OutputOption = "-",
-        *,
-        settings: CropSettings,
-        per_text: PerTextOption = 1,
-        epochs: EpochsOption = 1,
-        field: FieldOption = "text",
-        seed: SeedOption = 0,
-    ) -> None:
+    def pairs(asked: PairSettings, crops: CropSettings) -> None:
         import retrokit.augment
 
-        _write(lambda: getattr(retrokit.augment, name)(path, output, settings, per_text, epochs, field, seed))
+        _write(lambda: getattr(retrokit.augment, name)(settings=crops, **vars(asked)))
 
 
 _pairs_command(
@@ -78,29 +64,20 @@ def _write(work: Callable[[], Counts]) -> None:
 
 
 @augment.command(cls=with_names("encoders"))
-def mask(
-    path: str = typer.Argument(
-        ..., metavar="INPUT", help="Pairs or texts as JSON lines, .gz too; - is standard input."
-    ),
-    encoder: str = typer.Option(..., help="Encoder whose tokens are masked."),
-    output: OutputOption = "-",
-    fraction: float = typer.Option(0.15, min=0, max=1, help="Share of the tokens that the mask token replaces."),
-    epochs: EpochsOption = 1,
-    field: FieldOption = "text",
-    seed: SeedOption = 0,
-) -> None:
+@takes(MaskSettings)
+def mask(settings: MaskSettings) -> None:
     """Mask tokens: in both texts of a pair, or of a whole text twice, which makes a pair (CROP A.1).
 
     retrokit augment crops corpus.jsonl | retrokit augment mask - --encoder minilm -o pairs.jsonl
     """
     import retrokit.augment
 
-    _write(lambda: retrokit.augment.mask(path, output, encoder, fraction, epochs, field, seed))
+    _write(lambda: retrokit.augment.mask(**vars(settings)))
 
 
 @augment.command()
 def split(
-    path: InputArgument,
+    path: str = typer.Argument(..., metavar="INPUT", help="Texts as JSON lines, .gz too; - is standard input."),
     train: str = typer.Option(..., help="JSON lines to write: nine tenths, to train on and to learn from."),
     test: str = typer.Option(..., help="JSON lines to write: the tenth that knn and classify ask about."),
 ) -> None:
@@ -185,12 +162,8 @@ def mine(
 
 
 @augment.command(cls=with_names("mixture"))
-def mix(
-    parts: list[str] = typer.Argument(..., help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000."),
-    output: OutputOption = "-",
-    field: str = typer.Option("source", help="Field that names each row's part; empty: none."),
-    seed: SeedOption = 0,
-) -> None:
+@takes(MixSettings)
+def mix(settings: MixSettings) -> None:
     """Join data sets by weight or count, shuffled (COMP D.1).
 
     retrokit augment mix nq.jsonl,count=100000 near-misses.train.jsonl -o mixture.jsonl
@@ -199,5 +172,5 @@ def mix(
     from retrokit.notices import notice
 
     with readers_may_leave():
-        for line in mix(parts, output, seed, field or None).summary():
+        for line in mix(**vars(settings)).summary():
             notice(line)

@@ -15,9 +15,11 @@ import numpy as np
 
 from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.data.runs import add_to_run
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError
 from retrokit.metrics.bootstrap import draw
+from retrokit.reranking.settings import CalibrationSettings
 from retrokit.reranking.verifier import load_verifier
+from retrokit.settings import taking
 
 
 @dataclass(frozen=True)
@@ -82,13 +84,8 @@ def share_of(accepted: np.ndarray) -> Share:
     return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)
 
 
-def calibrate(
-    folder: str,
-    pairs: str,
-    false_accept_rate: float = 0.05,
-    precision: str = "fp32",
-    device: str | None = None,
-) -> Calibration:
+@taking(CalibrationSettings)
+def calibrate(asked: CalibrationSettings) -> Calibration:
     """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
     ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
 
@@ -96,32 +93,30 @@ def calibrate(
         UsageError: a rate out of range, or a folder that is no verifier.
         DataError: pairs that cannot be read, or too few to reject for the rate.
     """
-    if not 0 < false_accept_rate < 1:
-        raise UsageError(f"`false_accept_rate` {false_accept_rate} must be above 0 and below 1")
     seen = hashlib.sha256()
-    examples = read_labelled_pairs(pairs, seen.update)
+    examples = read_labelled_pairs(asked.pairs, seen.update)
     accept, reject, families = sides(examples)
-    if len(reject) * false_accept_rate < 1:
-        needed = math.ceil(1 / false_accept_rate)
-        problem = f"has {len(reject)} pairs to reject; a false-accept rate of {false_accept_rate} needs {needed}"
-        raise DataError(pairs, problem)
-    reranker = load_verifier(folder, precision=precision, device=device)
+    if len(reject) * asked.false_accept_rate < 1:
+        needed = math.ceil(1 / asked.false_accept_rate)
+        problem = f"has {len(reject)} pairs to reject; a false-accept rate of {asked.false_accept_rate} needs {needed}"
+        raise DataError(asked.pairs, problem)
+    reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)
     scores = reranker.score_pairs([first for first, _ in accept + reject], [second for _, second in accept + reject])
     accepted, rejected = scores[: len(accept)], scores[len(accept) :]
-    threshold = threshold_for(rejected, false_accept_rate)
-    drawn = draw(lambda rows: threshold_for(rejected[rows], false_accept_rate), len(rejected))
+    threshold = threshold_for(rejected, asked.false_accept_rate)
+    drawn = draw(lambda rows: threshold_for(rejected[rows], asked.false_accept_rate), len(rejected))
     let_in = rejected >= threshold
     found = Calibration(
         threshold,
         drawn.interval,
-        false_accept_rate,
+        asked.false_accept_rate,
         share_of(let_in),
         share_of(accepted >= threshold),
         {name: share_of(let_in[families == name]) for name in sorted(set(families.tolist())) if name},
         sum(first == second for first, second in accept),
-        {"path": pairs, "digest": f"sha256:{seen.hexdigest()}"},
+        {"path": asked.pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
-    add_to_run(folder, calibration=asdict(found))
+    add_to_run(asked.folder, calibration=asdict(found))
     return found
 
 

@@ -13,7 +13,9 @@ from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.errors import UsageError
 from retrokit.reranking.maps import MapReranker
+from retrokit.reranking.settings import VerifySettings
 from retrokit.reranking.verifier import load_verifier, read_verifier
+from retrokit.settings import taking
 
 FIELDS = (
     ("text", "candidate"),
@@ -24,7 +26,6 @@ FIELDS = (
 )
 """The names under which a line may hold its two texts; the first that fit count."""
 AT_ONCE = 512  # lines
-KEEP = ("all", "accepted", "rejected")
 
 
 @dataclass
@@ -36,15 +37,8 @@ class Verdicts:
     rejected: int = 0
 
 
-def verify(
-    folder: str,
-    pairs: str = "-",
-    output: str = "-",
-    threshold: float | None = None,
-    keep: str = "all",
-    precision: str = "fp32",
-    device: str | None = None,
-) -> Verdicts:
+@taking(VerifySettings)
+def verify(asked: VerifySettings) -> Verdicts:
     """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
     and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
     to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output.
@@ -53,21 +47,20 @@ def verify(
         UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
         DataError: a line without two texts.
     """
-    if keep not in KEEP:
-        raise UsageError(f"`keep` {keep} is none of {', '.join(KEEP)}")
-    calibration = read_verifier(folder).calibration
+    calibration = read_verifier(asked.folder).calibration
+    threshold = asked.threshold
     if threshold is None:
         if calibration is None:
-            raise UsageError(f"{folder} has no threshold: run retrokit rerank calibrate, or give `threshold`")
+            raise UsageError(f"{asked.folder} has no threshold: run retrokit rerank calibrate, or give `threshold`")
         threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
         raise UsageError(f"`threshold` {threshold} is not a finite number")
-    check_file(output, [pairs])
+    check_file(asked.output, [asked.pairs])
     verdicts = Verdicts(threshold)
-    reranker = load_verifier(folder, precision=precision, device=device)
-    with writing(output) as file:
-        for row in _judged(reranker, pairs, verdicts):
-            if keep == "all" or row["accepted"] == (keep == "accepted"):
+    reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)
+    with writing(asked.output) as file:
+        for row in _judged(reranker, asked.pairs, verdicts):
+            if asked.keep == "all" or row["accepted"] == (asked.keep == "accepted"):
                 file.write(json_line(row))
     return verdicts
 

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.errors import UsageError
 from retrokit.settings import Settings, setting
 
 if TYPE_CHECKING:
+    from retrokit.llm.base import Sampling
     from retrokit.sure.build import BuildSettings, Built, Estimate
     from retrokit.sure.items import Items
 
 
 @dataclass(frozen=True)
-class SureConfig(Settings):
+class Asking(Settings):
+    """How a language model is asked."""
+
+    _: KW_ONLY
+    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
+    answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
+    store: str | None = setting(
+        None, "File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."
+    )
+    concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
+    max_tokens: int | None = setting(
+        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", least=1, most=2**53
+    )
+
+    @property
+    def sampling(self) -> Sampling:
+        """Of each answer."""
+        from retrokit.llm.base import Sampling
+
+        return Sampling(temperature=self.temperature, max_tokens=self.answer_tokens)
+
+
+@dataclass(frozen=True)
+class SampleConfig(Settings):
+    """Which variants of a benchmark are judged (SURE 4.1)."""
+
+    folder: str = setting(help="A SURE folder: one that was built, or the release's.", argument=True)
+    _: KW_ONLY
+    output: str = setting(help="HTML file to write.", flags=("--output", "-o"))
+    sample: int = setting(50, "How many queries; each brings all its variants.", least=1)
+    seed: int = setting(0, "Seed of the sample: one seed, one sample for all annotators, people and models.", least=0)
+    prompts: str | None = setting(None, "Folder whose judge.toml takes the place of ours; the paper gives none.")
+
+
+@dataclass(frozen=True)
+class JudgeConfig(Asking, SampleConfig):
+    """Which model judges them, and how it is asked."""
+
+    _: KW_ONLY
+    llm: str = setting(help="Language model that judges.")
+    output: str = setting(help="JSON lines of verdicts to write; - is standard output.", flags=("--output", "-o"))
+    annotator: str | None = setting(None, "Name in the verdicts. Default: the model's.")
+
+
+@dataclass(frozen=True)
+class SureConfig(Asking):
     """A benchmark to build (SURE 3.2)."""
 
     data: str | None = setting(
@@ -34,29 +80,18 @@ class SureConfig(Settings):
         "Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours.",
     )
     language: str = setting("en", "Language of the texts, for cutting sentences: en, de, zh …")
-    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
-    answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
     seed: int = setting(
         0, "Seed of the queries drawn, of ties between passages, and of the places of key sentences.", least=0
-    )
-    store: str | None = setting(
-        None, "File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."
-    )
-    concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
-    max_tokens: int | None = setting(
-        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", least=1, most=2**53
     )
     overwrite: bool = setting(False, "Replace a benchmark that was built there before.")
 
     @property
     def settings(self) -> BuildSettings:
         """What decides the benchmark besides items, prompts and model."""
-        from retrokit.llm.base import Sampling
         from retrokit.sure.build import BuildSettings
 
         named = tuple(name.strip() for name in self.testbeds.split(",") if name.strip())
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.answer_tokens)
-        return BuildSettings(named, self.retries, self.seed, self.language, sampling)
+        return BuildSettings(named, self.retries, self.seed, self.language, self.sampling)
 
     def items(self) -> Items:
         """The queries and their passages; raises :class:`UsageError` unless one source is given, and it whole."""

@@ -38,9 +38,9 @@ def judge_sample(
     *,
     prompts: Mapping[str, PromptTemplate],
     store: str | Path,
+    sampling: Sampling,
+    concurrency: int,
     annotator: str | None = None,
-    sampling: Sampling = Sampling(max_tokens=4096),
-    concurrency: int = 16,
     max_tokens: int | None = None,
     retries: int = 2,
 ) -> Judged:

@@ -94,7 +94,8 @@ def test_the_rows_are_those_of_a_naive_mixture(tmp_path_factory, sizes, seed, pa
         assert set(Counter(chosen).values()) <= {int(weight), int(weight) + 1}
         expected += bag([rows[i] | {"source": part.name} for i in chosen])
     if parts:
-        mix(parts, str(folder / "out.jsonl"), seed=seed)
+        specs = [f"{part.path},name={part.name},weight={part.weight}" for part in parts]
+        mix(specs, str(folder / "out.jsonl"), seed=seed)
         lines = (folder / "out.jsonl").read_text(encoding="utf-8").split("\n")
         assert bag([json.loads(line) for line in lines[:-1]]) == expected
 

@@ -36,7 +36,8 @@ class Critic(ScriptedLLM):
 
 
 def judged(sample: Sample, output: Path, llm: Any, **more: Any) -> Any:
-    return judge_sample(sample, llm, output, prompts=PROMPTS, store=output.with_suffix(".sqlite"), **more)
+    how = {"sampling": Sampling(), "concurrency": 4, "store": output.with_suffix(".sqlite"), **more}
+    return judge_sample(sample, llm, output, prompts=PROMPTS, **how)
 
 
 def test_a_model_judges_the_sample(tmp_path, sample):

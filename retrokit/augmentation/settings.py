@@ -1,0 +1,58 @@
+"""What the filters of ``retrokit augment`` are asked for: for Python, and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from retrokit.settings import Settings, setting
+
+_OUTPUT, _EPOCHS = "JSON lines to write; - is standard output.", "Passes over the texts, each with fresh pairs."
+_FIELD, _SEED = "Field of a line that holds the text.", "The same seed and input give the same output."
+
+
+@dataclass(frozen=True)
+class PairSettings(Settings):
+    """Pairs of which texts, and how many."""
+
+    source: str = setting(help="Texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT")
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    _: KW_ONLY
+    per_text: int = setting(1, "Pairs of a text in an epoch.", least=1)
+    epochs: int = setting(1, _EPOCHS, least=1)
+    field: str = setting("text", _FIELD)
+    seed: int = setting(0, _SEED, least=0)
+
+
+@dataclass(frozen=True)
+class MaskSettings(Settings):
+    """Which texts are masked, and how much of them."""
+
+    source: str = setting(
+        help="Pairs or texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT"
+    )
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    _: KW_ONLY
+    encoder: str = setting(help="Encoder whose tokens are masked.")
+    fraction: float = setting(0.15, "Share of the tokens that the mask token replaces.", least=0, most=1)
+    epochs: int = setting(1, _EPOCHS, least=1)
+    field: str = setting("text", _FIELD)
+    seed: int = setting(0, _SEED, least=0)
+
+
+@dataclass(frozen=True)
+class MixSettings(Settings):
+    """Which parts become a mixture."""
+
+    parts: Sequence[str] = setting(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True)
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    _: KW_ONLY
+    field: str | None = setting(
+        "source", "Field that names each row's part; empty: none.", read=lambda text: text or None
+    )
+    seed: int = setting(0, _SEED, least=0)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if not self.parts:
+            yield "a mixture needs at least one part"

@@ -1,0 +1,49 @@
+"""What a trained verifier is asked for: for Python, and as the options of ``rerank calibrate`` and ``verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+
+from retrokit.settings import PRECISION, Settings, setting
+
+KEEP = ("all", "accepted", "rejected")
+_RUN = "Folder that rerank train has made."
+
+
+@dataclass(frozen=True)
+class CalibrationSettings(Settings):
+    """Which threshold is looked for, and on which pairs."""
+
+    folder: str = setting(help=_RUN, argument=True, metavar="RUN")
+    pairs: str = setting(
+        help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels.", argument=True
+    )
+    false_accept_rate: float = setting(0.05, "Share of pairs to reject that may be accepted.", above=0)
+    _: KW_ONLY
+    precision: str = setting("fp32", PRECISION)
+    device: str | None = setting(None)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.false_accept_rate >= 1:
+            yield f"`false_accept_rate` {self.false_accept_rate} must be below 1"
+
+
+@dataclass(frozen=True)
+class VerifySettings(Settings):
+    """Which pairs are judged, and what is written of them."""
+
+    folder: str = setting(help=_RUN, argument=True, metavar="RUN")
+    pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")
+    keep: str = setting("all", "Lines to write: all, accepted, rejected.")
+    _: KW_ONLY
+    precision: str = setting("fp32", PRECISION)
+    device: str | None = setting(None)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.keep not in KEEP:
+            yield f"`keep` {self.keep} is none of {', '.join(KEEP)}"
