@@ -17,28 +17,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
+from retrokit.data.exports import TABLE, Export, open_export
 from retrokit.data.trec import read_run, write_run
-from retrokit.export import TABLE, Export, open_export
 
 ROUNDING = 1e-5  # of the score, between sums of float32 in different orders
 
 
 def load(database: duckdb.DuckDBPyConnection, documents: Export) -> None:
-    """Read the Parquet file into the table ``documents``."""
+    """Read the Parquet file, or that of each shard, into the table ``documents``."""
     database.execute(
         f"CREATE TABLE documents AS SELECT id, embedding::FLOAT[{documents.note['dimension']}] AS embedding "
-        "FROM read_parquet($file)",
-        {"file": str(documents.folder / TABLE)},
+        "FROM read_parquet($files)",
+        {"files": [str(part.folder / TABLE) for part in documents.parts]},
     )
 
 
 def search(
-    database: duckdb.DuckDBPyConnection, queries: Export, k: int
+    database: duckdb.DuckDBPyConnection, queries: Export, k: int, scale: np.ndarray | None = None
 ) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """Each query's id, with the ids and scores of its ``k`` best documents, best first."""
+    """Each query's id, with the ids and scores of its ``k`` best documents, best first; ``scale`` is that of int8."""
     dimension = queries.note["dimension"]
-    for identifier, embedding in zip(queries.ids(), queries.embeddings(), strict=True):
+    for identifier, embedding in zip(queries.ids(), queries.vectors() * (1 if scale is None else scale), strict=True):
         found = database.execute(
             f"SELECT id, array_inner_product(embedding, $query::FLOAT[{dimension}]) AS score "
             "FROM documents ORDER BY score DESC, id DESC LIMIT $k",
@@ -81,7 +82,7 @@ def main() -> int:
     check_match(documents, queries)
     with duckdb.connect() as database:
         load(database, documents)
-        found = dict(search(database, queries, given.top))
+        found = dict(search(database, queries, given.top, documents.scale()))
     if given.run:
         write_run(given.run, {query: dict(ranked) for query, ranked in found.items()}, tag="duckdb")
     if not given.compare:

@@ -2,71 +2,47 @@
 
     score(q, d) = prepare(q, "query") · prepare(d, "document")
 
-A folder holds the embeddings of one role: ``embeddings.npy`` (float32 ``[n, d]``), ``ids.jsonl`` (line i: row i),
-``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says what made them and
-how to prepare the other side. Embeddings are written while they are made: memory does not grow with their number.
+A folder holds the embeddings of one role (:mod:`retrokit.data.exports`), and says how to prepare the other side. They
+are written while they are made: memory holds a portion of them, and 8 bytes of each identifier while these are checked.
+An export that was broken off goes on where it stopped, and becomes what it would have become. Several machines may make
+a shard each.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import os
+import re
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any
 
 import numpy as np
 import torch
 
 import retrokit
 from retrokit import encoders, similarities
+from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
-from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.corpus import count_identified, read_corpus, read_queries
+from retrokit.data.exports import DTYPES, Export, ExportWriter, narrowed, open_export, scale_of
 from retrokit.data.files import digest
-from retrokit.data.jsonl import json_line
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
-from retrokit.errors import Interrupted, UsageError, disk_errors
-from retrokit.notices import progress
+from retrokit.errors import Interrupted, RetrokitError, UsageError
+from retrokit.notices import notice, progress
 from retrokit.registry import parse_all
 from retrokit.similarities.base import Role, Similarity
 
-CHUNK = 8192  # texts encoded at a time: enough to sort by length, and a row group of the Parquet file
+__all__ = ["Export", "export", "open_export"]
+
 ROLES: tuple[Role, Role] = ("document", "query")
-EMBEDDINGS, TABLE, IDS, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "export.json"
-
-
-@dataclass(frozen=True)
-class Export:
-    """A folder of prepared embeddings, and what its ``export.json`` says."""
-
-    folder: Path
-    note: dict[str, Any]
-
-    def embeddings(self) -> np.ndarray:
-        """float32 ``[n, d]``, read from disk where it is touched."""
-        rows: np.ndarray = np.load(self.folder / EMBEDDINGS, mmap_mode="r")
-        return rows
-
-    def ids(self) -> list[str]:
-        """The identifiers of the rows, in their order."""
-        with open(self.folder / IDS, encoding="utf-8") as lines:
-            return [json.loads(line)["id"] for line in lines]
-
-
-def open_export(folder: str | Path) -> Export:
-    """The export that lies in ``folder``. Raises :class:`UsageError` if there is none."""
-    folder = Path(folder)
-    try:
-        return Export(folder, json.loads((folder / NOTE).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder}: is not a folder of 'retrokit export': it holds no sound {NOTE}") from error
+Reader = Callable[[Container[int] | None], Iterator[tuple[str, str]]]
+"""Reads identifiers and texts, given which identifiers are watched for repetitions (``None``: all)."""
 
 
 def export(
@@ -78,10 +54,15 @@ def export(
     sim: str | None = None,
     precision: str = "auto",
     dims: int | None = None,
+    dtype: str = "float32",
+    shard: str | None = None,
     device: str | None = None,
     overwrite: bool = False,
 ) -> Export:
     """Write the prepared embeddings of the texts of ``source`` into the folder ``output``, whole or not at all.
+
+    What a break leaves is kept beside ``output`` under a hidden name, and the same call goes on from there, but where
+    ``source`` is a pipe.
 
     Args:
         encoder: spec of the encoder.
@@ -92,42 +73,82 @@ def export(
         sim: spec of the similarity; default: the encoder's own.
         precision: of the encoding.
         dims: use the first dims dimensions of the raw embeddings only.
+        dtype: ``float32``, ``float16`` or ``int8``: what is stored. For int8 a dimension's scale is the largest number
+            of a sample of texts, taken evenly from all of ``source``, over 127.
+        shard: ``i/n``: the i-th of n parts of the texts, into a folder within ``output``; all n are read as one.
         device: where to encode; default: the best there is.
-        overwrite: replace an export that lies in ``output``.
+        overwrite: replace an export that lies in ``output``, or that shard of it.
 
     Raises:
         UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
-            embeddings or does not fit the encoder, an output that exists, or that another command writes.
-        DataError: a source that cannot be read, or an output that cannot be written.
-        Interrupted: by the user; the same call goes on from what the embedding cache holds.
+            embeddings or does not fit the encoder, a shard of a pipe, an output that exists, or that another command
+            writes.
+        DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
+        Interrupted: by the user; the same call goes on.
     """
     side = next((one for one in ROLES if one == role), None)
     if side is None:
         raise UsageError(f"role {role!r} is none of {', '.join(ROLES)}")
+    if dtype not in DTYPES:
+        raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(DTYPES)}")
+    number, count = _shard(shard)
     parse_all([(encoders.registry, encoder), *([(similarities.registry, sim)] if sim else [])])
     if sim is not None:
         _check_factorable(similarities.registry.create(sim))
     path = texts_file(source, corpus_file if side == "document" else queries_file)
+    is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
+    if shard is not None and is_pipe:
+        raise UsageError(f"`shard` {shard}: the texts must be in a file, and {source} can be read once only")
     inputs = [path, *paths_in([encoders.registry.parse(encoder)])]
+    folder = Path(output)
+    if shard is not None:
+        if (folder / exports.NOTE).exists():
+            raise UsageError(f"{output}: holds a whole export; name another folder for the shards")
+        folder /= f"shard-{number:05}-of-{count:05}"
 
     def check() -> None:
-        open_export(output)  # nothing else is replaced
-        check_replaceable(output, (EMBEDDINGS, TABLE, IDS, NOTE), inputs)
+        open_export(folder)  # nothing else is replaced
+        check_replaceable(folder, (*exports.FILES, exports.SHARDS, exports.INDEXES), inputs)
 
-    check_folder(output)
+    check_folder(folder)
     try:
-        with folder_in_the_making(output, check if overwrite else None) as folder:
-            again = os.path.isfile(path)  # a pipe is read once
-            known = sum(1 for _ in _read(path, side)) if again else None  # finds bad lines before the long work
+        with folder_in_the_making(folder, check if overwrite else None, exports.can_go_on) as unfinished:
+            read: Reader = partial(_read, path, side)
+            known = None if is_pipe else count_identified(read)  # finds bad lines before the long work
+            rows = _rows_of(known, number, count) if known is not None else None
             prepared = _prepared(encoders.registry.create(encoder, device=device), sim, side, precision, dims)
-            count, width = _write(folder, prepared, _read(path, side), known)
-            made_of = {"spec": source, "digest": digest(path) if again else None}
-            note = {"count": count, "dimension": width, **prepared.describe(), "source": made_of}
-            with disk_errors(folder), open(folder / NOTE, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(note, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+            about = {
+                **prepared.describe(),
+                "dtype": dtype,
+                "shard": {"number": number, "of": count, "first": rows.start} if shard and rows is not None else None,
+                "source": {"spec": source, "digest": None if is_pipe else digest(path)},
+            }
+            decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
+            with ExportWriter(unfinished, prepared.width, dtype, decided_by) as writer:
+                _write(writer, prepared, read, rows, known)
+                note = {"count": writer.count, "dimension": writer.dimension, **about}
+                writer.finish(note)
+    except RetrokitError as error:
+        error.heard = None if shard is None else True  # it may be of this shard alone
+        raise
     except KeyboardInterrupt as error:
-        raise Interrupted(f"{output}: interrupted; what was encoded is in the embedding cache, if it is on") from error
-    return Export(Path(output), note)
+        kept = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
+        raise Interrupted(f"{folder}: interrupted; {kept}", *(["overwrite"] if overwrite else [])) from error
+    return Export(folder, note)
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """Number and count of ``i/n``."""
+    found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"`shard` {text!r}: expected i/n with i from 1 to n, such as 2/8")
+    return int(found[1]), int(found[2])
+
+
+def _rows_of(total: int, number: int, count: int) -> range:
+    """The rows of a shard: whole portions, so that its embeddings are those of an export that is whole, to the bit."""
+    portions = -(-total // exports.CHUNK)
+    return range(*(min(total, portions * one // count * exports.CHUNK) for one in (number - 1, number)))
 
 
 def _prepared(encoder: Encoder, sim: str | None, role: Role, precision: str, dims: int | None) -> Prepared:
@@ -153,6 +174,16 @@ class Prepared:
         raw = self._encoder.embed(texts, self._role, self._precision)[:, : self._dims]
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
         return np.ascontiguousarray(rows.numpy(), dtype="<f4")
+
+    @property
+    def width(self) -> int:
+        """Dimensions of a prepared embedding."""
+        raw = torch.ones(1, self._dims or self._encoder.dimension)
+        return self._similarity.prepare(raw, self._role).shape[1]
+
+    def key(self) -> str:
+        """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""
+        return self._encoder.key(self._precision)
 
     def describe(self) -> dict[str, Any]:
         """What makes them, and what makes the embeddings of the other role."""
@@ -203,65 +234,31 @@ def _check_factorable(similarity: Similarity) -> None:
         )
 
 
-def _read(path: str, role: Role) -> Iterator[tuple[str, str]]:
+def _read(path: str, role: Role, watched: Container[int] | None) -> Iterator[tuple[str, str]]:
     """Identifiers and texts, as retrieval reads them."""
     if role == "query":
-        return read_queries(path, images=True)
-    return ((document.id, document.full_text) for document in read_corpus(path, images=True))
+        return read_queries(path, images=True, watched=watched)
+    return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
 
 
-def _write(folder: Path, prepared: Prepared, texts: Iterator[tuple[str, str]], known: int | None) -> tuple[int, int]:
-    """Write all but the note; how many embeddings there are, and how many dimensions they have."""
-    writer: _Writer | None = None
-    with ExitStack() as stack, progress("exporting embeddings", known, "texts") as advance:
-        while chunk := list(islice(texts, CHUNK)):
-            rows = prepared([text for _, text in chunk])
-            with disk_errors(folder):
-                writer = writer or stack.enter_context(_writer(folder, rows.shape[1]))
-                writer.add([identifier for identifier, _ in chunk], rows)
+def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range | None, total: int | None) -> None:
+    """Write the embeddings that are still to be written: of the texts at ``rows`` of a file of ``total`` texts that has
+    been checked, or of all texts of a pipe."""
+    sample: Iterator[tuple[str, str]]
+    texts: Iterator[tuple[str, str]]
+    if rows is None or total is None:
+        piped = read(None)
+        first = list(islice(piped, exports.CHUNK))
+        sample, texts = iter(first), chain(first, piped)
+    else:
+        sample = islice(read(()), 0, None, -(-total // exports.CHUNK))
+        texts = islice(read(()), rows.start + writer.count, rows.stop)
+    scale = writer.scale(lambda: scale_of(prepared([text for _, text in sample])))
+    if writer.count:
+        notice(f"{writer.folder.parent}: goes on after {writer.count:,} embeddings that are there")
+    with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
+        advance(writer.count)
+        while chunk := list(islice(texts, exports.CHUNK)):
+            embeddings = narrowed(prepared([text for _, text in chunk]), writer.dtype, scale)
+            writer.add([identifier for identifier, _ in chunk], embeddings)
             advance(len(chunk))
-    assert writer is not None  # an empty file is an error of its reader
-    return writer.count, writer.dimension
-
-
-@contextmanager
-def _writer(folder: Path, dimension: int) -> Iterator[_Writer]:
-    import pyarrow
-    from pyarrow.parquet import ParquetWriter
-
-    columns = pyarrow.schema([("id", pyarrow.string()), ("embedding", pyarrow.list_(pyarrow.float32(), dimension))])
-    with (
-        open(folder / EMBEDDINGS, "wb") as array,
-        open(folder / IDS, "w", encoding="utf-8", newline="\n") as ids,
-        open(folder / TABLE, "wb") as parquet,  # pyarrow takes no path that is not UTF-8
-        ParquetWriter(parquet, columns, use_dictionary=False) as table,  # no two embeddings are alike
-    ):
-        writer = _Writer(array, ids, table, columns, dimension)
-        writer.write_header()
-        yield writer
-        array.seek(0)
-        writer.write_header()
-
-
-class _Writer:
-    """The three files of embeddings and identifiers, which grow together."""
-
-    def __init__(self, array: BinaryIO, ids: TextIO, table: Any, columns: Any, dimension: int) -> None:
-        self._array, self._ids, self._table, self._columns = array, ids, table, columns
-        self.dimension = dimension
-        self.count = 0
-
-    def add(self, ids: Sequence[str], rows: np.ndarray) -> None:
-        """Append embeddings float32 ``[n, d]`` and their identifiers."""
-        import pyarrow
-
-        self._array.write(rows.tobytes())
-        self._ids.writelines(json_line({"id": identifier}) for identifier in ids)
-        vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), self.dimension)
-        self._table.write_table(pyarrow.table([pyarrow.array(ids, pyarrow.string()), vectors], schema=self._columns))
-        self.count += len(ids)
-
-    def write_header(self) -> None:
-        """How many rows the array has so far: NumPy leaves room in a header for this number to grow."""
-        described = {"descr": "<f4", "fortran_order": False, "shape": (self.count, self.dimension)}
-        np.lib.format.write_array_header_1_0(self._array, described)

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 import retrokit
 from retrokit import cli, export
+from retrokit.data import exports
 from retrokit.data.files import digest
 from retrokit.data.trec import read_run
 from retrokit.encoders.base import Encoder
@@ -209,7 +210,7 @@ def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path)
 
 def test_chunks_make_no_difference(tiny_bert, folder, tmp_path, monkeypatch):
     whole = export.export(str(tiny_bert), str(folder), str(tmp_path / "whole"), precision="fp32")
-    monkeypatch.setattr(export, "CHUNK", 32)
+    monkeypatch.setattr(exports, "CHUNK", 32)
     parts = export.export(str(tiny_bert), str(folder), str(tmp_path / "parts"), precision="fp32")
     assert_rounded(parts.embeddings(), whole.embeddings())
     assert parts.ids() == whole.ids()

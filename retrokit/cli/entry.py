@@ -129,10 +129,12 @@ def _invoke(command: Any, argv: Sequence[str]) -> int:
 
 
 def _main(command: Any, argv: Sequence[str]) -> int:
-    """Run the command: a training in every process of a distributed run, any other command in the first, for which the
-    others encode."""
+    """Run the command: a training in every process of a distributed run, and an export, of which each makes a shard;
+    any other command in the first, for which the others encode."""
     words = [word for word in argv if not word.startswith("-")]
-    if os.environ.get("WORLD_SIZE", "1") == "1" or words[:1] == ["finetune"] or words[:2] == ["rerank", "train"]:
+    shards = words[:1] == ["export"] and not any(word.partition("=")[0] == "--shard" for word in argv)
+    trains = words[:1] == ["finetune"] or words[:2] == ["rerank", "train"]
+    if os.environ.get("WORLD_SIZE", "1") == "1" or trains or shards:
         return _invoke(command, argv)
     from retrokit.encoders.processes import help_first, helped
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, read_jsonl
@@ -24,35 +25,66 @@ class Document(NamedTuple):
 
 
 def read_corpus(
-    path: str | Path, feed: Callable[[bytes], object] | None = None, images: bool = False
+    path: str | Path,
+    feed: Callable[[bytes], object] | None = None,
+    images: bool = False,
+    watched: Container[int] | None = None,
 ) -> Iterator[Document]:
     """The documents of a JSONL corpus, in file order: ``id`` (or ``_id``), ``text``, and optionally ``title``.
 
     Only the identifiers are kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`. With
     ``images``, a document that has a field ``image`` is that image; without, it is its text.
 
+    Args:
+        watched: look for repetitions among the identifiers with these hashes, and keep these alone; default: among all.
+
     Raises:
         DataError: a line that is no such object, or an identifier that an earlier line has (both lines are named).
     """
-    for identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed):
+    for identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed, watched):
         title = row.text("title", "")
         yield Document(identifier, title, row.item() if images else row.text("text"))
 
 
-def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a JSONL file, in file order; ``images``, and what is raised, as in
-    :func:`read_corpus`."""
-    for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line'):
+def read_queries(
+    path: str | Path, images: bool = False, watched: Container[int] | None = None
+) -> Iterator[tuple[str, str]]:
+    """``(id, text)`` of each query of a JSONL file, in file order; the rest is as for :func:`read_corpus`."""
+    for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line', watched=watched):
         yield identifier, row.item() if images else row.text("text")
 
 
+def count_identified(read: Callable[[Container[int]], Iterable[tuple[str, Any]]]) -> int:
+    """How many items there are, all lines checked, in eight bytes of memory an item.
+
+    Args:
+        read: identifiers with what is theirs, given what to watch (see :func:`read_corpus`); read twice where
+            identifiers seem to be repeated.
+
+    Raises:
+        DataError: as ``read`` does.
+    """
+    import numpy as np
+
+    hashes = np.frombuffer(array("q", (hash(identifier) for identifier, _ in read(()))), dtype=np.int64)
+    hashes.sort()
+    if repeated := set(hashes[1:][hashes[1:] == hashes[:-1]].tolist()):
+        for _ in read(repeated):
+            pass
+    return len(hashes)
+
+
 def _identified(
-    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
+    path: str | Path,
+    expected: str,
+    feed: Callable[[bytes], object] | None = None,
+    watched: Container[int] | None = None,
 ) -> Iterator[tuple[str, Row]]:
     line_of: dict[str, int] = {}
     for line, row in read_jsonl(path, expected, feed):
         identifier = row.id
-        first = line_of.setdefault(identifier, line)
+        is_watched = watched is None or (watched != () and hash(identifier) in watched)
+        first = line_of.setdefault(identifier, line) if is_watched else line
         if first != line:
             raise row.wrong(f"the id {identifier!r} is already on line {first}")
         yield identifier, row

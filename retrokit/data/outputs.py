@@ -203,13 +203,19 @@ def _taken(path: str | Path, place: Path) -> FileLock:
 
 
 @contextmanager
-def folder_in_the_making(folder: str | Path, check: Callable[[], None] | None = None) -> Iterator[Path]:
+def folder_in_the_making(
+    folder: str | Path,
+    check: Callable[[], None] | None = None,
+    can_go_on: Callable[[Path], bool] = lambda unfinished: False,
+) -> Iterator[Path]:
     """A hidden folder beside ``folder`` to write into; it takes its place when the block ends well, and is removed when
     it does not.
 
     Args:
         check: raises :class:`UsageError` where what stands in ``folder`` may not be replaced; asked before the work and
             after it. Without it nothing is replaced.
+        can_go_on: whether the hidden folder, as a break or a kill leaves it, is of use to the next call, which then
+            gets it as it is.
 
     Raises:
         UsageError: ``folder`` exists, unless it may be replaced; or another command writes there.
@@ -220,16 +226,18 @@ def folder_in_the_making(folder: str | Path, check: Callable[[], None] | None = 
         put_back(target)
         _check_taken(folder, check)
         unfinished = beside(target, "retrokit-tmp")
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if not can_go_on(unfinished):
+            shutil.rmtree(unfinished, ignore_errors=True)
         with disk_errors(folder):
-            unfinished.mkdir()
+            unfinished.mkdir(exist_ok=True)
         try:
             yield unfinished
             _check_taken(folder, check)
             with disk_errors(folder):
                 take_place(unfinished, target)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            if not can_go_on(unfinished):
+                shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _check_taken(folder: str | Path, check: Callable[[], None] | None) -> None:

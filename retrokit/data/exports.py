@@ -1,0 +1,298 @@
+"""Folders of prepared embeddings: what ``retrokit export`` writes, whole or in shards that are read as one.
+
+``embeddings.npy`` ``[n, d]`` (float32, float16 or int8), ``ids.jsonl`` (line i: row i), ``embeddings.parquet`` (both,
+as columns ``id`` and ``embedding``), and ``export.json``, which says what made them. Beside int8 lies ``scale.npy``,
+float32 ``[d]``: a number stands for itself times the scale of its dimension, which is the largest number of a sample
+divided by 127; what is beyond is cut. (sentence-transformers' own int8 lets it wrap around, and rounds towards zero.) A
+folder of shards holds such a folder for each, ``shard-00001-of-00004``.
+
+Rows are written in portions. Each is on the disk before the next is made, so that a break costs one portion.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from retrokit.data.jsonl import json_line
+from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.notices import progress
+
+CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
+DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
+EMBEDDINGS, TABLE, IDS, SCALE, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "scale.npy", "export.json"
+FILES = (EMBEDDINGS, TABLE, IDS, SCALE, NOTE)
+SHARDS, INDEXES = "shard-*-of-*", "index-*"
+_STATE = "unfinished.json"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A folder of prepared embeddings, what its ``export.json`` says, and the shards that it consists of."""
+
+    folder: Path
+    note: dict[str, Any]
+    shards: tuple[Export, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Export, ...]:
+        """The folders that hold rows, in the order of the rows."""
+        return self.shards or (self,)
+
+    def embeddings(self) -> np.ndarray:
+        """``[n, d]`` as they are stored, read from disk where they are touched.
+
+        Raises:
+            UsageError: it consists of shards, which have theirs.
+            DataError: they are damaged.
+        """
+        if self.shards:
+            raise UsageError(f"{self.folder}: consists of {len(self.shards)} shards; ask each of its `parts`")
+        rows = _loaded(self.folder / EMBEDDINGS)
+        if rows.shape != (self.note["count"], self.note["dimension"]):
+            raise DataError(self.folder / EMBEDDINGS, f"holds {list(rows.shape)}, and {NOTE} says otherwise")
+        return rows
+
+    def scale(self) -> np.ndarray | None:
+        """Of int8: what each dimension is to be multiplied by, float32 ``[d]``."""
+        return np.array(_loaded(self.folder / SCALE)) if self.note.get("dtype") == "int8" else None
+
+    def vectors(self) -> np.ndarray:
+        """All of them in memory, float32 ``[n, d]``."""
+        return np.concatenate([widened(part.embeddings(), part.scale()) for part in self.parts])
+
+    def ids(self) -> list[str]:
+        """The identifiers of the rows, in their order."""
+        return [json.loads(line)["id"] for line in self._lines()]
+
+    def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
+        """The identifiers of some rows by position; the others are passed over."""
+        wanted = set(positions)
+        return {row: json.loads(line)["id"] for row, line in enumerate(self._lines()) if row in wanted}
+
+    def _lines(self) -> Iterator[str]:
+        for part in self.parts:
+            with open(part.folder / IDS, encoding="utf-8") as lines:
+                yield from lines
+
+
+def open_export(folder: str | Path) -> Export:
+    """The export that lies in ``folder``, whole or in shards.
+
+    Raises:
+        UsageError: there is none, a shard is missing, or shards do not belong together.
+    """
+    folder = Path(folder)
+    places = [] if (folder / NOTE).is_file() else sorted(folder.glob(SHARDS))
+    if not places:
+        return Export(folder, _note(folder))
+    shards = tuple(Export(place, _note(place)) for place in places)
+    count = shards[0].note["shard"]["of"]
+    for number, shard in enumerate(shards, start=1):
+        if shard.note["shard"]["of"] != count:
+            raise UsageError(f"{folder}: holds shards of {count} and of {shard.note['shard']['of']}; keep one kind")
+        if shard.note["shard"]["number"] != number:
+            raise UsageError(f"{folder}: shard {number} of {count} is missing")
+        kinds = _kind(shards[0].note), _kind(shard.note)
+        if different := [name for name, first in kinds[0].items() if kinds[1][name] != first]:
+            raise UsageError(f"{shard.folder}: does not belong to {shards[0].folder}: another {', '.join(different)}")
+    if len(shards) != count:
+        raise UsageError(f"{folder}: shard {len(shards) + 1} of {count} is missing")
+    rows = sum(shard.note["count"] for shard in shards)
+    return Export(folder, {**shards[0].note, "count": rows, "shard": None}, shards)
+
+
+def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
+    """What shards have in common. Machines may have an encoder and a file under other names."""
+    encoder, said = note["encoder"], {key: note[key] for key in ("role", "similarity", "dtype")}
+    return {
+        **said,
+        **{key: encoder[key] for key in ("fingerprint", "dims", "precision")},
+        "source": note["source"]["digest"],
+    }
+
+
+def _note(folder: Path) -> dict[str, Any]:
+    try:
+        note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder}: is not a folder of 'retrokit export': it holds no sound {NOTE}") from error
+    return note
+
+
+def _loaded(path: Path) -> np.ndarray:
+    try:
+        rows: np.ndarray = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(path, f"could not be read ({error})") from error
+    return rows
+
+
+# --- numbers
+
+
+def scale_of(rows: np.ndarray) -> np.ndarray:
+    """The scale of each dimension for int8, float32 ``[d]``, from a sample ``[n, d]``: its largest number over 127.
+
+    >>> scale_of(np.array([[254.0, 0.0], [-127.0, 0.0]])).tolist()
+    [2.0, 2.0]
+    """
+    largest = np.abs(rows).max(axis=0, initial=0).astype("<f4")
+    largest[largest == 0] = largest.max(initial=0) or 1  # where the sample says nothing
+    return largest / np.float32(127)
+
+
+def narrowed(rows: np.ndarray, dtype: str, scale: np.ndarray | None) -> np.ndarray:
+    """Float32 ``[n, d]`` as they are stored; raises :class:`DataError` where float16 is too narrow.
+
+    >>> narrowed(np.array([[3.1, -0.9], [900.0, 0.0]]), "int8", np.array([2.0, 0.5])).tolist()
+    [[2, -2], [127, 0]]
+    """
+    if scale is not None:
+        return np.clip(np.rint(rows / scale), -127, 127).astype(np.int8)
+    with np.errstate(over="ignore"):
+        made = np.ascontiguousarray(rows, dtype=DTYPES[dtype])
+    if not np.isfinite(made).all():
+        raise DataError(
+            "embeddings", f"reach {np.abs(rows).max():.6g}, beyond what {dtype} holds; take float32 or int8"
+        )
+    return made
+
+
+def widened(rows: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
+    """Stored rows as float32."""
+    made = rows.astype(np.float32)
+    return made if scale is None else made * scale
+
+
+# --- writing
+
+
+class ExportWriter:
+    """Rows and identifiers of a folder, which grow a portion at a time; ``count`` are there, those included which an
+    earlier writer has left that was told the same ``about``. What another one has left is removed. ``None``: nothing is
+    to be left.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, dimension: int, dtype: str, about: Mapping[str, Any] | None) -> None:
+        self.folder, self.dimension, self.dtype = folder, dimension, dtype
+        self.count = 0
+        self._about = json.loads(json.dumps(about))
+        self._stack = ExitStack()
+        length = self._left()
+        if length is None:
+            length = 0
+            for file in folder.iterdir():
+                file.unlink()
+        with disk_errors(folder):
+            for name in (EMBEDDINGS, IDS):
+                (folder / name).touch()
+            self._rows = self._stack.enter_context((folder / EMBEDDINGS).open("r+b"))
+            self._ids = self._stack.enter_context((folder / IDS).open("r+b"))
+            self._write_header(0)
+            self._rows.truncate(self._rows.tell() + self.count * self._row_bytes)
+            self._ids.truncate(length)
+            for stream in (self._rows, self._ids):
+                stream.seek(0, os.SEEK_END)
+
+    def __enter__(self) -> ExportWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.dimension * np.dtype(DTYPES[self.dtype]).itemsize
+
+    def _left(self) -> int | None:
+        """Take over what is there, if it is of use: the length of the identifiers."""
+        try:
+            state = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
+            sizes = [(self.folder / name).stat().st_size for name in (EMBEDDINGS, IDS)]
+        except (OSError, ValueError):
+            return None
+        if state["about"] != self._about or sizes[0] <= state["rows"] * self._row_bytes or sizes[1] < state["ids"]:
+            return None
+        self.count = state["rows"]
+        return int(state["ids"])
+
+    def add(self, ids: Sequence[str], rows: np.ndarray) -> None:
+        """Append rows as they are stored, and their identifiers; after it they outlive a break."""
+        with disk_errors(self.folder):
+            self._rows.write(rows.tobytes())
+            self._ids.write("".join(json_line({"id": identifier}) for identifier in ids).encode())
+            for file in (self._rows, self._ids):
+                file.flush()
+                os.fsync(file.fileno())
+            self.count += len(ids)
+            if self._about is None:
+                return
+            state = {"about": self._about, "rows": self.count, "ids": self._ids.tell()}
+            (self.folder / f"{_STATE}.new").write_text(json.dumps(state), encoding="utf-8")
+            os.replace(self.folder / f"{_STATE}.new", self.folder / _STATE)
+
+    def scale(self, make: Callable[[], np.ndarray]) -> np.ndarray | None:
+        """The scale of int8, which ``make`` finds; the one of the rows that are there, if there are any."""
+        if self.dtype != "int8":
+            return None
+        if not self.count:
+            with disk_errors(self.folder), open(self.folder / SCALE, "wb") as file:
+                np.save(file, make(), allow_pickle=False)
+                file.flush()
+                os.fsync(file.fileno())
+        return np.array(_loaded(self.folder / SCALE))
+
+    def finish(self, note: Mapping[str, Any]) -> None:
+        """Write what is written last: the header, the table and the note."""
+        with disk_errors(self.folder):
+            self._write_header(self.count)
+            self._stack.close()
+            _write_table(Export(self.folder, {"count": self.count, "dimension": self.dimension, "dtype": self.dtype}))
+            text = json.dumps(note, indent=2, ensure_ascii=False, allow_nan=False)
+            (self.folder / NOTE).write_text(text + "\n", encoding="utf-8")
+            (self.folder / _STATE).unlink(missing_ok=True)
+
+    def _write_header(self, count: int) -> None:
+        """How many rows the array has: NumPy leaves room in a header for this number to grow."""
+        self._rows.seek(0)
+        described = {"descr": DTYPES[self.dtype], "fortran_order": False, "shape": (count, self.dimension)}
+        np.lib.format.write_array_header_1_0(self._rows, described)
+
+
+def can_go_on(folder: Path) -> bool:
+    """Whether a writer has left something in ``folder`` that another one may take over."""
+    return (folder / _STATE).is_file()
+
+
+def _write_table(export: Export) -> None:
+    """The Parquet file, from the others."""
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    rows, dimension = export.embeddings(), export.note["dimension"]
+    value = pyarrow.from_numpy_dtype(rows.dtype)
+    columns = pyarrow.schema([("id", pyarrow.string()), ("embedding", pyarrow.list_(value, dimension))])
+    with (
+        open(export.folder / IDS, encoding="utf-8") as lines,
+        open(export.folder / TABLE, "wb") as file,  # pyarrow takes no path that is not UTF-8
+        ParquetWriter(file, columns, use_dictionary=False) as table,  # no two embeddings are alike
+        progress("writing the table", len(rows), "embeddings") as advance,
+    ):
+        for start in range(0, len(rows), CHUNK):
+            part = np.array(rows[start : start + CHUNK])
+            ids = [json.loads(line)["id"] for line in islice(lines, len(part))]
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), dimension)
+            table.write_table(pyarrow.table([pyarrow.array(ids, pyarrow.string()), vectors], schema=columns))
+            advance(len(part))

@@ -1,0 +1,272 @@
+"""Exports that are broken off, in other types of numbers, and in shards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from retrokit import cli
+from retrokit.data import exports
+from retrokit.data.exports import DTYPES, Export, narrowed, open_export, scale_of, widened
+from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.export import Prepared, export
+from tests.close import assert_rounded
+from tests.evaluation.fakes import write_lines
+from tests.models import sentences
+from tests.processes import retrokit_in
+
+TEXTS = sentences(70, seed=21)
+CHUNK = 16  # of which 70 texts make five portions
+
+
+@pytest.fixture(autouse=True)
+def portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "CHUNK", CHUNK)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lines = [{"id": f"d{number:02}", "text": text} for number, text in enumerate(TEXTS)]
+    return write_lines(tmp_path_factory.mktemp("data") / "corpus.jsonl", lines)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_bert: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Export]:
+    """An export of each type that nothing has interrupted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exports, "CHUNK", CHUNK)
+        folder = tmp_path_factory.mktemp("whole")
+        made = {dtype: export(str(tiny_bert), str(corpus), str(folder / dtype), dtype=dtype) for dtype in DTYPES}
+    return made
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rows_of(made: Export) -> np.ndarray:
+    return np.concatenate([part.embeddings() for part in made.parts])
+
+
+class Breaks:
+    """Encodes ``portions``, and then does ``act``; counts what it has encoded."""
+
+    def __init__(self, portions: int, act: Any) -> None:
+        self.left, self.act, self.texts = portions, act, 0
+        self.real = Prepared.__call__
+
+    def __call__(self, texts: Any) -> np.ndarray:
+        if not self.left:
+            self.act()
+        self.left -= 1
+        self.texts += len(texts)
+        return self.real(self.prepared, texts)
+
+    def put_in(self, patch: Any) -> Breaks:
+        def call(prepared: Prepared, texts: Any) -> np.ndarray:
+            self.prepared = prepared
+            return self(texts)
+
+        patch(Prepared, "__call__", call)
+        return self
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def die(rank: int) -> None:
+    """In a process of its own: be killed at the fourth portion."""
+    exports.CHUNK = CHUNK
+    Breaks(3, lambda: os.kill(os.getpid(), signal.SIGKILL)).put_in(setattr)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, monkeypatch, dtype):
+    words = ["export", tiny_bert, "--on", corpus, "-o", "out", "--dtype", dtype]
+    (ended,) = retrokit_in(1, tmp_path, words, die)
+    assert ended.code == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    unfinished = tmp_path / ".out.retrokit-tmp"
+    with open(unfinished / "embeddings.npy", "ab") as rows, open(unfinished / "ids.jsonl", "a") as ids:
+        rows.write(b"half a row")  # as a kill may leave it
+        ids.write('{"id": ')
+    counted = Breaks(-1, interrupt).put_in(monkeypatch.setattr)
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
+    assert counted.texts == (38 if dtype == "int8" else 22)  # int8 had embedded its sample too
+    assert content(made.folder) == content(whole[dtype].folder)
+    assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()
+
+
+def test_ctrl_c_and_what_is_kept_of_it(tiny_bert, corpus, whole, tmp_path, monkeypatch, capsys):
+    out = str(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        Breaks(2, interrupt).put_in(patch.setattr)
+        assert cli.run(["export", str(tiny_bert), "--on", str(corpus), "-o", out, "--overwrite"]) == 130
+    said = capsys.readouterr().err
+    assert "interrupted; what is done is kept" in said
+    assert f"go on with: retrokit export {tiny_bert} --on {corpus} -o {out} --overwrite" in said
+    unfinished = tmp_path / ".out.retrokit-tmp"
+    before = content(unfinished)
+    with monkeypatch.context() as patch:
+        Breaks(1, interrupt).put_in(patch.setattr)
+        with pytest.raises(Interrupted):
+            export(str(tiny_bert), str(corpus), out)
+    assert len(content(unfinished)["ids.jsonl"].splitlines()) == 3 * CHUNK
+    assert content(unfinished)["embeddings.npy"].startswith(before["embeddings.npy"])
+    with monkeypatch.context() as patch:
+        counted = Breaks(-1, interrupt).put_in(patch.setattr)
+        made = export(str(tiny_bert), str(corpus), out, sim="dot")
+    assert counted.texts == 70  # another similarity's rows are of no use
+    assert not np.array_equal(made.embeddings(), whole["float32"].embeddings())
+
+
+def test_what_comes_through_a_pipe_is_begun_anew(tiny_bert, corpus, whole, tmp_path, monkeypatch):
+    class Piped:
+        def __init__(self) -> None:
+            self.buffer, self.closed = open(corpus, "rb"), False  # noqa: SIM115
+
+    for breaks in (2, -1):
+        monkeypatch.setattr("sys.stdin", Piped())
+        with monkeypatch.context() as patch:
+            counted = Breaks(breaks, interrupt).put_in(patch.setattr)
+            if breaks > 0:
+                with pytest.raises(Interrupted, match="embedding cache"):
+                    export(str(tiny_bert), "-", str(tmp_path / "out"))
+            else:
+                made = export(str(tiny_bert), "-", str(tmp_path / "out"))
+    assert counted.texts == 70
+    assert np.array_equal(made.embeddings(), whole["float32"].embeddings())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_numbers_are_those_of_float32(whole, dtype):
+    exact, made = whole["float32"].embeddings(), whole[dtype]
+    assert made.embeddings().dtype == made.note["dtype"] == dtype
+    assert made.embeddings().shape == exact.shape
+    step = {"float32": 0, "float16": np.abs(exact).max() * 2**-11}.get(dtype)
+    if step is None:
+        scale = made.scale()
+        assert scale is not None
+        assert_rounded(scale, np.abs(exact[::5]).max(axis=0) / 127)  # of 14 texts, taken evenly
+        inside = np.abs(exact) <= scale * 127
+        assert 0.9 < inside.mean() < 1
+        assert (np.abs(made.embeddings())[~inside] == 127).all()
+        assert (np.abs(made.vectors() - exact) <= scale / 2 * 1.0001)[inside].all()
+    else:
+        assert np.abs(made.vectors() - exact).max() <= step
+    table = pyarrow.parquet.read_table(made.folder / exports.TABLE)
+    assert (
+        table.schema.field("embedding").type.value_type
+        == {
+            "float32": pyarrow.float32(),
+            "float16": pyarrow.float16(),
+            "int8": pyarrow.int8(),
+        }[dtype]
+    )
+    assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=dtype), made.embeddings())
+    assert table["id"].to_pylist() == made.ids()
+
+
+def test_what_does_not_fit():
+    with pytest.raises(DataError, match="reach 70000, beyond what float16 holds"):
+        narrowed(np.array([[1.0, 70000.0]], dtype=np.float32), "float16", None)
+    rows = np.array([[0.0, 1.0], [0.0, -2.54]], dtype=np.float32)
+    scale = scale_of(rows)
+    assert widened(narrowed(rows * 3, "int8", scale), scale)[1, 1] == pytest.approx(-2.54)  # cut, not wrapped around
+    assert scale_of(np.empty((0, 2))).tolist() == scale_of(np.zeros((3, 2))).tolist() == [np.float32(1 / 127)] * 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_shards_are_read_as_one(tiny_bert, corpus, whole, tmp_path, count, dtype):
+    for number in range(count, 0, -1):
+        export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype, shard=f"{number}/{count}")
+    made = open_export(tmp_path / "out")
+    assert [part.note["shard"]["number"] for part in made.parts] == list(range(1, count + 1))
+    assert np.array_equal(rows_of(made), rows_of(whole[dtype]))  # to the bit: shards are whole portions
+    assert np.array_equal(made.vectors(), whole[dtype].vectors())
+    assert made.ids() == whole[dtype].ids()
+    assert made.ids_at([3, 69, 40]) == {3: "d03", 40: "d40", 69: "d69"}
+    assert made.note["count"] == 70
+    first = [part.note["shard"]["first"] for part in made.parts]
+    assert first == list(np.cumsum([0, *(len(part.ids()) for part in made.parts)])[:-1])
+
+
+def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
+    out = tmp_path / "out"
+
+    def make(shard: str, **options: Any) -> None:
+        export(str(tiny_bert), str(corpus), str(out), shard=shard, overwrite=True, **options)
+
+    make("1/2")
+    with pytest.raises(UsageError, match="out: shard 2 of 2 is missing"):
+        open_export(out)
+    make("2/2", dtype="int8")
+    with pytest.raises(UsageError, match=r"shard-00002-of-00002: does not belong to .*: another dtype"):
+        open_export(out)
+    make("2/2", sim="dot")
+    with pytest.raises(UsageError, match="another similarity"):
+        open_export(out)
+    make("2/2")
+    assert open_export(out).note["count"] == 70
+    make("3/3")
+    with pytest.raises(UsageError, match="holds shards of 2 and of 3"):
+        open_export(out)
+    for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
+        with pytest.raises(UsageError, match=f"`shard` '{shard}': expected i/n with i from 1 to n"):
+            make(shard)
+    with pytest.raises(UsageError, match="`shard` 1/2: the texts must be in a file"):
+        export(str(tiny_bert), "-", str(tmp_path / "piped"), shard="1/2")
+    with pytest.raises(UsageError, match="`dtype` 'int4' is none of float32, float16, int8"):
+        make("1/2", dtype="int4")
+    export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
+    with pytest.raises(UsageError, match="holds a whole export"):
+        export(str(tiny_bert), str(corpus), str(tmp_path / "one"), shard="1/2")
+
+
+def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
+    rows = (made.folder / "embeddings.npy").read_bytes()
+    for damaged in (rows[:-4], b"", b"no array"):
+        (made.folder / "embeddings.npy").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
+            open_export(made.folder).embeddings()
+    (made.folder / "embeddings.npy").write_bytes(rows)
+    note = {**made.note, "count": 71}
+    (made.folder / "export.json").write_text(json.dumps(note))
+    with pytest.raises(DataError, match=r"holds \[70, 16\], and export.json says otherwise"):
+        open_export(made.folder).embeddings()
+
+
+def small_portions(rank: int) -> None:
+    exports.CHUNK = CHUNK
+
+
+@pytest.mark.parametrize("given", [(), ("--shard", "2/3")])
+def test_processes_of_torchrun_make_a_shard_each(tiny_bert, corpus, whole, tmp_path, given):
+    words = ["export", tiny_bert, "--on", corpus, "-o", "out", "--dtype", "float16", *given]
+    ended = retrokit_in(2, tmp_path, words, small_portions)
+    assert [one.code for one in ended] == [0, 0], ended
+    assert ended[1].out == ""
+    if given:  # which they encode together
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["shard-00002-of-00003"]
+    else:
+        made = open_export(tmp_path / "out")
+        assert len(made.parts) == 2
+        assert np.array_equal(rows_of(made), whole["float16"].embeddings())
+
+
+def test_all_processes_say_the_same_of_bad_names(tiny_bert, tmp_path):
+    ended = retrokit_in(2, tmp_path, ["export", tiny_bert, "--on", "nowhere.jsonl", "-o", "out"], small_portions)
+    assert [one.code for one in ended] == [2, 2]
+    assert "does not exist" in ended[0].err
+    assert "Traceback" not in ended[0].err + ended[1].err
+    assert [path.name for path in tmp_path.iterdir() if path.name == "out"] == []
