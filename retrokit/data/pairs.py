@@ -20,7 +20,8 @@ from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_
 from retrokit.data.columns import pair_columns, scored_columns, text_column
 from retrokit.data.corpus import read_corpus
 from retrokit.data.files import digest, named
-from retrokit.data.jsonl import kind_of, read_jsonl
+from retrokit.data.images import Image, packed, unpacked, with_images
+from retrokit.data.jsonl import Row, kind_of, read_jsonl
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
 from retrokit.registry import Entry, Param, Registry
@@ -33,7 +34,7 @@ Kind = Literal["pairs", "scored", "texts"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query-like text, a text that belongs to it, and texts that do not."""
+    """A query-like text, a text that belongs to it, and texts that do not; or images in place of either."""
 
     anchor: str
     positive: str
@@ -68,7 +69,7 @@ class Source:
     of an anchor and one of its positives, sorted int64 ``[n]``, so that none of them is taken for a negative (none for
     scored pairs; of a text, it with itself). ``counts`` has the keys records, anchors (distinct), documents (distinct:
     positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier one, negatives included:
-    left out); a BEIR source adds pairs_without_text (left out).
+    left out); a BEIR source adds pairs_without_text (left out), and one with images how many it has.
     """
 
     spec: str
@@ -124,16 +125,20 @@ registry = Registry(
 )
 
 
-def read_source(text: str, kind: Kind) -> Source:
-    """Read and validate the training data that the spec ``text`` names: as pairs, as scored pairs, or as texts.
+def read_source(text: str, kind: Kind, images: bool = False) -> Source:
+    """Read and validate the training data that the spec ``text`` names: as pairs, as scored pairs, or as texts. Pairs
+    may hold images if ``images`` says so.
 
     Raises:
-        UsageError: a wrong spec, or a source that cannot give this kind.
+        UsageError: a wrong spec, or a source that cannot give this kind, or gives images where texts are meant.
         DataError: a line or row that is wrong.
         ServiceError: a hub that cannot be reached.
     """
     spec = registry.parse(text)
-    return registry.create(spec, kind=kind, spec_text=str(spec))
+    source: Source = registry.create(spec, kind=kind, spec_text=str(spec))
+    if source.counts.get("images") and not images:
+        raise UsageError(f"{spec} holds images; expected texts")
+    return source
 
 
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
@@ -178,7 +183,7 @@ def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) 
         return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(path)), **use)
     if kind != "pairs":
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not sentences with scores")
-    data = read_beir(path, split)
+    data = read_beir(path, split, images=True)
     documents = dict(zip(data.document_ids, data.documents, strict=True))
     records, without_text = [], 0
     for query_id, query in zip(data.query_ids, data.queries, strict=True):
@@ -189,6 +194,12 @@ def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) 
         without_text += relevant.count("")
     if without_text:
         notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
+    kinds = None
+    for record in records:
+        try:
+            kinds = _same_kinds(record, kinds)
+        except ValueError as error:
+            raise DataError(path, str(error)) from error
     left_out = {"pairs_without_text": without_text}
     return build_source(records, spec_text, data.name, lambda: digest_beir(path, split), **use, left_out=left_out)
 
@@ -221,6 +232,7 @@ def build_source(
     if first is None:
         raise DataError(spec, "gives no training records")
     stream = chain([first], stream)
+    images: list[str] = []
     if isinstance(first, ScoredPair):
         scored: list[ScoredPair] = list(stream)
         kept: Records = scored
@@ -230,31 +242,43 @@ def build_source(
         pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
         store = RecordStore(pack, unpack, stream)
         kept, duplicates = store, store.drop_duplicates()
-        positives, anchors, documents = _numbered(kept)
+        positives, anchors, documents, images = _numbered(kept)
     counts = {"records": len(kept), "anchors": anchors, "documents": documents, "duplicates": duplicates}
-    counts |= left_out or {}
-    return Source(spec, name, kept, weight, query_prompt, document_prompt, digest(), positives, counts)
+    counts |= {**(left_out or {}), **({"images": len(set(images))} if images else {})}
+    digest_of_all = with_images(digest(), images)
+    return Source(spec, name, kept, weight, query_prompt, document_prompt, digest_of_all, positives, counts)
 
 
-_PAIR = (lambda pair: [pair.anchor, pair.positive, *pair.negatives], lambda row: Pair(row[0], row[1], tuple(row[2:])))
+def _packed_pair(pair: Pair) -> list[Any]:
+    return [packed(item) for item in (pair.anchor, pair.positive, *pair.negatives)]
+
+
+def _unpacked_pair(row: list[Any]) -> Pair:
+    anchor, positive, *negatives = map(unpacked, row)
+    return Pair(anchor, positive, tuple(negatives))
+
+
+_PAIR = (_packed_pair, _unpacked_pair)
 _UNLABELLED = (lambda record: record.text, Unlabelled)
 
 
-def _numbered(records: Iterable[Pair | Unlabelled]) -> tuple[np.ndarray, int, int]:
-    """The codes of the positives, and how many different anchors and documents there are."""
+def _numbered(records: Iterable[Pair | Unlabelled]) -> tuple[np.ndarray, int, int, list[str]]:
+    """The codes of the positives, how many different anchors and documents there are, and all images."""
     import numpy as np
 
     from retrokit.data.records import pair_codes, text_id
 
     anchors, positives, negatives = array("q"), array("q"), array("q")
+    images: list[str] = []
     for record in records:
         anchor, documents = texts_of_record(record)
         anchors.append(text_id(anchor))
         positives.append(text_id(documents[0]))
         negatives.extend(map(text_id, documents[1:]))
+        images += [item for item in (anchor, *documents) if isinstance(item, Image)]
     first, second, rest = (np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives))
     codes = np.unique(pair_codes(first, second))
-    return codes, len(np.unique(first)), len(np.unique(np.concatenate([second, rest])))
+    return codes, len(np.unique(first)), len(np.unique(np.concatenate([second, rest]))), images
 
 
 def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[str, ...]]:
@@ -275,21 +299,42 @@ def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, w
     makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
     makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
     records_of = makers[kind]
+    kinds: tuple[str, ...] | None = None
     for line, row in rows:
         try:
-            yield from records_of(row)
+            for record in records_of(row):
+                if isinstance(record, Pair):
+                    kinds = _same_kinds(record, kinds)
+                yield record
         except ValueError as error:
             raise DataError(named(where), str(error), line) from error
 
 
+def _same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
+    goes through one tower on either side."""
+    anchor, documents = texts_of_record(pair)
+    found = [tuple(_kind(item) for item in (anchor, document)) for document in documents]
+    first = before or found[0]
+    other = next((one for one in found if one != first), None)
+    if other is not None:
+        found_pair, expected = (" and ".join(kinds) for kinds in (other, first))
+        raise ValueError(f"anchor and document are {found_pair}; expected {expected}, as in all pairs of one source")
+    return first
+
+
+def _kind(item: str) -> str:
+    return "an image" if isinstance(item, Image) else "a text"
+
+
 def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
     columns = pair_columns(tuple(row))
-    anchor = _text(row, columns.anchor)
+    anchor = _item(row, columns.anchor)
     negatives: list[str] = []
     for column in columns.negatives:
         if row[column] is not None:
-            negatives += _texts(row, column)
-    positives = _texts(row, columns.positive)
+            negatives += _items(row, column)
+    positives = _items(row, columns.positive)
     if not positives:
         raise ValueError(f"field {columns.positive!r} is an empty list")
     return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
@@ -324,17 +369,29 @@ def _text(row: Mapping[str, Any], column: str) -> str:
     return _not_blank(_string(row, column), column)
 
 
-def _texts(row: Mapping[str, Any], column: str) -> list[str]:
+def _item(row: Mapping[str, Any], column: str) -> str:
+    return _image(row, row[column]) or _text(row, column)
+
+
+def _items(row: Mapping[str, Any], column: str) -> list[str]:
     value = row[column]
-    if isinstance(value, str):
-        return [_not_blank(value, column)]
+    if isinstance(value, str) or _names_image(row, value):
+        return [_item(row, column)]
     if not isinstance(value, list):
         raise ValueError(f"field {column!r} should be a string or a list of strings, found {kind_of(value)}")
     for item in value:
-        if not isinstance(item, str):
+        if not (isinstance(item, str) or _names_image(row, item)):
             raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
-        _not_blank(item, column)
-    return value
+    return [_image(row, item) or _not_blank(item, column) for item in value]
+
+
+def _names_image(row: Mapping[str, Any], value: Any) -> bool:
+    """Whether ``value`` is ``{"image": PATH}``, in a row of a file, to which a path can be relative."""
+    return isinstance(row, Row) and isinstance(value, dict) and isinstance(value.get("image"), str)
+
+
+def _image(row: Mapping[str, Any], value: Any) -> Image | None:
+    return row.image(value["image"]) if isinstance(row, Row) and _names_image(row, value) else None
 
 
 def _not_blank(text: str, column: str) -> str:

@@ -190,15 +190,15 @@ def _tokenised(
 
 
 def preprocess(
-    model: SentenceTransformer, items: Sequence[str], prompt: str | None, role: str, **limit: int
+    model: SentenceTransformer, items: Sequence[str], prompt: str | None, task: str, **limit: int
 ) -> dict[str, Any]:
-    """The features of items, all of them texts or all images; an image has no prompt."""
+    """The features of items in the role ``task``, all of them texts or all images; an image has no prompt."""
     given: Sequence[Any] = items
     if isinstance(items[0], Image):
         given = [{"image": item.picture()} for item in items if isinstance(item, Image)]
     elif len(model.modalities) > 1:  # else the library opens what looks like the path or the address of an image
         given = [{"text": text} for text in items]
-    made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=role, **limit)
+    made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=task, **limit)
     return made
 
 

@@ -247,7 +247,7 @@ def probe_fisher(asked: FisherSettings) -> FisherProbe:
     parse_all([*requests, *((sources, spec) for spec in asked.data)])
     found = [pair for spec in asked.on for pair in _judged_pairs(spec)]
     for spec in asked.data:
-        pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs").records)
+        pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
         found += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
     named = ", ".join([*asked.on, *asked.data])
     if not named:

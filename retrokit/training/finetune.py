@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.data.runs import TRAINING, Run
+from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import DataError, UsageError
@@ -69,7 +71,7 @@ class Plan(Job):
     def loader(self) -> Loader:
         """Batches, tokenised."""
         prompts, limit = self.encoder.prompts, self.config.max_length
-        collator = Collator(self.model.preprocess, self.data.sources, prompts, limit, self.masking)
+        collator = Collator(partial(engine.preprocess, self.model), self.data.sources, prompts, limit, self.masking)
         return Loader(self.data, self.batches, collator)
 
     def describe(self) -> Run:
@@ -155,6 +157,9 @@ def plan(config: FinetuneConfig) -> Plan:
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
     if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
         raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
+    shown = [source.spec for source in sources if source.counts.get("images")]
+    if shown and not encoder.to_train().model.supports("image"):
+        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
     check_weights(encoder.to_train().model, encoder.spec)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
@@ -167,7 +172,7 @@ def plan(config: FinetuneConfig) -> Plan:
         raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")
     masking = masking_of(augmentation, encoder, config.seed) if augmentation is not None else None
     _speak(config, similarity, sources)
-    freeze_unused(model, texts_of(data, 1, config.seed)[1])
+    freeze_unused(model, texts_of(data, 1, config.seed))
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"`sim_lr`: {config.sim} learns nothing by itself")
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
@@ -227,7 +232,7 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     if augmentation is not None:
         return [usable_part(read_source(spec, "texts"), augmentation) for spec in config.data]
     if config.loss == "infonce":
-        return [read_source(spec, "pairs") for spec in config.data]
+        return [read_source(spec, "pairs", images=True) for spec in config.data]
     sources = [read_source(spec, "scored") for spec in config.data]
     scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
     highest = config.max_score or max(scores)

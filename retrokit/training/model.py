@@ -16,6 +16,7 @@ from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
 from torch import nn
 
+from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
@@ -83,13 +84,14 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
             raise DataError(source, f"weights are not finite: {name}")
 
 
-def freeze_unused(model: SentenceTransformer, texts: Sequence[str]) -> None:
-    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass: they would
-    count as trainable, and distributed training would wait for their gradients."""
+def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:
+    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass with a
+    ``sample`` of queries and of documents: they would count as trainable, and distributed training would wait for their
+    gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for role in ("query", "document"):
-            features = model.preprocess(list(texts), prompt=None, task=role)
+        for role, items in zip(("query", "document"), sample, strict=True):
+            features = engine.preprocess(model, items, None, role)
             moved = {k: v.to(model.device) if isinstance(v, torch.Tensor) else v for k, v in features.items()}
             model({**moved, "task": role})["sentence_embedding"].sum().backward()
     for parameter in model.parameters():

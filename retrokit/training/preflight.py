@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from retrokit.data.images import Image
 from retrokit.data.pairs import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.similarities.base import Role, Similarity
@@ -35,7 +36,8 @@ class Preflight(Plain):
 
     Attributes:
         sources: per source: name, records, anchors, documents, duplicates, weight.
-        lengths: per role: tokens at the 50th, 90th, 99th and 100th percentile, the limit, and the share cut at it.
+        lengths: per role that has texts: tokens at the 50th, 90th, 99th and 100th percentile, the limit, and the share
+            cut at it.
         parameters: total, trainable, and the similarity's.
         scale: the multiplier used; ``typical_score``; ``effective_scale``, their product, which is cosine's scale.
         steps: optimizer steps, and steps an epoch.
@@ -56,6 +58,7 @@ def of_any_run(
     """What is found of any run: ``sources``, ``lengths``, ``steps`` and ``configuration``, where ``resolved`` stand in
     place of what was asked for; ``limit`` is that of tokens while training."""
     queries, documents = texts_of(batches.data, LENGTH_SAMPLE, config.seed)
+    sides: dict[Role, list[str]] = {"query": queries, "document": documents}
     resolved |= {"device": encoder.device.type, "processes": batches.world}
     return {
         "sources": [
@@ -63,8 +66,9 @@ def of_any_run(
             for source in batches.data.sources
         ],
         "lengths": {
-            "query": measure_lengths(encoder, queries, "query", limit),
-            "document": measure_lengths(encoder, documents, "document", limit),
+            role: measure_lengths(encoder, texts, role, limit)
+            for role, items in sides.items()
+            if (texts := [item for item in items if not isinstance(item, Image)])
         },
         "steps": planned(config, len(batches)),
         "configuration": {**config.to_json(), **resolved},
