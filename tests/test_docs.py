@@ -155,7 +155,7 @@ def test_the_reference_names_every_command_option_and_name():
     for name, command in COMMANDS.items():
         assert f"## retrokit {name}\n" in written
         for param in command.params:
-            shown = param.opts if param.param_type_name == "option" else [param.name.upper()]
+            shown = param.opts if param.param_type_name == "option" else [param.metavar or param.name.upper()]
             assert all(re.search(rf"`{re.escape(text)}\b", written) for text in shown), (name, shown)
     for registry in (
         encoders.registry,
