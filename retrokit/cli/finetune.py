@@ -18,7 +18,10 @@ if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.run import Job
 
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, print the plan, stop.", rich_help_panel=RUN)
+    bool,
+    typer.Option(
+        "--dry-run", help="Check everything, print the plan (of finetune with its memory), stop.", rich_help_panel=RUN
+    ),
 ]
 
 
@@ -41,14 +44,20 @@ def finetune(
         raise UsageError("give an output folder: -o runs/NAME")
     with importing():
         from retrokit.training.finetune import plan
-    from retrokit.report.tables import preflight_tables
+        from retrokit.training.memory import of_description, with_memory
+    from retrokit.report.tables import memory_tables, preflight_tables, to_json
+
+    if dry_run and (memory := of_description(config)) is not None:
+        show(*([to_json({"memory": memory})] if as_json else memory_tables(memory)))
+        return
 
     def draw(folder: str) -> None:
         from retrokit.report.plots import training_plots
 
         training_plots(folder)
 
-    train_as_planned(plan(config), preflight_tables, dry_run, as_json, draw)
+    planned = with_memory(plan(config)) if dry_run else plan(config)
+    train_as_planned(planned, preflight_tables, dry_run, as_json, draw)
 
 
 def train_as_planned(

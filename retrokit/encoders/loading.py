@@ -16,6 +16,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from transformers import PreTrainedModel
 
 from retrokit.data.runs import is_run
 from retrokit.encoders.casting import cast
@@ -114,6 +115,16 @@ def scratch(
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()
     return _finish(f"scratch:{architecture}", made, PRECISIONS[dtype], **options)
+
+
+def described(path: str) -> PreTrainedModel:
+    """The transformer that the folder's ``config.json`` describes, without memory for its weights."""
+    from transformers import AutoConfig, AutoModel
+
+    with _loading(path), torch.device("meta"):
+        config = AutoConfig.from_pretrained(path)
+        config.use_cache = False  # as the library that trains it
+        return AutoModel.from_config(config)
 
 
 def _loading(path: str) -> AbstractContextManager[None]:

@@ -31,7 +31,27 @@ def steps_of(steps: Mapping[str, float]) -> str:
 
 def preflight_tables(preflight: Preflight) -> list[Table]:
     """What a run will do."""
-    return [source_table(preflight.sources), length_table(preflight.lengths), _plan_table(preflight)]
+    plan = [source_table(preflight.sources), length_table(preflight.lengths), _plan_table(preflight)]
+    return [*plan, *(memory_tables(preflight.memory) if preflight.memory else ())]
+
+
+def memory_tables(memory: Mapping[str, Any]) -> list[Table]:
+    """What a step of training takes (:class:`~retrokit.training.memory.Memory`)."""
+    always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
+    fixed = facts("memory of any batch", {name: _size(size) for name, size in always.items()}, "right")
+    columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]
+    grows = table("memory of a batch whose texts all have so many tokens", [], columns)
+    for row in memory["activations"]:
+        sizes = [row["kept"], row["checkpointed"]]
+        cells = [text for size in sizes for text in (_size(size), _size(size and size + sum(always.values())))]
+        grows.add_row(f"{row['batch']:,}", f"{row['tokens']:,}", *cells)
+    return [fixed, grows]
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "–"
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 def source_table(sources: list[dict[str, Any]]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ class FinetuneTrainer(RunTrainer):
     ) -> Any:
         """The loss of a batch, by the model as the library has wrapped it."""
         self.loss.model = model
-        return self.loss([inputs["query"], inputs["document"]], inputs.get("label"))
+        # one copy of the weights, in the type that is computed in, for all parts of the batch; gradient caching runs
+        # some of them without gradients, whose copies are of no use to the others
+        with nullcontext() if self.loss.mini_batch_size else self.accelerator.autocast():
+            return self.loss([inputs["query"], inputs["document"]], inputs.get("label"))
 
     def measure(self) -> dict[str, float]:
         """The task's metrics; before the first step, those of the encoder's own similarity are noted too."""

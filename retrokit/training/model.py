@@ -54,11 +54,7 @@ def build(
         notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
         trained.float()
     modules = list(trained)
-    left = True
-    if freeze is not None:
-        left = _freeze(encoder, freeze)
-    if lora is not None:
-        _add_lora(encoder, lora, seed)
+    left = restrict(trained[0], encoder.spec, freeze, lora, seed)
     if checkpointed:
         _checkpoint_layers(encoder)
     if dropout is not None:
@@ -152,6 +148,15 @@ def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> No
             parameters[name].copy_(value)
 
 
+def restrict(first: nn.Module, name: str, freeze: str | None, lora: int | None, seed: int = 0) -> bool:
+    """Freeze what the setting names of the transformer ``first`` of the encoder ``name``, or all of it but low-rank
+    updates that are added; whether anything of its layers is left to train."""
+    left = _freeze(first, name, freeze) if freeze is not None else True
+    if lora is not None:
+        _add_lora(first, name, lora, seed)
+    return left
+
+
 def _layers(module: nn.Module, name: str) -> nn.ModuleList:
     lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
     count = getattr(getattr(module, "config", None), "num_hidden_layers", None)
@@ -161,41 +166,36 @@ def _layers(module: nn.Module, name: str) -> nn.ModuleList:
     return fitting[0]
 
 
-def _freeze(encoder: Encoder, freeze: str) -> bool:
-    """Freeze what the setting names; whether anything of the layers is left to train."""
-    first = encoder.to_train().model[0]
+def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
     if isinstance(first, StaticEmbedding):
-        raise UsageError(
-            f"`freeze` {freeze}: {encoder.spec} is one table of embeddings, nothing would be left to train"
-        )
-    layers = _layers(first, encoder.spec)
+        raise UsageError(f"`freeze` {freeze}: {name} is one table of embeddings, nothing would be left to train")
+    layers = _layers(first, name)
     kind, _, number = freeze.partition(":")
     if number and int(number) > len(layers):
-        raise UsageError(f"`freeze` {freeze}: {encoder.spec} has {len(layers)} layers")
+        raise UsageError(f"`freeze` {freeze}: {name} has {len(layers)} layers")
     frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(layers) - int(number)
     in_layers = {id(parameter) for parameter in layers.parameters()}
-    for name, parameter in first.named_parameters():
-        if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", name):
+    for place, parameter in first.named_parameters():
+        if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", place):
             parameter.requires_grad_(False)
     for layer in layers[:frozen]:
         layer.requires_grad_(False)
     return any(parameter.requires_grad for parameter in layers.parameters())
 
 
-def _add_lora(encoder: Encoder, rank: int, seed: int) -> None:
+def _add_lora(first: nn.Module, name: str, rank: int, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as error:
         raise MissingExtra("`lora`", "lora") from error
-    first = encoder.to_train().model[0]
     if isinstance(first, StaticEmbedding):
-        raise UsageError(f"`lora`: {encoder.spec} is one table of embeddings and has no linear layers")
+        raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
     configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        inject_adapter_in_model(configuration, first.auto_model)
-    for name, parameter in encoder.to_train().model.named_parameters():
-        parameter.requires_grad_("lora_" in name)
+        inject_adapter_in_model(configuration, getattr(first, "auto_model", first))
+    for place, parameter in first.named_parameters():
+        parameter.requires_grad_("lora_" in place)
 
 
 def _checkpoint_layers(encoder: Encoder) -> None:

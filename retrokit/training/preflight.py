@@ -42,6 +42,7 @@ class Preflight(Plain):
         scale: the multiplier used; ``typical_score``; ``effective_scale``, their product, which is cosine's scale.
         steps: optimizer steps, and steps an epoch.
         configuration: every option, resolved.
+        memory: bytes of a step (:class:`~retrokit.training.memory.Memory`), where it was asked for.
     """
 
     sources: list[dict[str, Any]]
@@ -50,6 +51,7 @@ class Preflight(Plain):
     scale: dict[str, float]
     steps: dict[str, float]
     configuration: dict[str, Any]
+    memory: dict[str, Any] | None = None
 
 
 def of_any_run(

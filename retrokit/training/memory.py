@@ -1,0 +1,195 @@
+"""The memory that training takes, found without taking it: weights, gradients, the optimizer's state, and activations
+by batch and length.
+
+The model is run on tensors that have shapes and no content (PyTorch's fake tensors), and what autograd keeps for the
+backward pass is counted. Counts are those of PyTorch's kernels on a CPU, temporary memory not included.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from retrokit import encoders
+from retrokit.encoders.engine import tokens_at_once
+from retrokit.encoders.folders import is_description
+from retrokit.encoders.precision import choose_precision
+from retrokit.notices import notice
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.model import restrict
+
+if TYPE_CHECKING:
+    from retrokit.training.finetune import Plan
+
+BATCHES, LENGTHS = (1, 8, 64), (128, 512, 2048)
+ADAM_STATES = 2  # mean and square of each gradient
+_TEXTS = 2  # of a trial; what it keeps grows with their number
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Bytes that ``batch`` examples, all of whose texts have ``tokens`` tokens, keep for the backward pass;
+    ``checkpointed``: at most at a time with gradient checkpointing, ``None`` where the model cannot do it."""
+
+    batch: int
+    tokens: int
+    kept: int
+    checkpointed: int | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a step: ``copies`` are those of the weights in the type that is computed in, where it is another."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    copies: int
+    activations: list[Activations]
+
+
+def measure(
+    model: nn.Module,
+    dtype: torch.dtype,
+    batches: Collection[int],
+    lengths: Collection[int],
+    *,
+    documents: int,
+    mini_batch: int | None,
+    at_once: int,
+) -> Memory:
+    """What a step of ``model``, a transformer that is trained, takes, computing in ``dtype``.
+
+    Args:
+        documents: of an example.
+        mini_batch: texts whose activations are held at once (gradient caching); ``None``: all of the batch.
+        at_once: tokens that go through the model together.
+    """
+    weights = sum(part.nbytes for part in (*model.parameters(), *model.buffers()))
+    gradients = sum(part.nbytes for part in model.parameters() if part.requires_grad)
+    with FakeTensorMode():
+        trial = _Trial(_without_content(model), dtype)
+        shortest = min(lengths)
+        copies = 2 * trial.kept(_TEXTS, shortest) - trial.kept(2 * _TEXTS, shortest) if dtype != torch.float32 else 0
+        rows = []
+        for tokens in sorted(lengths):
+            kept = (trial.kept(_TEXTS, tokens) - copies) / _TEXTS
+            inputs, layer = trial.checkpointed(kept, tokens)
+            for batch in sorted(batches):
+                together = min(documents * batch, max(1, at_once // tokens), mini_batch or documents * batch)
+                held = (1 + documents) * batch if mini_batch is None else min(mini_batch, documents * batch)
+                twice = round(held * inputs + together * layer) if trial.layers else None
+                rows.append(Activations(batch, tokens, round(held * kept), twice))
+    return Memory(weights, gradients, ADAM_STATES * gradients, copies, rows)
+
+
+class _Trial:
+    """Forward passes of a model whose tensors have no content."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        self.model, self.dtype = model.train(), dtype
+        self.layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+        self._checkpoint(False)
+
+    def kept(self, count: int, tokens: int) -> int:
+        """Bytes that autograd keeps of ``count`` texts, without the weights."""
+        own = {part.untyped_storage()._cdata for part in (*self.model.parameters(), *self.model.buffers())}
+        found: dict[int, torch.UntypedStorage] = {}
+
+        def keep(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in own:
+                found[storage._cdata] = storage
+            return tensor
+
+        computing = torch.autocast("cpu", self.dtype) if self.dtype != torch.float32 else nullcontext()
+        ids = torch.zeros(count, tokens, dtype=torch.long)
+        with saved_tensors_hooks(keep, lambda tensor: tensor):
+            with computing:
+                states = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+            pooled = states.float().mean(dim=1)
+        del pooled
+        return sum(storage.nbytes() for storage in found.values())
+
+    def checkpointed(self, kept: float, tokens: int) -> tuple[float, float]:
+        """Bytes of a text where layers are computed twice: of the inputs of all layers, and of what a layer keeps while
+        its gradients are computed. ``kept``: where they are not."""
+        self._checkpoint(True)
+        inputs = self.kept(_TEXTS, tokens) / _TEXTS
+        self._checkpoint(False)
+        return inputs, (kept - inputs) / max(1, len(self.layers))
+
+    def _checkpoint(self, on: bool) -> None:
+        for layer in self.layers:
+            layer.gradient_checkpointing = on
+            layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+
+
+def _without_content(model: nn.Module) -> nn.Module:
+    """A copy whose tensors have shapes alone; within a mode of fake tensors."""
+    shapes: dict[int, Any] = {}
+    for part in (*model.parameters(), *model.buffers()):
+        made = torch.empty(part.shape, dtype=part.dtype)
+        is_weight = isinstance(part, nn.Parameter)
+        shapes[id(part)] = nn.Parameter(made, part.requires_grad) if is_weight else made
+    return copy.deepcopy(model, shapes)
+
+
+# --- of a run
+
+
+def with_memory(plan: Plan) -> Plan:
+    """The plan, with the memory that a step takes in its preflight; as it is for an encoder that is no transformer."""
+    transformer = getattr(plan.model[0], "auto_model", None)
+    if transformer is None:
+        return plan
+    limit = max(found["limit"] or 0 for found in plan.preflight.lengths.values()) or LENGTHS[-1]
+    found = _of(transformer, plan.config, plan.device, limit, len(plan.data[0].document_ids))
+    return replace(plan, preflight=replace(plan.preflight, memory=found))
+
+
+def of_description(config: FinetuneConfig) -> dict[str, Any] | None:
+    """What a step would take of an encoder of whose model the configuration alone is there, so that no data is read;
+    ``None`` if there is more of it.
+
+    Raises:
+        DataError: a configuration that cannot be read.
+        UsageError: options that do not fit the model.
+    """
+    path = dict(encoders.registry.parse(config.encoder).params).get("path")
+    if not isinstance(path, str) or not is_description(path):
+        return None
+    from retrokit.encoders.loading import described
+
+    notice(f"{path}: there are no weights, only a description: it is told how much memory they would take")
+    model = described(path).float()
+    with torch.device("meta"):
+        restrict(model, path, config.freeze, config.lora)
+    device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return _of(model, config, device, getattr(model.config, "max_position_embeddings", LENGTHS[-1]), documents=1)
+
+
+def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: int, documents: int) -> dict[str, Any]:
+    longest = config.max_length or min(limit, LENGTHS[-1])
+    lengths = {*(tokens for tokens in LENGTHS if tokens < longest), longest}
+    found = measure(
+        model,
+        choose_precision(config.precision, device),
+        {*BATCHES, config.batch_size},
+        lengths,
+        documents=documents,
+        mini_batch=config.mini_batch,
+        at_once=tokens_at_once(device),
+    )
+    return asdict(found)

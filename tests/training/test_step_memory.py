@@ -1,0 +1,154 @@
+"""The memory that a step is said to take, against what PyTorch's profiler sees a real one take."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+from transformers import AutoConfig
+
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from retrokit.encoders.loading import described
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.memory import with_memory
+from tests.models import WORDS
+
+BATCH, TOKENS = 8, 64
+
+
+@pytest.fixture(scope="module")
+def long_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of as many tokens as the tiny models read, but one in eight, without which there would be no padding."""
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    texts = [
+        " ".join(WORDS[(7 * i + j * (i + 1)) % len(WORDS)] for j in range(100 if i % 8 else 40)) for i in range(32)
+    ]
+    write_jsonl(path, [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)])
+    return path
+
+
+def planned(encoder: Path, data: Path, **options: Any) -> Any:
+    options = {"batch_size": BATCH, "precision": "fp32", "device": "cpu", "steps": 2, **options}
+    return with_memory(plan(FinetuneConfig(str(encoder), [str(data)], **options)))
+
+
+def taken(made: Any) -> tuple[int, int]:
+    """Bytes that are taken after the forward pass of a real step, and the most at a time in the whole of it."""
+    loss, batch = made.loss(), next(iter(made.loader))
+    made.model.train()
+    most = []
+    for backward in (False, True):
+        gc.collect()
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+            with torch.autocast("cpu", torch.bfloat16, enabled=made.precision == torch.bfloat16):
+                found = loss([batch["query"], batch["document"]], None)
+            if backward:
+                found.backward()
+        events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+        now, highest = 0, 0
+        for event in sorted(events, key=lambda event: event.start_ns()):
+            now += event.nbytes()
+            highest = max(highest, now)
+        most.append(highest if backward else now)
+        del found
+    return most[0], most[1]
+
+
+def row(memory: dict[str, Any], batch: int = BATCH) -> dict[str, int]:
+    return next(row for row in memory["activations"] if (row["batch"], row["tokens"]) == (batch, TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("tiny_bert", {}),
+        ("tiny_bert", {"lora": 2}),
+        ("tiny_bert", {"mini_batch": 4}),
+        ("tiny_bert", {"gradient_checkpointing": True}),
+        ("tiny_llama", {"freeze": "first:1"}),
+        ("tiny_llama", {"precision": "bf16"}),
+    ],
+)
+def test_a_step_takes_what_was_said(request, long_pairs, model, options):
+    made = planned(request.getfixturevalue(model), long_pairs, **options)
+    memory = made.preflight.memory
+    said, (kept, most) = row(memory), taken(made)
+    # what is left out, pooling and temporary tensors, counts for more beside two small layers than many large ones
+    if options.keys() <= {"lora", "precision", "freeze"}:
+        assert said["kept"] + memory["copies"] == pytest.approx(kept, rel=0.1)
+        assert said["kept"] + memory["copies"] <= most
+    else:
+        held = said["checkpointed" if "gradient_checkpointing" in options else "kept"]
+        assert held + memory["gradients"] == pytest.approx(most, rel=0.2)
+
+
+def test_optimizer_gradients_and_weights_are_those_of_a_real_run(tiny_bert, long_pairs, tmp_path, monkeypatch):
+    seen: dict[str, int] = {}
+    real = FinetuneTrainer.log
+
+    def log(self, *args: Any) -> None:
+        states = (state for group in self.optimizer.state.values() for state in group.values())
+        seen["optimizer"] = sum(state.nbytes for state in states if torch.is_tensor(state) and state.ndim)
+        real(self, *args)
+
+    monkeypatch.setattr(FinetuneTrainer, "log", log)
+    made = planned(tiny_bert, long_pairs)
+    options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "fp32"}
+    finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
+    memory = made.preflight.memory
+    assert memory["optimizer"] == seen["optimizer"]
+    assert memory["gradients"] == sum(part.nbytes for part in made.model.parameters() if part.requires_grad)
+    assert memory["weights"] == sum(part.nbytes for part in (*made.model.parameters(), *made.model.buffers()))
+
+
+def test_queries_and_documents_share_one_copy_of_the_weights(tiny_bert, long_pairs, tmp_path, monkeypatch):
+    copies: set[int] = set()
+    kept = []
+    real = FinetuneTrainer.compute_loss
+
+    def compute_loss(self, model: Any, inputs: Any, **more: Any) -> Any:
+        shape = model[0].auto_model.encoder.layer[0].intermediate.dense.weight.T.shape
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dtype == torch.bfloat16 and tensor.shape in (shape, shape[::-1]):
+                copies.add(tensor.untyped_storage()._cdata)
+                kept.append(tensor)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            return real(self, model, inputs, **more)
+
+    monkeypatch.setattr(FinetuneTrainer, "compute_loss", compute_loss)
+    options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "bf16"}
+    finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
+    assert len(copies) == 4, "of two layers, each with two weights of that shape"
+
+
+def test_a_description_alone_tells_the_memory(tiny_bert, tmp_path, monkeypatch, capsys):
+    """Of a model of 8 billion weights, on any machine; and of one that is there, the same as from its weights."""
+    folder = tmp_path / "large"
+    config = AutoConfig.for_model("qwen3", num_hidden_layers=2, hidden_size=4096, intermediate_size=12288)
+    config.update({"vocab_size": 151669, "num_attention_heads": 32, "num_key_value_heads": 8, "dtype": "bfloat16"})
+    config.save_pretrained(folder)
+    words = ["finetune", str(folder), "--data", "none.jsonl", "--dry-run", "--device", "cpu", "--precision", "bf16"]
+    monkeypatch.chdir(tmp_path)
+    memories = {}
+    for name, more in {"all": [], "lora": ["--lora", "16"]}.items():
+        assert cli.run([*words, "--json", "--max-length", "32", *more]) == 0
+        memories[name] = json.loads(capsys.readouterr().out)["memory"]
+    weights = sum(part.numel() for part in described(str(folder)).parameters())
+    assert memories["all"]["weights"] == pytest.approx(4 * weights, rel=0.001)
+    assert memories["all"]["gradients"] == 4 * weights
+    assert memories["lora"]["gradients"] < 0.01 * memories["all"]["gradients"]
+    assert cli.run([*words, "--max-length", "32"]) == 0
+    assert "with gradient checkpointing" in capsys.readouterr().out
+    assert cli.run([word for word in words if word != "--dry-run"] + ["-o", "run"]) == 2, "nothing to train"
+    assert not (tmp_path / "run").exists()
