@@ -3,7 +3,8 @@
 COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them anew. What lies below the depth that is
 reranked keeps its place behind it. Each reranker is compared with the first stage by paired tests over queries, under
 Holm's correction over all rerankers. Rerankers are measured on near-misses as well (COMP, Evaluation 2), beside the
-pooled score of the first stage's encoder.
+pooled score of the first stage's encoder. The two stages themselves are a searcher
+(:mod:`retrokit.retrieval.two_stage`); what measures them takes tasks and comparisons, so it stands with those.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier
 import retrokit
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.labels import majority
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.knn import TRANSFORMS, majority, transformed
+from retrokit.evaluation.tasks.knn import TRANSFORMS, transformed
 from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 

@@ -20,8 +20,8 @@ from mteb._create_dataloaders import create_dataloader  # where MTEB's own searc
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
+from retrokit.evaluation.labels import majority
 from retrokit.evaluation.scoring import prepared
-from retrokit.evaluation.tasks.knn import majority
 from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.retrieval.dense import Dense
 from retrokit.retrieval.exact import top_k

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from retrokit.data.labelled import LabelledSplit, read_split
+from retrokit.evaluation.labels import check_neighbours, describe_split, hits, majority
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.evaluation.tasks.knn import check_neighbours, describe_split, hits, majority
 from retrokit.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 

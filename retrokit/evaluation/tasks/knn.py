@@ -13,10 +13,9 @@ from itertools import product
 import numpy as np
 
 from retrokit import similarities as similarity_functions
-from retrokit.data.files import named
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError
+from retrokit.evaluation.labels import check_neighbours, describe_split, hits, majority
 from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
@@ -106,45 +105,6 @@ def predict_by_distance(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
     classifier = KNeighborsClassifier(n_neighbors=k, algorithm="brute", metric=metric)
     found: np.ndarray = classifier.fit(train, labels).predict(test)
     return found
-
-
-def majority(labels: np.ndarray) -> np.ndarray:
-    """The most frequent label of each row of ``[n, k]`` labels; of equally frequent ones the lowest, as scikit-learn.
-
-    >>> majority(np.array([[2, 0, 2], [1, 0, 3]])).tolist()
-    [2, 0]
-    """
-    from scipy.stats import mode
-
-    winners: np.ndarray = mode(labels, axis=1).mode
-    return winners
-
-
-def hits(data: LabelledSplit, found: np.ndarray) -> dict[str, float]:
-    """1 for each test text whose label was found, else 0, by the text's id."""
-    return {data.ids[i]: float(data.labels[i] == label) for i, label in zip(data.test, found.tolist(), strict=True)}
-
-
-def describe_split(data: LabelledSplit) -> str:
-    """The size of a split, and what in it is unusual, in a line."""
-    counts = data.counts
-    line = (
-        f"{data.name}: {counts['test_texts']:,} test texts, {counts['train_texts']:,} texts to learn from, "
-        f"{counts['labels']:,} labels"
-    )
-    unusual = {
-        "test texts of a label that none to learn from has, counted as wrong": counts["test_texts_of_unknown_label"],
-        "texts without text, kept as empty": counts["texts_without_text"],
-    }
-    return line + "".join(f"; {count:,} {what}" for what, count in unusual.items() if count)
-
-
-def check_neighbours(path: str, data: LabelledSplit, k: int) -> None:
-    """Raise :class:`DataError` if there are fewer than ``k`` texts to find neighbours among."""
-    if len(data.train) < k:
-        raise DataError(
-            named(path), f"{len(data.train)} texts to find neighbours among, but k={k}; expected {k} or more"
-        )
 
 
 def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample: int | None) -> NearestNeighbours:
