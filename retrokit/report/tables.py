@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from retrokit.notices import UNSAFE
-from retrokit.report.sheets import Table, facts, table
+from retrokit.notices import UNSAFE, harmless
+from retrokit.report.sheets import Table, facts, noted, table
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
+    from rich.console import Group
+
     from retrokit.export import Export
     from retrokit.reranking.calibrate import Calibration, Share
     from retrokit.reranking.training.plan import VerifierPreflight
+    from retrokit.retrieval.files import Hits
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
+
+
+SHOWN = 100  # characters of a text that was found
 
 
 def to_json(value: Any) -> str:
@@ -124,6 +131,19 @@ def export_table(export: Export) -> Table:
         "queries from a file": note["prepare_queries"]["command"],
     }
     return facts(None, rows)
+
+
+def hits_tables(hits: Hits) -> list[Table | Group]:
+    """What a search found, a table a query."""
+    made: list[Table | Group] = []
+    for query, found in zip(hits.queries, hits.found, strict=True):
+        texts = ["text"] if any(hit.text is not None for hit in found) else []
+        shown = table(harmless(query), ["rank", "document", *texts], ["score"])
+        for rank, hit in enumerate(found, start=1):
+            beginning = [harmless(textwrap.shorten(hit.text, SHOWN, placeholder="…"))] if hit.text is not None else []
+            shown.add_row(str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}")
+        made.append(shown if found else noted(shown, "nothing was found"))
+    return made
 
 
 def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:

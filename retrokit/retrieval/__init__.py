@@ -11,7 +11,8 @@ from retrokit.errors import UsageError
 from retrokit.registry import Entry, Param, Registry, SpecRegistry
 
 if TYPE_CHECKING:
-    from retrokit.retrieval.base import Ranking, Searcher
+    from retrokit.data.exports import Export
+    from retrokit.retrieval.base import Index, Ranking, Searcher
 
 LANGUAGES = (
     *("english", "german", "dutch", "french", "spanish", "portuguese", "italian", "russian", "swedish", "norwegian"),
@@ -94,7 +95,7 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
 
 def search(
     searcher: str,
-    documents: Sequence[str],
+    documents: Sequence[str] | Export,
     queries: Sequence[str],
     k: int = 10,
     device: str | None = None,
@@ -104,10 +105,28 @@ def search(
 
     Args:
         searcher: an encoder, ``bm25``, ``two-stage:…``; with the ``options`` of :func:`create`.
+        documents: texts; or an export (:func:`retrokit.export.open_export`), which its own encoder searches, by default
+            (``""``) the one that it names.
 
     Raises:
         UsageError: a wrong spec, options that do not fit, or k below 1.
     """
     from retrokit.retrieval.base import TextList
 
-    return create(searcher, device, **options).index(TextList(documents)).search(TextList(queries), k)
+    return index_of(searcher, documents, device, **options).search(TextList(queries), k)
+
+
+def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
+    """The index in which :func:`search` searches; raises as it does."""
+    from retrokit.data.exports import Export
+    from retrokit.retrieval.base import TextList
+
+    if isinstance(documents, Export):
+        from retrokit.retrieval.exported import export_index
+
+        if searcher and registry_of(searcher) is registry:
+            raise UsageError(f"{documents.folder}: is searched by the encoder that made it, not by {searcher}")
+        return export_index(documents, searcher, device, **options)
+    return create(searcher, device, **options).index(
+        documents if isinstance(documents, TextList) else TextList(documents)
+    )

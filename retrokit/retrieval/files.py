@@ -1,0 +1,115 @@
+"""Search from files: a corpus or an exported folder, and queries, to the identifiers of what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from retrokit import retrieval
+from retrokit.data.beir import corpus_file, queries_file
+from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.exports import open_export
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.pairs import texts_file
+from retrokit.data.trec import write_run
+from retrokit.errors import UsageError
+from retrokit.notices import notice
+from retrokit.registry import parse_all
+from retrokit.retrieval.base import Ranking, TextList, check_k
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found: its identifier, its score (higher is better), and its text where that is at hand."""
+
+    id: str
+    score: float
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What a search found, best first, by query."""
+
+    queries: TextList
+    found: Sequence[Sequence[Hit]]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A JSON object a query: ``id``, ``query``, and ``documents`` of ``id``, ``score`` and, if known, ``text``."""
+        for id, query, hits in zip(self.queries.ids, self.queries, self.found, strict=True):
+            documents = [{name: value for name, value in vars(hit).items() if value is not None} for hit in hits]
+            yield {"id": id, "query": query, "documents": documents}
+
+    def write(self, path: str, form: str) -> None:
+        """Write ``path`` as a TREC run (``form`` trec) or as JSON lines (jsonl), whole or not at all; ``-`` is standard
+        output. Raises :class:`DataError`."""
+        if form == "jsonl":
+            write_jsonl(path, self.rows())
+            return
+        pairs = zip(self.queries.ids, self.found, strict=True)
+        write_run(path, {id: {hit.id: hit.score for hit in hits} for id, hits in pairs}, tag="retrokit")
+
+
+def search_files(
+    searcher: str | None,
+    corpus: str | None = None,
+    index_folder: str | None = None,
+    queries: str | None = None,
+    query: Sequence[str] = (),
+    k: int = 10,
+    device: str | None = None,
+    **options: Any,
+) -> Hits:
+    """The ``k`` best documents of each query.
+
+    Args:
+        searcher: an encoder, ``bm25``, ``two-stage:…``; with ``index_folder`` by default the encoder that made it.
+        corpus: JSONL of ``id``, ``text`` and optionally ``title``, ``-`` for standard input, or a BEIR folder.
+        index_folder: a folder of ``retrokit export``, in place of a corpus.
+        queries: JSONL of ``id`` and ``text``, or a BEIR folder.
+        query: texts of queries, which get the ids ``query-1``, …
+        options: ``sim``, ``dims``, ``precision``, ``index`` (:func:`retrokit.retrieval.create`).
+
+    Raises:
+        UsageError: wrong names or options, or both or neither of a corpus and a folder.
+        DataError: files that cannot be read.
+    """
+    if (corpus is None) == (index_folder is None):
+        raise UsageError(
+            "give `corpus`, texts to search in, or `index_folder`, a folder of 'retrokit export': one of them"
+        )
+    if queries is None and not query:
+        raise UsageError("give `queries`, a file of them, or `query`, a text")
+    if searcher is None and index_folder is None:
+        raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
+    if corpus == queries == "-":
+        raise UsageError("`corpus` and `queries` cannot both be standard input")
+    check_k(k)
+    if searcher is not None:
+        parse_all([(retrieval.registry_of(searcher), searcher)])
+    export = open_export(index_folder) if index_folder is not None else None
+    asked = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
+    for number, text in enumerate(query, start=1):
+        if asked.setdefault(f"query-{number}", text) is not text:
+            raise UsageError(f"{queries}: has the id query-{number}, which `query` would get; give one of them")
+    texts = TextList()
+    if corpus is not None:
+        documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
+        texts = TextList([one.full_text for one in documents], [one.id for one in documents])
+    index = retrieval.index_of(searcher or "", texts if export is None else export, device, **options)
+    listed = TextList(asked.values(), list(asked))
+    found = index.search(listed, k)
+    if export is None:
+        ids: Any = texts.ids
+    else:
+        ids = export.ids_at(place for _, places in found for place in places.tolist())
+    if options.get("index") is not None:
+        recall = ", ".join(f"{name} {share}" for name, share in index.account().configuration["index_recall"].items())
+        notice(f"index {options['index']} in proportion to exact search: {recall}")
+    return Hits(listed, [_hits(one, ids, texts) for one in found])
+
+
+def _hits(found: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
+    pairs = zip(*(side.tolist() for side in found), strict=True)
+    return [Hit(ids[place], score, texts[place] if texts else None) for score, place in pairs]

@@ -1,0 +1,125 @@
+"""``retrokit search``: three forms of what is found, and what is said of wrong use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import retrokit
+from retrokit import cli
+from retrokit.data.trec import read_run
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+DOCUMENTS = {f"d{number}": text for number, text in enumerate(sentences(30, seed=3))}
+QUERIES = {f"q{number}": " ".join(text.split()[:4]) for number, text in enumerate(list(DOCUMENTS.values())[:5])}
+
+
+@pytest.fixture(scope="module")
+def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("data") / "toy", DOCUMENTS, QUERIES, {"q0": {"d0": 1}})
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_bert: Path, beir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exported") / "documents"
+    assert cli.run(["export", str(tiny_bert), "--on", str(beir), "-o", str(out), "--precision", "fp32"]) == 0
+    return out
+
+
+@pytest.mark.parametrize("name", ["bert", "bm25", "folder", "two-stage", "dense"])
+def test_a_run_is_what_the_python_api_finds(name, tiny_bert, beir, exported, tmp_path):
+    texts, queries, ids = list(DOCUMENTS.values()), list(QUERIES.values()), list(DOCUMENTS)
+    system = {
+        "bert": str(tiny_bert),
+        "two-stage": f"two-stage:first=bm25,reranker={'maxsim:encoder=' + str(tiny_bert)!r}".replace("'", '"'),
+        "dense": f"dense:{tiny_bert},sim=dot",
+    }.get(name, "bm25")
+    precision = ["--precision", "fp32"] if name in ("bert", "folder") else []
+    where = ["--index-folder", exported] if name == "folder" else [system, "--corpus", beir]
+    words = ["search", *where, "--queries", beir / "queries.jsonl", "-k", 4, "-o", tmp_path / "run.trec", *precision]
+    assert cli.run([str(word) for word in words]) == 0
+    options = {"precision": "fp32"} if precision else {}
+    searcher = str(tiny_bert) if name == "folder" else system
+    expected = retrokit.search(searcher, texts, queries, k=4, **options)
+    run = read_run(tmp_path / "run.trec")
+    for id, (scores, places) in zip(QUERIES, expected, strict=True):
+        assert run.get(id, {}) == pytest.approx(
+            {ids[place]: score for score, place in zip(scores.tolist(), places.tolist(), strict=True)}, rel=1e-5
+        )
+    assert any(run.values())
+
+
+def test_json_lines_have_texts_where_there_are_any(tiny_bert, beir, exported, tmp_path, capsys):
+    shared = ["--query", "a b", "--query", DOCUMENTS["d7"], "-k", "2", "--format", "jsonl"]
+    assert cli.run(["search", str(tiny_bert), "--corpus", str(beir), *shared]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["id"], row["query"], len(row["documents"])) for row in rows] == [
+        ("query-1", "a b", 2),
+        ("query-2", DOCUMENTS["d7"], 2),
+    ]
+    best = rows[1]["documents"][0]
+    assert best == {"id": "d7", "score": pytest.approx(1, abs=1e-5), "text": DOCUMENTS["d7"]}
+    assert cli.run(["search", "--index-folder", str(exported), *shared]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert list(rows[1]["documents"][0]) == ["id", "score"]
+    assert rows[1]["documents"][0]["id"] == "d7"
+    out = tmp_path / "found.jsonl.gz"  # whose name says the form
+    words = ["search", "bm25", "--corpus", str(beir / "corpus.jsonl"), "--queries", str(beir), "-o", str(out)]
+    assert cli.run([*words, "--query", "one more"]) == 0
+    from retrokit.data.jsonl import read_jsonl
+
+    assert [row["id"] for _, row in read_jsonl(out)] == [*QUERIES, "query-1"]
+
+
+def test_a_table_for_people(beir, exported, capsys):
+    assert cli.run(["search", "--index-folder", str(exported), "--query", DOCUMENTS["d7"], "-k", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(DOCUMENTS["d7"])
+    first = next(line for line in shown.splitlines() if line.startswith("│ 1"))
+    assert first.split() == ["│", "1", "│", "d7", "│", "1.0000", "│"]
+    assert cli.run(["search", "bm25", "--corpus", str(beir), "--query", "zzz"]) == 0
+    assert "nothing was found" in capsys.readouterr().out
+    pytest.importorskip("faiss", reason="of the extra faiss")
+    words = ["search", "--index-folder", str(exported), "--query", DOCUMENTS["d7"], "--index", "IVF1,Flat"]
+    assert cli.run(words) == 0
+    captured = capsys.readouterr()
+    assert "d7" in captured.out
+    assert "recall@10 1.0, queries 1" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("bm25 --query x", "give --corpus, texts to search in, or --index-folder"),
+        ("bm25 --corpus {beir} --index-folder {out} --query x", "one of them"),
+        ("bm25 --corpus {beir}", "give --queries, a file of them, or --query, a text"),
+        ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
+        ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
+        ("bm25 --corpus {beir} --query x -k 0", "-k 0 is out of range (at least 1)"),
+        ("bm25 --corpus {beir} --query x --format csv", "--format 'csv' is none of table, trec, jsonl"),
+        ("bm25 --corpus {beir} --query x --format table -o {beir}/t", "a table goes to standard output"),
+        ("bm25 --corpus {beir} --query x --sim dot", "are an encoder's, and bm25 is none"),
+        ("bm25 --corpus nowhere.jsonl --query x", "nowhere.jsonl"),
+        ("bm25 --corpus {beir}/qrels/test.tsv --query x", "is a table (.tsv)"),
+        ("--index-folder {beir} --query x", "is not a folder of 'retrokit export'"),
+        ("bm25 --index-folder {out} --query x", "is searched by the encoder that made it"),
+        ("--index-folder {out} --sim qnorm --query x", "was made for the similarity cosine, not qnorm"),
+        ("bm25:k2=1 --corpus {beir} --query x", "k2"),
+    ],
+)
+def test_wrong_use_is_one_line(beir, exported, capsys, words, problem):
+    assert cli.run(["search", *words.format(beir=beir, out=exported).split()]) == 2
+    said = capsys.readouterr()
+    assert problem in said.err
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+
+
+def test_ids_that_meet(tmp_path, capsys):
+    folder = write_folder(tmp_path / "toy", {"a": "x"}, {"query-1": "x"}, {"query-1": {"a": 1}})
+    words = ["search", "bm25", "--corpus", str(folder), "--queries", str(folder), "--query", "y"]
+    assert cli.run(words) == 2
+    assert "has the id query-1, which --query would get" in capsys.readouterr().err
