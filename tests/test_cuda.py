@@ -104,6 +104,15 @@ def test_layers_computed_twice_take_less_memory(run: Command, pairs: Path, tiny_
     np.testing.assert_allclose(weights[1], weights[0], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
 
 
+def test_an_adapter_is_loaded_with_its_base(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--batch-size", 8, "--steps", 4, "--lora", 2]
+    found = []
+    for name, more in {"adapter": [], "whole": ["--merge-lora"]}.items():
+        run(*made, "--precision", "fp32", "--lr", "1e-2", "--dropout", "0", *more, "-o", tmp_path / name)
+        found.append(retrokit.load(str(tmp_path / name), device="cpu").embed(TEXTS, "query", "fp32"))
+    np.testing.assert_allclose(found[0], found[1], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
+
+
 def test_evaluation_is_that_of_the_cpu(run: Command, data: str, tiny_bert: Path) -> None:
     words = ("eval", tiny_bert, "--on", data, "--precision", "fp32", "--json")
     here, there = (run(*words, "--device", device)["results"] for device in ("cpu", DEVICE))

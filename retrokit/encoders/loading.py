@@ -19,6 +19,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from transformers import PreTrainedModel
 
 from retrokit.data.runs import is_run
+from retrokit.encoders.adapters import merge
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
@@ -152,6 +153,8 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
         )
         if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
             loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
+        if isinstance(loaded[0], Transformer):
+            merge(loaded[0].model)
         check_parts(loaded, path)
     return loaded
 

@@ -148,7 +148,10 @@ class FinetuneConfig(TrainingConfig):
     matryoshka: Sequence[int] = setting(
         (), "Also train these prefixes of the embedding: 64,128.", LOSS, least=1, read=numbers("matryoshka", int)
     )
-    lora: int | None = setting(None, "Train low-rank updates of this rank; merged when saved.", TRAINED, above=0)
+    lora: int | None = setting(
+        None, "Train low-rank updates of this rank, saved as an adapter of the encoder.", TRAINED, above=0
+    )
+    merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora` in its weights.", TRAINED)
     dropout: float | None = setting(
         None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
     )
@@ -185,6 +188,7 @@ class FinetuneConfig(TrainingConfig):
             "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),
             "`best_metric` needs `eval`": self.best_metric and not self.eval,
             "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
+            "`merge_lora` needs `lora`": self.merge_lora and not self.lora,
             f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
         return [

@@ -166,7 +166,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     changes = config.matryoshka, config.freeze, config.lora, config.dropout, config.seed
-    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing)
+    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")

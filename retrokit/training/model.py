@@ -16,7 +16,9 @@ from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
 from torch import nn
 
+from retrokit import encoders
 from retrokit.encoders import engine
+from retrokit.encoders.adapters import base_of, merge
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
@@ -37,6 +39,7 @@ def build(
     dropout: float | None = None,
     seed: int = 0,
     checkpointed: bool = False,
+    merge_lora: bool = False,
 ) -> tuple[SentenceTransformer, Similarity]:
     """The model to train, and the similarity inside it. The encoder's modules are shared, not copied, but their weights
     are float32 from here on: a step of 2e-5 is lost in the rounding of bf16."""
@@ -54,7 +57,8 @@ def build(
         notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
         trained.float()
     modules = list(trained)
-    left = restrict(trained[0], encoder.spec, freeze, lora, seed)
+    base = _base_of(encoder) if lora is not None and not merge_lora else None
+    left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
     if checkpointed:
         _checkpoint_layers(encoder)
     if dropout is not None:
@@ -109,7 +113,8 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     *modules, prepare = list(model)
     similarity = prepare.similarity
     kept = [module for module in modules if not isinstance(module, Dropout)]
-    kept[0] = _merged(kept[0])
+    if not getattr(getattr(kept[0], "auto_model", None), "_hf_peft_config_loaded", False):  # else as an adapter
+        kept[0] = _merged(kept[0])
     if similarity.export == "normalize":
         kept.append(Normalize())
     elif similarity.export == "prepared":
@@ -134,8 +139,8 @@ def _forget_where_it_came_from(config: Path) -> None:
 
 
 def trainable_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """What training changes: the trainable parameters by name, on the CPU."""
-    return {name: value.detach().cpu() for name, value in model.named_parameters() if value.requires_grad}
+    """What training changes: the trainable parameters by name, which are not copied."""
+    return {name: value.detach() for name, value in model.named_parameters() if value.requires_grad}
 
 
 def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
@@ -148,12 +153,14 @@ def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> No
             parameters[name].copy_(value)
 
 
-def restrict(first: nn.Module, name: str, freeze: str | None, lora: int | None, seed: int = 0) -> bool:
+def restrict(
+    first: nn.Module, name: str, freeze: str | None, lora: int | None, seed: int = 0, base: str | None = None
+) -> bool:
     """Freeze what the setting names of the transformer ``first`` of the encoder ``name``, or all of it but low-rank
-    updates that are added; whether anything of its layers is left to train."""
+    updates that are added, of the model ``base``; whether anything of its layers is left to train."""
     left = _freeze(first, name, freeze) if freeze is not None else True
     if lora is not None:
-        _add_lora(first, name, lora, seed)
+        _add_lora(first, name, lora, seed, base)
     return left
 
 
@@ -183,7 +190,7 @@ def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
     return any(parameter.requires_grad for parameter in layers.parameters())
 
 
-def _add_lora(first: nn.Module, name: str, rank: int, seed: int) -> None:
+def _add_lora(first: nn.Module, name: str, rank: int, seed: int, base: str | None) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as error:
@@ -191,11 +198,28 @@ def _add_lora(first: nn.Module, name: str, rank: int, seed: int) -> None:
     if isinstance(first, StaticEmbedding):
         raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
     configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    transformer: Any = getattr(first, "auto_model", first)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        inject_adapter_in_model(configuration, getattr(first, "auto_model", first))
+        if base is None:
+            inject_adapter_in_model(configuration, transformer)
+        else:
+            transformer.add_adapter(configuration)
+            configuration.base_model_name_or_path = base
     for place, parameter in first.named_parameters():
         parameter.requires_grad_("lora_" in place)
+
+
+def _base_of(encoder: Encoder) -> str | None:
+    """What an adapter of the encoder names as its base; says so where there is nothing that it could name."""
+    transformer = getattr(encoder.to_train().model[0], "auto_model", None)
+    if transformer is None:
+        return None
+    revision = dict(encoders.registry.parse(encoder.spec).params).get("revision")
+    base = base_of(transformer, None if revision is None else str(revision))
+    if base is None:
+        notice(f"{encoder.spec}: no folder or hub id holds just its weights, so the updates are merged when saved")
+    return base
 
 
 def _checkpoint_layers(encoder: Encoder) -> None:
@@ -210,20 +234,13 @@ def _checkpoint_layers(encoder: Encoder) -> None:
 
 
 def _merged(module: nn.Module) -> nn.Module:
-    """The module with its LoRA updates added to the weights they stand beside; itself if it has none."""
+    """The module with its LoRA updates added to the weights they stand beside; itself if it has none. It shares all
+    other weights."""
     if not any("lora_" in name for name, _ in module.named_parameters()):
         return module
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    merged = copy.deepcopy(module)
-    for name, part in list(merged.named_modules()):
-        if isinstance(part, BaseTunerLayer):
-            part.merge()
-            parent, _, attribute = name.rpartition(".")
-            setattr(merged.get_submodule(parent), attribute, part.get_base_layer())
-    # What peft leaves behind would make transformers save the model as an adapter.
-    for attribute in ("peft_config", "_hf_peft_config_loaded"):
-        merged.auto_model.__dict__.pop(attribute, None)
+    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in module.parameters()}
+    merged: Any = copy.deepcopy(module, shared)
+    merge(merged.auto_model)
     return merged
 
 

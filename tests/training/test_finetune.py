@@ -278,7 +278,7 @@ def test_a_damaged_checkpoint_is_one_line(stopped, tiny_bert, tmp_path, name, da
     assert path.exists() == (damage != "missing")
 
 
-@pytest.mark.parametrize("options", [{}, {"lora": 2}], ids=["all", "lora"])
+@pytest.mark.parametrize("options", [{}, {"lora": 2, "merge_lora": True}], ids=["all", "lora"])
 def test_bf16_weights_are_trained_in_float32(tiny_bert, pairs, tmp_path, options):
     said = Recorder()
     encoder = Path(f"model:{tiny_bert},dtype=bf16")
@@ -442,13 +442,56 @@ def test_freezing_leaves_the_frozen_weights_alone(tiny_bert, pairs, tmp_path, fr
 
 
 def test_lora_merges_into_a_plain_model(tiny_bert, pairs, tmp_path):
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", lora=2, lr=1e-2))
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", lora=2, lr=1e-2, merge_lora=True))
+    assert not (tmp_path / "run" / "adapter_config.json").exists()
     run = retrokit.load(str(tmp_path / "run"))
     before = retrokit.encoder(str(tiny_bert)).model.state_dict()
     assert run.model.state_dict().keys() == before.keys()
     changed = [name for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])]
     assert changed
     assert all("weight" in name and "embeddings" not in name and "LayerNorm" not in name for name in changed)
+
+
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])
+def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tmp_path, monkeypatch, model):
+    base = Path(shutil.copytree(request.getfixturevalue(model), tmp_path / "base"))
+    monkeypatch.chdir(tmp_path)
+    options = {"lora": 2, "lr": 1e-2, "sim": "dot", "dropout": 0.0, "save_every": 4}
+    finetune(configure(Path("base"), pairs, tmp_path / "merged", merge_lora=True, **options))
+    finetune(configure(Path("base"), pairs, tmp_path / "run", **options))
+    monkeypatch.chdir(tmp_path.parent)
+    merged = retrokit.load(str(tmp_path / "merged")).embed(sentences(5), "query", "fp32")
+    assert np.abs(merged - retrokit.encoder(str(base)).embed(sentences(5), "query", "fp32")).max() > 1e-3
+    for folder in (tmp_path / "run", tmp_path / "run" / "checkpoints" / "checkpoint-4"):
+        weights_saved = {path.name: path.stat().st_size for path in folder.rglob("*.safetensors")}
+        assert weights_saved.keys() == {"adapter_model.safetensors"}
+    found = retrokit.load(str(tmp_path / "run"))
+    assert_rounded(found.embed(sentences(5), "query", "fp32"), merged)
+    assert not any("lora" in name for name in found.to_train().model.state_dict()), "it computes as the base does"
+    plain = SentenceTransformer(str(tmp_path / "run"), device="cpu")
+    assert_rounded(plain.encode_query(sentences(5)), merged)
+
+
+def test_a_run_of_an_adapter_goes_on_as_a_whole_model(tiny_bert, pairs, tmp_path):
+    """An adapter names a model as its base, which an adapter is not."""
+    finetune(configure(tiny_bert, pairs, tmp_path / "first", lora=2, lr=1e-2))
+    for number, encoder in enumerate([tmp_path / "first", Path(f"scratch:{tiny_bert}")]):
+        run, said = tmp_path / f"second{number}", Recorder()
+        with listening(said):
+            finetune(configure(encoder, pairs, run, lora=2, lr=1e-2))
+        assert any("the updates are merged when saved" in line for line in said.notices)
+        assert (run / "model.safetensors").is_file()
+        retrokit.load(str(run))
+
+
+def test_an_adapter_whose_base_is_gone_is_one_line(tiny_bert, pairs, tmp_path):
+    base = Path(shutil.copytree(tiny_bert, tmp_path / "base"))
+    finetune(configure(base, pairs, tmp_path / "run", lora=2))
+    shutil.rmtree(base)
+    with pytest.raises(DataError, match="base") as caught:
+        retrokit.load(str(tmp_path / "run"))
+    assert "\n" not in str(caught.value)
+    assert str(base) in str(caught.value)
 
 
 def test_dropout_is_set_and_not_saved(tiny_bert, pairs):

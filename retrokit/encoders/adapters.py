@@ -1,0 +1,35 @@
+"""Adapters: low-rank updates of a model's weights, saved without the model, under the name of their base."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from torch import nn
+
+_CONFIG = "adapter_config.json"
+
+
+def base_of(transformer: Any, revision: str | None = None) -> str | None:
+    """The folder or hub id by which an adapter can name ``transformer`` as its base; ``None`` where nothing holds just
+    its weights: fresh ones, an adapter's, or a ``revision`` of a hub id, for which an adapter has no place."""
+    name = str(transformer.name_or_path)
+    if os.path.isdir(name):
+        return None if os.path.exists(os.path.join(name, _CONFIG)) else os.path.abspath(name)
+    return None if os.path.isabs(name) or not name or revision else name
+
+
+def merge(transformer: nn.Module) -> None:
+    """Add the updates to the weights that they stand beside, in place. Weights of 4 and 8 bits stay beside them."""
+    layers = {name: part for name, part in transformer.named_modules() if hasattr(part, "base_layer")}
+    if not layers or getattr(transformer, "is_quantized", False):
+        return
+    for name, part in layers.items():
+        part.merge(safe_merge=True)
+        parent, _, attribute = name.rpartition(".")
+        setattr(transformer.get_submodule(parent), attribute, part.get_base_layer())
+    own = vars(transformer)
+    own.pop("peft_config", None)
+    if own.pop("_hf_peft_config_loaded", False):  # else it was loaded whole: what was noted then is about its weights
+        own.pop("_weight_conversions", None)
+    own["name_or_path"] = ""  # which has other weights
