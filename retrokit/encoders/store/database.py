@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS blocks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, encoder INTEGER NOT NULL,
     rows INTEGER NOT NULL, size INTEGER NOT NULL, used REAL NOT NULL
 );
+CREATE INDEX IF NOT EXISTS blocks_of ON blocks (encoder, size);
 CREATE TABLE IF NOT EXISTS embeddings (
     id INTEGER PRIMARY KEY, encoder INTEGER NOT NULL, item BLOB NOT NULL,
     checksum INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (encoder, item)
@@ -92,7 +93,7 @@ class EmbeddingCache:
         :class:`Held` tells of the encoder, which may go by another spec than before."""
         found: dict[bytes, bytes] = {}
         used: set[int] = set()
-        stale: set[int] = set()
+        stale: list[Any] = []
         seen: list[tuple[str]] = []
         now = time.time()
 
@@ -105,13 +106,13 @@ class EmbeddingCache:
                     if _checksum(encoder, item, content) == checksum:
                         found[item] = content
                         used.add(number // BLOCK_ROWS)
-            old = database.execute("SELECT id FROM blocks WHERE used < ?", (now - FRESH,))
-            stale.update(number for (number,) in old)
+            for block in used:
+                stale.extend(database.execute("SELECT 1 FROM blocks WHERE id = ? AND used < ?", (block, now - FRESH)))
             seen.extend(database.execute("SELECT about FROM encoders WHERE key = ?", (encoder,)))
 
         self._look(look)
         self._in_use |= used
-        if used and (not used.isdisjoint(stale) or seen != [(json.dumps(about),)]):
+        if used and (stale or seen != [(json.dumps(about),)]):
             with suppress(OSError, sqlite3.Error), self._writing() as database:  # it may be read and not written
                 database.executemany("UPDATE blocks SET used = ? WHERE id = ?", [(now, number) for number in used])
                 database.execute(_SEEN, (encoder, json.dumps(about)))
@@ -290,6 +291,8 @@ def _evict(database: sqlite3.Connection, limit: int, but: Collection[int] = ()) 
     """Remove blocks, those not used for longest first and none of ``but``, until at most ``limit`` bytes are left; how
     many are."""
     left = _size(database)
+    if left <= limit:
+        return left
     for block, size in database.execute("SELECT id, size FROM blocks ORDER BY used, id").fetchall():
         if left <= limit:
             break
