@@ -48,6 +48,18 @@ registry = SpecRegistry(
             positional="encoder",
         ),
         Entry(
+            "hybrid",
+            "what two searchers find, such as words and an encoder, as one ranking",
+            "retrokit.retrieval.hybrid:hybrid",
+            (
+                Param("a", str, required=True, summary="encoder or searcher; with parameters in quotes"),
+                Param("b", str, required=True, summary="another"),
+                Param("fusion", str, "rrf", choices=("rrf", "minmax", "zscore"), summary="ranks, or which scores"),
+                Param("weight", float, 0.5, minimum=0, maximum=1, summary="share of b in the sum"),
+                Param("depth", int, 1000, minimum=1, summary="documents of a query that each finds, at least"),
+            ),
+        ),
+        Entry(
             "run",
             "a ranking in TREC's format, by the ids of queries and documents",
             "retrokit.retrieval.run:run",

@@ -25,6 +25,19 @@ def min_max(scores: np.ndarray) -> np.ndarray:
     return normalised
 
 
+def z_scores(scores: np.ndarray) -> np.ndarray:
+    """Scores float64 ``[n]`` of mean 0 and deviation 1; all at 0 where they are equal and so say nothing.
+
+    >>> z_scores(np.array([3.0, 1.0])).tolist()
+    [1.0, -1.0]
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if not len(values) or values.min() == values.max():
+        return np.zeros(len(values))
+    standardised: np.ndarray = (values - values.mean()) / values.std()
+    return standardised
+
+
 def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
     """``(1 − weight) · min_max(first) + weight · min_max(second)`` of one query's documents, float64 ``[n]``.
 
@@ -32,6 +45,12 @@ def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
     [0.75, 0.625, 0.0]
     """
     return (1 - weight) * min_max(first) + weight * min_max(second)
+
+
+def reciprocal_ranks(scores: np.ndarray) -> np.ndarray:
+    """``1 / (k + rank)`` of one query's documents, best first, float64 ``[n]``."""
+    ranks: np.ndarray = 1.0 / (RRF_K + np.arange(1, len(scores) + 1))
+    return ranks
 
 
 def reciprocal_rank_fusion(first: np.ndarray, second: np.ndarray, k: int = RRF_K) -> np.ndarray:

@@ -1,0 +1,89 @@
+"""The searcher ``hybrid``: what two searchers find as one ranking, by a weighted sum of scores or of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from retrokit import retrieval
+from retrokit.errors import UsageError
+from retrokit.metrics.ranking import DEEPEST
+from retrokit.registry import Spec, parse_all
+from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, account_of
+from retrokit.retrieval.fusion import min_max, reciprocal_ranks, z_scores
+
+NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rrf": reciprocal_ranks,
+    "minmax": min_max,
+    "zscore": z_scores,
+}
+"""What becomes of one query's scores ``[n]``, best first, in one of the rankings."""
+
+
+class Hybrid(Searcher):
+    """What ``a`` and ``b`` find, to ``depth`` each: ``(1 − weight) · a + weight · b`` of what their scores become."""
+
+    def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float, depth: int) -> None:
+        self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
+        self.by_ids = a.by_ids or b.by_ids
+        given: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
+        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", given))))
+
+    def index(self, documents: TextList) -> HybridIndex:
+        return HybridIndex(self, documents)
+
+    def fingerprint(self) -> str:
+        return f"{self.a.fingerprint()} {self.b.fingerprint()} {self.fusion} {self.weight} {self.depth}"
+
+
+class HybridIndex(FilteredIndex):
+    """The documents, in both indexes."""
+
+    def __init__(self, searcher: Hybrid, documents: TextList) -> None:
+        self._searcher = searcher
+        self._sides = searcher.a.index(documents), searcher.b.index(documents)
+        self._most = max(1, len(documents))
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        """A document that one side has not found counts there as the lowest that it has, and by ranks as nothing."""
+        hybrid = self._searcher
+        depth = min(max(k, hybrid.depth), self._most)
+        found = [side.search_without(queries, depth, left_out) for side in self._sides]
+        return [fuse(a, b, hybrid.fusion, hybrid.weight, k) for a, b in zip(*found, strict=True)]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        raise UsageError(f"{self._searcher.spec} scores whole lists, and no pair by itself")
+
+    def account(self) -> Account:
+        """Of both; norms are left out, as two encoders would have theirs."""
+        hybrid = self._searcher
+        a, b = (account_of(*side) for side in zip((hybrid.a, hybrid.b), self._sides, strict=True))
+        joined = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
+        return Account({"a": a.configuration, "b": b.configuration, **joined}, {}, {**b.counts, **a.counts})
+
+
+def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
+    """The ``k`` best of both rankings of one query, under ``(1 − weight) · a + weight · b``; of equal ones the lower
+    position first."""
+    positions = np.union1d(a[1], b[1])
+    fused = np.zeros(len(positions))
+    for (scores, places), share in ((a, 1 - weight), (b, weight)):
+        if len(scores):
+            values = NORMALISED[fusion](scores)
+            side = np.full(len(positions), 0.0 if fusion == "rrf" else values.min())
+            side[np.searchsorted(positions, places)] = values
+            fused += share * side
+    order = np.lexsort([positions, -fused])[:k]
+    return fused[order], positions[order]
+
+
+def hybrid(a: str, b: str, fusion: str, weight: float, depth: int, device: str | None = None) -> Hybrid:
+    """Two searchers or encoders as one searcher. Raises :class:`UsageError` for wrong specs, or one and the same."""
+    if depth > DEEPEST:
+        raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")
+    first, second = parse_all([(retrieval.registry_of(spec), spec) for spec in (a, b)])
+    if first == second:
+        raise UsageError(f"a hybrid of {first} with itself is {first}: give two different systems")
+    return Hybrid(retrieval.create(a, device=device), retrieval.create(b, device=device), fusion, weight, depth)
