@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,19 @@ def test_an_adapter_is_loaded_with_its_base(run: Command, pairs: Path, tiny_bert
         run(*made, "--precision", "fp32", "--lr", "1e-2", "--dropout", "0", *more, "-o", tmp_path / name)
         found.append(retrokit.load(str(tmp_path / name), device="cpu").embed(TEXTS, "query", "fp32"))
     np.testing.assert_allclose(found[0], found[1], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="needs the extra bits")
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_base_of_few_bits_takes_an_adapter(
+    run: Command, pairs: Path, tiny_llama: Path, tmp_path: Path, bits: int
+) -> None:
+    made = ["finetune", f"model:{tiny_llama},bits={bits}", "--data", pairs, "--device", DEVICE, "--batch-size", 8]
+    run(*made, "--steps", 4, "--lora", 2, "--lr", "1e-2", "-o", tmp_path / "run")
+    found = [retrokit.load(str(tmp_path / "run"), device="cpu"), retrokit.encoder(str(tiny_llama), device="cpu")]
+    embeddings = [one.embed(TEXTS, "query", "fp32") for one in found]
+    assert np.isfinite(embeddings[0]).all()
+    assert np.abs(embeddings[0] - embeddings[1]).max() > 1e-3
 
 
 def test_evaluation_is_that_of_the_cpu(run: Command, data: str, tiny_bert: Path) -> None:

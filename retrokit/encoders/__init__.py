@@ -36,6 +36,7 @@ _LOADED = (
 _HUB = (
     Param("revision", str, summary="branch, tag or commit of a hub id"),
     Param("trust_remote_code", bool, False, summary="run code that comes with the model"),
+    Param("bits", str, choices=("4", "8"), summary="load the weights in 4 or 8 bits, by bitsandbytes"),
     Param("device_map", str, summary="how the weights are placed on several devices: auto, balanced, …"),
 )
 _POOLING = Param(

@@ -19,10 +19,15 @@ def base_of(transformer: Any, revision: str | None = None) -> str | None:
     return None if os.path.isabs(name) or not name or revision else name
 
 
+def is_quantized(module: nn.Module) -> bool:
+    """Whether a transformer, or the module that holds it, has weights of few bits, which are as they are."""
+    return bool(getattr(getattr(module, "auto_model", module), "is_quantized", False))
+
+
 def merge(transformer: nn.Module) -> None:
     """Add the updates to the weights that they stand beside, in place. Weights of 4 and 8 bits stay beside them."""
     layers = {name: part for name, part in transformer.named_modules() if hasattr(part, "base_layer")}
-    if not layers or getattr(transformer, "is_quantized", False):
+    if not layers or is_quantized(transformer):
         return
     for name, part in layers.items():
         part.merge(safe_merge=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import shutil
@@ -25,7 +26,7 @@ from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
 from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
-from retrokit.encoders.precision import PRECISIONS
+from retrokit.encoders.precision import PRECISIONS, choose_precision
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.notices import notice
@@ -47,6 +48,7 @@ def load_model(
     attention: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    bits: str | None = None,
     device_map: str | None = None,
     images: bool = False,
     **options: Any,
@@ -55,7 +57,7 @@ def load_model(
 
     Raises:
         DataError: a folder that holds no model.
-        MissingExtra: the package of the ``backend`` is not installed.
+        MissingExtra: the package of the ``backend``, or for weights of few ``bits``, is not installed.
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished; parameters that do not fit together.
     """
@@ -64,11 +66,15 @@ def load_model(
         raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
     if not is_graph and (dtype == "int8" or calibration is not None):
         raise UsageError(f"{name}: int8 and calibration are for backend=openvino or backend=onnx")
+    if bits is not None and (is_graph or dtype != "auto"):
+        raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out backend and dtype")
     if trust_remote_code:
         notice(f"{name}: runs the code that comes with the model (trust_remote_code)")
     kwargs: dict[str, Any] = {"dtype": torch.float32 if is_graph else PRECISIONS.get(dtype, "auto")}
     if attention is not None:
         kwargs["attn_implementation"] = {"flash": "flash_attention_2"}.get(attention, attention)
+    if bits is not None:
+        kwargs |= _in_bits(bits, device)
     if device_map is not None:
         kwargs["device_map"] = device_map
     own = run_similarity(path) if is_run(path) else None
@@ -83,6 +89,24 @@ def load_model(
     from retrokit.encoders.graphs.quality import CalibrationTexts
 
     return GraphEncoder(made, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
+
+
+def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
+    """What the library is told to load weights in 4 bits (NF4) or 8, on one device."""
+    from transformers import BitsAndBytesConfig
+
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise MissingExtra(f"bits={bits}", "bits")
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    four = {
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_compute_dtype": choose_precision("auto", place),
+    }
+    return {
+        "quantization_config": BitsAndBytesConfig(**(four if bits == "4" else {"load_in_8bit": True})),
+        "device_map": {"": str(place)},
+    }
 
 
 def static(

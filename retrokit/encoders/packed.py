@@ -21,6 +21,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from retrokit.encoders import onednn
+from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
 
@@ -36,7 +37,7 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     changed. Elsewhere making it costs little, and memory is scarce. Call it in inference mode."""
     parameter = next(module.parameters(), None)
     packs = any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
-    if parameter is None or (parameter.dtype == dtype and not packs):
+    if parameter is None or is_quantized(module) or (parameter.dtype == dtype and not packs):
         return module
     if parameter.device.type != "cpu":
         return _copy(module, dtype)

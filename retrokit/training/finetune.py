@@ -17,7 +17,7 @@ from retrokit.data.pairs import ScoredPair, Source, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.precision import choose_precision
+from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.task import Task
 from retrokit.notices import notice
@@ -166,7 +166,8 @@ def plan(config: FinetuneConfig) -> Plan:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     changes = config.matryoshka, config.freeze, config.lora, config.dropout, config.seed
-    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora)
+    dtype = _training_precision(config, encoder.device)
+    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")
@@ -178,8 +179,7 @@ def plan(config: FinetuneConfig) -> Plan:
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
-    precision = str(_training_precision(config, encoder.device)).removeprefix("torch.")
-    found = of_any_run(config, encoder, batches, config.max_length, precision=precision)
+    found = of_any_run(config, encoder, batches, config.max_length, precision=name_of(dtype))
     digests = {"data_digests": [source.digest for source in sources]}
     return Plan(
         encoder=encoder,

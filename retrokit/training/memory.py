@@ -22,6 +22,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from retrokit import encoders
+from retrokit.encoders.adapters import is_quantized
+from retrokit.encoders.casting import cast
 from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.folders import is_description
 from retrokit.encoders.precision import choose_precision
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 BATCHES, LENGTHS = (1, 8, 64), (128, 512, 2048)
 ADAM_STATES = 2  # mean and square of each gradient
+STORED = {4: 1 / 2 + 4 / 64, 8: 1.0}  # bytes of a weight of so many bits; 64 weights of 4 bits share a scale
 _TEXTS = 2  # of a trial; what it keeps grows with their number
 
 
@@ -150,12 +153,14 @@ def _without_content(model: nn.Module) -> nn.Module:
 
 
 def with_memory(plan: Plan) -> Plan:
-    """The plan, with the memory that a step takes in its preflight; as it is for an encoder that is no transformer."""
+    """The plan, with the memory that a step takes in its preflight; as it is for an encoder that is no transformer of
+    texts."""
     transformer = getattr(plan.model[0], "auto_model", None)
-    if transformer is None:
+    if transformer is None or plan.model.supports("image"):
         return plan
     limit = max(found["limit"] or 0 for found in plan.preflight.lengths.values()) or LENGTHS[-1]
-    found = _of(transformer, plan.config, plan.device, limit, len(plan.data[0].document_ids))
+    shape = plan.config, plan.device, limit, len(plan.data[0].document_ids)
+    found = _of_description(*shape) if is_quantized(transformer) else _of(transformer, *shape)
     return replace(plan, preflight=replace(plan.preflight, memory=found))
 
 
@@ -167,17 +172,35 @@ def of_description(config: FinetuneConfig) -> dict[str, Any] | None:
         DataError: a configuration that cannot be read.
         UsageError: options that do not fit the model.
     """
-    path = dict(encoders.registry.parse(config.encoder).params).get("path")
+    path = _parameters(config).get("path")
     if not isinstance(path, str) or not is_description(path):
         return None
+    notice(f"{path}: there are no weights, only a description: it is told how much memory they would take")
+    device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return _of_description(config, device, None, documents=1)
+
+
+def _parameters(config: FinetuneConfig) -> dict[str, Any]:
+    return dict(encoders.registry.parse(config.encoder).params)
+
+
+def _of_description(config: FinetuneConfig, device: torch.device, limit: int | None, documents: int) -> dict[str, Any]:
+    """Of a model as its configuration describes it, in memory as :func:`~retrokit.training.model.build` would put
+    it."""
     from retrokit.encoders.loading import described
 
-    notice(f"{path}: there are no weights, only a description: it is told how much memory they would take")
-    model = described(path).float()
+    path, bits = _parameters(config)["path"], int(_parameters(config).get("bits") or 0)
+    dtype = choose_precision(config.precision, device)
+    model = described(path)
+    is_base = config.lora is not None and not config.merge_lora
+    cast(model, dtype if is_base or bits else torch.float32)
+    linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)] if bits else []
+    spared = sum(weight.nbytes - round(weight.numel() * STORED[bits]) for weight in linear)
     with torch.device("meta"):
         restrict(model, path, config.freeze, config.lora)
-    device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return _of(model, config, device, getattr(model.config, "max_position_embeddings", LENGTHS[-1]), documents=1)
+    longest = limit or int(getattr(model.config, "max_position_embeddings", LENGTHS[-1]))
+    found = _of(model, config, device, longest, documents)
+    return {**found, "weights": found["weights"] - spared}
 
 
 def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: int, documents: int) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.encoders import engine
-from retrokit.encoders.adapters import base_of, merge
+from retrokit.encoders.adapters import base_of, is_quantized, merge
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import DataError, MissingExtra, UsageError
@@ -40,9 +41,11 @@ def build(
     seed: int = 0,
     checkpointed: bool = False,
     merge_lora: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[SentenceTransformer, Similarity]:
-    """The model to train, and the similarity inside it. The encoder's modules are shared, not copied, but their weights
-    are float32 from here on: a step of 2e-5 is lost in the rounding of bf16."""
+    """The model to train, which computes in ``dtype``, and the similarity inside it. The encoder's modules are shared,
+    not copied, but what is trained of them is float32 from here on: a step of 2e-5 is lost in the rounding of bf16.
+    What an adapter leaves as it is lies in ``dtype`` from here on."""
     sizes = sorted({*prefixes, encoder.dimension}) if prefixes else None
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
@@ -53,11 +56,20 @@ def build(
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
     trained = encoder.to_train().model
-    if any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
-        notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
-        trained.float()
     modules = list(trained)
     base = _base_of(encoder) if lora is not None and not merge_lora else None
+    if is_quantized(modules[0]):
+        if base is None:
+            raise UsageError(
+                f"{encoder.spec}: weights of few bits are not trained; give `lora`, which adds some to them"
+            )
+        modules[0].register_forward_hook(_in_float32)
+    elif base is not None and dtype != torch.float32:
+        cast(modules[0], dtype)
+        modules[0].register_forward_hook(_in_float32)
+    elif any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
+        notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
+        trained.float()
     left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
     if checkpointed:
         _checkpoint_layers(encoder)
@@ -69,6 +81,11 @@ def build(
         raise UsageError(f"`freeze` {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
     return model, prepare.similarity
+
+
+def _in_float32(module: nn.Module, given: Any, features: dict[str, Any]) -> dict[str, Any]:
+    """What a transformer has made, in the type that pooling and similarity compute in."""
+    return {k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
 def default_rate(model: SentenceTransformer) -> float:
@@ -208,6 +225,8 @@ def _add_lora(first: nn.Module, name: str, rank: int, seed: int, base: str | Non
             configuration.base_model_name_or_path = base
     for place, parameter in first.named_parameters():
         parameter.requires_grad_("lora_" in place)
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()  # whatever its base has
 
 
 def _base_of(encoder: Encoder) -> str | None:

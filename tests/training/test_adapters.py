@@ -1,0 +1,100 @@
+"""Low-rank updates beside a frozen base: in the type that it computes in, and in 4 and 8 bits."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import retrokit
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import MissingExtra, UsageError
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.memory import with_memory
+from tests.models import sentences
+
+with_bits = pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="needs the extra bits")
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(32)
+    write_jsonl(
+        tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
+    )
+    return tmp_path / "pairs.jsonl"
+
+
+def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:
+    options = {"steps": 4, "batch_size": 8, "device": "cpu", "lora": 2, "lr": 1e-2, "dropout": 0.0, **options}
+    return FinetuneConfig(str(encoder), [str(pairs)], None if output is None else str(output), **options)
+
+
+def types(model: torch.nn.Module, part: str) -> set[torch.dtype]:
+    return {value.dtype for name, value in model.named_parameters() if part in name}
+
+
+def gradients(made: Any) -> dict[str, torch.Tensor]:
+    batch = next(iter(made.loader))
+    with torch.autocast("cpu", torch.bfloat16, enabled=made.precision == torch.bfloat16):
+        made.loss()([batch["query"], batch["document"]], None).backward()
+    return {name: value.grad for name, value in made.model.named_parameters() if value.grad is not None}
+
+
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
+def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, tmp_path, model):
+    encoder = request.getfixturevalue(model)
+    light = plan(configure(encoder, pairs, precision="bf16"))
+    heavy = plan(configure(encoder, pairs, precision="bf16", merge_lora=True))
+    assert types(light.model, "base_layer") == {torch.bfloat16}
+    assert types(heavy.model, "base_layer") == {torch.float32}
+    assert types(light.model, "lora_") == types(heavy.model, "lora_") == {torch.float32}
+    found, expected = gradients(light), gradients(heavy)
+    assert found.keys() == expected.keys()
+    cosine = torch.nn.functional.cosine_similarity
+    whole = [torch.cat([side[name].flatten() for name in sorted(side)]) for side in (found, expected)]
+    assert cosine(*whole, dim=0) > 0.98, "the same, up to the rounding of bf16"
+    embedded = light.model(light.model.preprocess(["a cat"], prompt=None, task="query"))["sentence_embedding"]
+    assert embedded.dtype == torch.float32
+    memory = [with_memory(made).preflight.memory for made in (light, heavy)]
+    assert memory[0]["weights"] < 0.7 * memory[1]["weights"]
+    finetune(configure(encoder, pairs, tmp_path / "run", precision="bf16"))
+    adapter = load_file(tmp_path / "run" / "adapter_model.safetensors")
+    assert {value.dtype for value in adapter.values()} == {torch.float32}
+    before, after = retrokit.encoder(str(encoder)), retrokit.load(str(tmp_path / "run"))
+    assert np.abs(before.embed(["a cat"], "query", "fp32") - after.embed(["a cat"], "query", "fp32")).max() > 1e-3
+
+
+def test_few_bits_need_their_package(tiny_bert, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None)
+    with pytest.raises(MissingExtra, match=r"bits=4 needs an optional package: .*retrokit\[bits\]"):
+        retrokit.encoder(f"model:{tiny_bert},bits=4")
+    with pytest.raises(UsageError, match="leave out backend and dtype"):
+        retrokit.encoder(f"model:{tiny_bert},bits=4,dtype=bf16")
+
+
+@with_bits
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
+def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, model, bits):
+    encoder = f"model:{request.getfixturevalue(model)},bits={bits}"
+    with pytest.raises(UsageError, match="weights of few bits are not trained"):
+        plan(configure(encoder, pairs, lora=None))
+    made = with_memory(plan(configure(encoder, pairs)))
+    assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
+    stored = sum(value.nbytes for value in made.model.parameters())
+    states = (getattr(value, "quant_state", None) for value in made.model.parameters())
+    stored += sum(state.absmax.nbytes for state in states if state is not None)
+    assert made.preflight.memory["weights"] == pytest.approx(stored, rel=0.1)
+    for more in ({}, {"gradient_checkpointing": True, "mini_batch": 4}):
+        finetune(configure(encoder, pairs, tmp_path / "run", overwrite=bool(more), **more))
+        run = retrokit.load(str(tmp_path / "run"))
+        base = retrokit.encoder(str(request.getfixturevalue(model)))
+        found = [one.embed(sentences(4), "query", "fp32") for one in (base, run)]
+        assert np.abs(found[0] - found[1]).max() > 1e-3
