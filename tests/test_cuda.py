@@ -14,10 +14,13 @@ import torch
 
 import retrokit
 from retrokit import cli
+from retrokit.data.images import open_image
+from retrokit.data.jsonl import write_jsonl
 from retrokit.reranking import registry as rerankers
 from retrokit.retrieval.exact import top_k
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
+from tests.pictures import make_picture
 
 pytestmark = [
     pytest.mark.cuda,
@@ -65,6 +68,23 @@ def test_embeddings_are_those_of_the_cpu(tiny_bert: Path, tiny_llama: Path, prec
         a, b = here.embed(TEXTS, "query", "fp32"), there.embed(TEXTS, "query", precision)
         cosines = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
         assert cosines.min() > least, spec
+
+
+@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("bf16", 0.99), ("fp16", 0.999)])
+def test_images_are_embedded_and_trained_as_on_the_cpu(
+    run: Command, tiny_clip: Path, tmp_path: Path, precision: str, least: float
+) -> None:
+    items = [*TEXTS[:8], *(open_image(make_picture(tmp_path / f"{i}.png", i)) for i in range(8))]
+    here, there = (retrokit.encoder(f"clip:{tiny_clip}", device=device) for device in ("cpu", DEVICE))
+    a, b = here.embed(items, "query", "fp32"), there.embed(items, "query", precision)
+    assert ((a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min() > least
+    rows = [{"anchor": text, "positive": {"image": f"{i}.png"}} for i, text in enumerate(TEXTS[:8])]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    made = ["finetune", f"clip:{tiny_clip}", "--data", tmp_path / "pairs.jsonl", "--device", DEVICE, "--steps", 6]
+    run(*made, "--batch-size", 8, "--precision", precision, "--lr", "1e-3", "-o", tmp_path / "run")
+    after = retrokit.load(str(tmp_path / "run"), device="cpu").embed(items, "query", "fp32")
+    assert np.isfinite(after).all()
+    assert (np.abs(after - a).max(axis=1) > 1e-3).all()
 
 
 @pytest.mark.parametrize("spec", ["cosine", "dot", "qnorm", "dnorm", "sfs:4", "l2", "l1", "sfs:size=4,base=l2"])
