@@ -27,6 +27,7 @@ from retrokit.encoders.casting import cast
 from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.folders import is_description
 from retrokit.encoders.precision import choose_precision
+from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.model import restrict
@@ -192,6 +193,8 @@ def _of_description(config: FinetuneConfig, device: torch.device, limit: int | N
     path, bits = _parameters(config)["path"], int(_parameters(config).get("bits") or 0)
     dtype = choose_precision(config.precision, device)
     model = described(path)
+    if model.config.get_text_config() is not model.config:
+        raise UsageError(f"{path}: memory is told of models of texts, and this one has more towers than theirs")
     is_base = config.lora is not None and not config.merge_lora
     cast(model, dtype if is_base or bits else torch.float32)
     linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)] if bits else []

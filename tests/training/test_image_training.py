@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from retrokit.data.pairs import read_source
 from retrokit.errors import DataError, UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
+from retrokit.training.memory import of_description, with_memory
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.pictures import make_image_benchmark, make_picture
@@ -90,6 +92,23 @@ def test_lengths_and_counts_are_of_texts_and_of_images(tiny_clip: Path, pairs, t
     before = read_source(str(pairs["positive"]), "pairs", images=True).digest
     make_picture(tmp_path / "pictures" / "3.png", 99)
     assert read_source(str(pairs["positive"]), "pairs", images=True).digest != before
+
+
+def test_the_memory_of_two_towers_is_not_told(tiny_clip: Path, pairs, tmp_path: Path):
+    assert with_memory(plan(config(tiny_clip, pairs["positive"]))).preflight.memory is None
+    (tmp_path / "described").mkdir()
+    shutil.copy(tiny_clip / "config.json", tmp_path / "described")
+    with pytest.raises(UsageError, match="memory is told of models of texts"):
+        of_description(config(tmp_path / "described", pairs["positive"]))
+
+
+@pytest.mark.parametrize("options", [{"lora": 2}, {"gradient_checkpointing": True}])
+def test_both_towers_are_trained_by_parts_too(tiny_clip: Path, tmp_path: Path, pairs, options):
+    finetune(config(tiny_clip, pairs["positive"], tmp_path / "run", **options))
+    run, start = (retrokit.encoder(str(folder)) for folder in (tmp_path / "run", tiny_clip))
+    for item in (open_image(tmp_path / "pictures" / "0.png"), "the cat sleeps"):
+        before, after = (encoder.embed([item], "query", "fp32") for encoder in (start, run))
+        assert not np.allclose(before, after, atol=1e-4)
 
 
 def test_a_benchmark_with_images_gives_pairs(tmp_path: Path):
