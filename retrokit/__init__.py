@@ -4,6 +4,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
 
     retrokit.similarity("sfs:16")     # a Similarity: prepare, score, score_pairs
     retrokit.encoder("minilm")        # an Encoder: embed(texts, role)
+    retrokit.open_image("a.jpg")      # an item as a text is, for an encoder that takes images
     retrokit.load("runs/qnorm")       # a finished run as an Encoder, its similarity with it
 
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
@@ -27,6 +28,7 @@ from retrokit.errors import RetrokitError
 if TYPE_CHECKING:
     from retrokit import augment as augment
     from retrokit import probe as probe
+    from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
@@ -47,6 +49,7 @@ _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
     "evaluate": "retrokit.evaluation.evaluate",
+    "open_image": "retrokit.data.images",
     "search": "retrokit.retrieval",
     "rerank": "retrokit.evaluation.two_stage",
     "TwoStageOptions": "retrokit.evaluation.settings",

@@ -157,6 +157,12 @@ def test_what_a_model_of_two_towers_has_not(tiny_clip: Path, tiny_bert: Path, im
         retrokit.encoder(str(tiny_bert)).with_tokens().token_embeddings(images, "query")
 
 
+def test_a_search_among_texts_and_images(tiny_clip: Path, images):
+    documents = [*images, *sentences(3)]
+    found = retrokit.search(f"clip:{tiny_clip}", documents, [images[1], documents[4]], k=1, sim="cosine")
+    assert [positions.tolist() for _, positions in found] == [[1], [4]]
+
+
 def test_a_file_that_breaks_meanwhile_is_named(tiny_clip: Path, tmp_path: Path):
     image = open_image(make_picture(tmp_path / "a.png"), "rows.jsonl", 7)
     (tmp_path / "a.png").write_bytes(b"")
