@@ -8,16 +8,21 @@ similarity. Douze et al., "The Faiss library", 2024.
 from __future__ import annotations
 
 import copy
+import json
+import os
 import re
+import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from retrokit.errors import MissingExtra, UsageError
+from retrokit.errors import MissingExtra, UsageError, first_line
 from retrokit.notices import notice, progress
 from retrokit.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
 from retrokit.similarities.base import Embeddings, Similarity
@@ -80,16 +85,33 @@ def approximate_top_k(
 
 
 class ApproximateIndex:
-    """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`."""
+    """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`. With a
+    ``folder``, which belongs to the documents, it is kept there, with its recall, and mapped into memory the next time.
+    """
 
     @torch.inference_mode()
     def __init__(
-        self, similarity: Similarity, documents: Embeddings, index: str, device: torch.device | str = "cpu"
+        self,
+        similarity: Similarity,
+        documents: Embeddings,
+        index: str,
+        device: torch.device | str = "cpu",
+        folder: Path | None = None,
     ) -> None:
         self._similarity = copy.deepcopy(similarity).to(device)
         self._documents, self._index, self._device = documents, index, device
         self._made = empty_index(index, self._similarity, documents.shape[-1])
         self._checked: tuple[dict[int, float], int] = {}, 0
+        self._kept = None if folder is None else KeptIndex(folder, index)
+        found = self._kept.read(len(documents), documents.shape[-1]) if self._kept is not None else None
+        if found is None:
+            self._build()
+        else:
+            self._made, self._checked = found
+            _set_parameters(self._made, index)
+
+    def _build(self) -> None:
+        documents, index = self._documents, self._index
         if not self._made.is_trained:
             rows = _sample(len(documents), TRAINING_NUMBERS // documents.shape[-1])
             vectors = np.concatenate(list(self._prepared(documents[rows])))
@@ -99,6 +121,8 @@ class ApproximateIndex:
             for vectors in self._prepared(documents):
                 _asked(index, partial(self._made.add, vectors))
                 advance(len(vectors))
+        if self._kept is not None:
+            self._kept.write(self._made)
 
     def _prepared(self, documents: Embeddings) -> Iterator[np.ndarray]:
         """Blocks of documents as the index takes them, float32 ``[n, d']``."""
@@ -115,6 +139,8 @@ class ApproximateIndex:
             rows = _sample(len(queries), QUERIES_CHECKED)
             recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
             self._checked = recall, len(rows)
+            if self._kept is not None:
+                self._kept.write_recall(*self._checked)
         return Approximate(scores, indices, *self._checked)
 
     def account(self) -> dict[str, Any]:
@@ -141,18 +167,71 @@ def empty_index(index: str, similarity: Similarity, dimension: int) -> Any:
     if not similarity.factorable:
         raise UsageError(f"index {index}: it serves inner products, and {similarity.spec} is none: search exactly")
     faiss = _faiss()
-    factory, _, parameters = index.partition(":")
+    factory = index.partition(":")[0]
     if (graph := re.search(r"(?:HNSW|NSG)([01])(?!\d)", factory)) is not None:  # faiss ends the process
         raise UsageError(f"index {index}: a graph needs at least 2 neighbours of each document, not {graph[1]}")
     width = similarity.prepare(torch.ones(1, dimension), "document").shape[-1]
     made = _asked(index, partial(faiss.index_factory, width, factory, faiss.METRIC_INNER_PRODUCT))
     if made.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
-    if parameters:
+    _set_parameters(made, index)
+    return made
+
+
+def _set_parameters(made: Any, index: str) -> None:
+    if parameters := index.partition(":")[2]:
         if re.search(r"=\s*-", parameters):  # faiss takes it for a huge number
             raise UsageError(f"index {index}: parameters are not negative")
-        _asked(index, partial(faiss.ParameterSpace().set_index_parameters, made, parameters))
-    return made
+        _asked(index, partial(_faiss().ParameterSpace().set_index_parameters, made, parameters))
+
+
+class KeptIndex:
+    """Where an index of faiss lies in a folder, and its recall beside it, which holds for its parameters at search."""
+
+    def __init__(self, folder: Path, index: str) -> None:
+        self._index = index
+        self._file = folder / f"index-{_file_name(index.partition(':')[0])}.faiss"
+        self._recall = folder / f"index-{_file_name(index)}.json"
+
+    def read(self, count: int, dimension: int) -> tuple[Any, tuple[dict[int, float], int]] | None:
+        """The index over so many documents, mapped into memory where faiss can, and its recall; ``None``: it is not
+        there, or damaged."""
+        if not self._file.is_file():
+            return None
+        faiss = _faiss()
+        flag = faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC
+        try:
+            made = faiss.read_index(str(self._file), flag)
+        except RuntimeError:
+            made = None
+        if made is None or (made.ntotal, made.d) != (count, dimension):
+            notice(f"{self._file}: is damaged, and made anew")
+            return None
+        try:
+            kept = json.loads(self._recall.read_text(encoding="utf-8"))
+            return made, ({int(k): float(share) for k, share in kept["recall"].items()}, int(kept["queries"]))
+        except (OSError, ValueError, KeyError, AttributeError):
+            return made, ({}, 0)
+
+    def write(self, made: Any) -> None:
+        """Keep it; where that is not possible, say so."""
+        new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            _faiss().write_index(made, str(new))
+            os.replace(new, self._file)
+        except (OSError, RuntimeError, TypeError) as error:  # the latter: faiss takes no path that is not UTF-8
+            notice(f"{self._file}: could not be written ({first_line(error)}); the index is made anew the next time")
+            new.unlink(missing_ok=True)
+
+    def write_recall(self, recall: dict[int, float], queries: int) -> None:
+        """Keep what was measured, if the index is."""
+        if self._file.is_file():
+            with suppress(OSError):  # the folder may be another's
+                self._recall.write_text(json.dumps({"recall": recall, "queries": queries}), encoding="utf-8")
+
+
+def _file_name(index: str) -> str:
+    return re.sub(r"[^A-Za-z0-9,.=-]", "_", index)
 
 
 def _faiss() -> Any:

@@ -69,7 +69,8 @@ class ExportIndex(DenseIndex):
         if self._faiss is None:
             return top_k(product, asked, rows, k, self._device)
         if number not in self._built:
-            self._built[number] = ApproximateIndex(product, rows, self._faiss, self._device)
+            folder = self._export.parts[number].folder
+            self._built[number] = ApproximateIndex(product, rows, self._faiss, self._device, folder)
         found = self._built[number].search(asked, k)
         return found.scores, found.indices
 

@@ -16,9 +16,11 @@ from retrokit.data.exports import DTYPES
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import UsageError
 from retrokit.export import export, open_export
+from retrokit.notices import listening
+from retrokit.retrieval.approximate import ApproximateIndex
 from retrokit.retrieval.base import TextList
 from retrokit.retrieval.exported import export_index
-from tests.evaluation.fakes import write_lines
+from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
 
 TEXTS = sentences(60, seed=5)
@@ -126,3 +128,41 @@ def test_an_index_of_faiss_finds_the_same(tiny_bert, corpus, tmp_path, dtype, sh
         assert scores == pytest.approx(values, rel=1e-5)
         assert sorted(places) == sorted(best)
     assert through.account().configuration["index_recall"] == {"recall@5": 1.0, "queries": 7}
+
+
+@pytest.mark.parametrize("kind", ["IVF2,Flat:nprobe=2", "HNSW8", "PCA8,Flat"])
+def test_an_index_of_faiss_is_kept_in_the_folder(tiny_bert, corpus, tmp_path, monkeypatch, kind):
+    pytest.importorskip("faiss", reason="of the extra faiss")
+    folder = made(tiny_bert, corpus, tmp_path / "out", dtype="float16")
+    built = []
+    real = ApproximateIndex._build
+    monkeypatch.setattr(ApproximateIndex, "_build", lambda self: (built.append(kind), real(self)))
+
+    def search(index: str = kind) -> tuple[Any, Any]:
+        through = export_index(folder, precision="fp32", index=index)
+        found = through.search(TextList(QUERIES), 5)
+        return [places.tolist() for _, places in found], through.account().configuration["index_recall"]
+
+    first = search()
+    with monkeypatch.context() as patch:  # nor is its recall measured again
+        patch.setattr("retrokit.retrieval.approximate._recall", None)
+        assert (search(), built) == (first, [kind])
+    if "IVF" in kind:  # other parameters at search are for the same index, whose recall with them is measured
+        assert search("IVF2,Flat:nprobe=1")[1] != first[1]
+        assert built == [kind]
+    (file,) = folder.folder.glob("index-*.faiss")
+    for damaged in (b"", file.read_bytes()[:-50]):
+        file.write_bytes(damaged)
+        heard = Notices()
+        with listening(heard):
+            again = search()
+        assert again == first or "HNSW" in kind  # which threads build, not twice alike
+        assert any("is damaged, and made anew" in said for said in heard.messages)
+    assert built == [kind] * 3
+    file.unlink()
+    with monkeypatch.context() as patch, listening(heard):
+        patch.setattr("faiss.write_index", lambda *_: (_ for _ in ()).throw(RuntimeError("disk full")))
+        search()
+    assert any("could not be written (disk full)" in said for said in heard.messages)
+    made(tiny_bert, corpus, tmp_path / "out", overwrite=True)
+    assert not list(folder.folder.glob("index-*"))
