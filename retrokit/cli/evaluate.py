@@ -53,23 +53,45 @@ class EvaluationOutput(Settings):
         return [parse_gate(text) for text in self.fail_under]
 
 
+@dataclass(frozen=True)
+class BaselineOutput(EvaluationOutput):
+    """What is kept for later evaluations, and how far this one may fall behind an earlier one."""
+
+    save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
+    baseline: str | None = setting(None, "Compare with what --save-baseline has kept in this file.", GATES)
+    max_drop: float | None = setting(
+        None,
+        "Exit 1 if the main metric, or the first of --metrics, is lower than the baseline's by more, no chance.",
+        GATES,
+        least=0,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_drop is not None and self.baseline is None:
+            raise UsageError("--max-drop is about --baseline FILE: give both")
+
+
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
 @takes(EvaluationSettings, results=writable_folder, also=None, keep_runs=None)
-@takes(EvaluationOutput, plot=writable_folder, save_run=writable)
-def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
+@takes(BaselineOutput, plot=writable_folder, save_run=writable, save_baseline=writable)
+def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
     """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
 
     retrokit eval minilm --on sts:pairs.jsonl --sim cosine --sim sfs:16 --json
 
-    retrokit eval minilm runs/qnorm --on beir:data/scifact --fail-under ndcg@10=0.64 --fail-if-worse
+    retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.01
     """
     _check_together(settings, output.save_run)
     from retrokit.evaluation import evaluate as evaluation
+    from retrokit.evaluation.comparison.baseline import changes_since, check_baseline, save_baseline
     from retrokit.evaluation.comparison.gates import check_gates
     from retrokit.report.evaluation import form
 
+    if output.baseline is not None:
+        check_baseline(output.baseline)
     on, sim, metrics, also = settings.on, settings.sim, settings.metrics, [metric for metric, _ in output.least]
     if settings.encoders:
         asked = replace(settings, also=also, keep_runs=output.save_run is not None)
@@ -77,6 +99,8 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     else:
         more = (settings.cross, settings.correlations)
         found = evaluation.evaluated_before(str(settings.results), on, sim, metrics, also, *more)
+    if output.baseline is not None:
+        found = replace(found, changes=changes_since(found, output.baseline))
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
@@ -86,7 +110,9 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
         evaluation_plots(found, output.plot)
     show(*form(output.shape)(found, output.per_query))
-    check_gates(found, output.least, output.fail_if_worse)
+    check_gates(found, output.least, output.fail_if_worse, output.max_drop)
+    if output.save_baseline is not None:
+        save_baseline(found, output.save_baseline)
 
 
 def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:

@@ -85,7 +85,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     if folder is not None:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    return evaluation_of(computed, shown, trainings, cross, settings.correlations)
+    found = evaluation_of(computed, shown, trainings, cross, settings.correlations)
+    return replace(found, data={task.spec: task.digest() for task in loaded})
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
@@ -150,6 +151,7 @@ def evaluated_before(
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
     found = evaluation_of(computed, shown, trainings, cross, correlations)
+    found = replace(found, data={record.result.task: record.key["data"] for record in kept})
     if correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))

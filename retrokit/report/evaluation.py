@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from retrokit.errors import UsageError, did_you_mean
+from retrokit.evaluation.comparison.baseline import Change
 from retrokit.evaluation.comparison.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.cross import Cross, cross_of
@@ -41,6 +42,8 @@ def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
     tested = _main_comparisons(evaluation)
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
+    if evaluation.changes:
+        sheets.append(_changes_sheet(evaluation.changes))
     return [*sheets, *correlated]
 
 
@@ -50,6 +53,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "results": [result.to_json(with_queries) for result in evaluation.results],
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
         "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
+        "changes": [_change_json(change) for change in evaluation.changes],
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
@@ -248,6 +252,29 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"comparisons in the metric ({corrected}), over tasks by themselves; * where it is below {SIGNIFICANCE}"
     )
     return Sheet("tests", columns, 4, rows, caption)
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    values = {"before": known(change.before), "after": known(change.after), "visible": known(change.visible)}
+    return {**asdict(change), **values}
+
+
+def _changes_sheet(changes: Sequence[Change]) -> Sheet:
+    rows = []
+    for one in changes:
+        test = ["–", "–", "–", "–"]
+        if (c := one.comparison) is not None:
+            seen = f"{one.visible:.4f}" if one.visible is not None else "–"
+            test = [_difference(c), f"{c.test.low:+.4f} … {c.test.high:+.4f}", f"{c.corrected_p:.2g}", seen]
+        values = ["–" if known(value) is None else f"{value:.4f}" for value in (one.before, one.after)]
+        rows.append([one.task, one.system, one.baseline, one.metric, *values, *test])
+    names = ["task", "system", "baseline", "metric"]
+    columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
+    caption = (
+        "difference from the stored baseline; visible: the smallest drop that so many items show four times in five; "
+        f"* where the p, corrected over the lines of a metric, is below {SIGNIFICANCE}"
+    )
+    return Sheet("since the baseline", columns, 4, rows, caption)
 
 
 def _cross_sheet(cross: Cross) -> Sheet:

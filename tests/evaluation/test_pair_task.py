@@ -15,7 +15,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import T_TEST, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates
-from retrokit.evaluation.comparison.results_folder import _plain, _result
+from retrokit.evaluation.comparison.results_folder import plain, result_of
 from retrokit.evaluation.task import Request
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening
@@ -177,8 +177,8 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     assert "scores are on scales of their own, so their means are not compared" in sheet.caption
     second = dict(zip(sheet.columns, sheet.rows[1], strict=True))
     assert {name for name in (*own_scale, *comparable) if len(second[name]) == 1} == set(own_scale)  # the value alone
-    kept = json.loads(json.dumps(_plain(results[0])))
-    assert set(_result(kept).own_scale) == set(results[0].own_scale)
+    kept = json.loads(json.dumps(plain(results[0])))
+    assert set(result_of(kept).own_scale) == set(results[0].own_scale)
 
 
 def test_the_field_of_the_family(tmp_path: Path) -> None:

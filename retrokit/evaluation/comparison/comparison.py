@@ -21,6 +21,7 @@ from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.evaluation.comparison.baseline import Change
     from retrokit.evaluation.result import Result
 
 SIGNIFICANCE = 0.05
@@ -89,6 +90,8 @@ class Evaluation:
         shown: the metrics to show, by task.
         is_cross: whether training similarities are set against evaluation similarities.
         correlations: of SURE's metrics over the systems, if they were asked for.
+        data: the digest of each task's data, ``None`` where there is none.
+        changes: since a stored baseline, if there is one.
     """
 
     results: list[Result]
@@ -98,6 +101,8 @@ class Evaluation:
     shown: dict[str, list[str]]
     is_cross: bool = False
     correlations: list[Correlation] = field(default_factory=list)
+    data: Mapping[str, str | None] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
 
     @property
     def tasks(self) -> list[str]:
@@ -144,13 +149,14 @@ def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -
         first, *others = [system for system in systems if system.task == task]
         for other in others:
             for metric in dict.fromkeys([first.first.main_metric, *metrics.get(task, ())]):
-                comparison = _tested(first, other, metric)
+                comparison = tested(first, other, metric)
                 if comparison is not None:
                     comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
-    return _corrected(comparisons)
+    return corrected(comparisons)
 
 
-def _tested(first: System, other: System, metric: str) -> Comparison | None:
+def tested(first: System, other: System, metric: str) -> Comparison | None:
+    """How ``other`` differs from ``first`` in a metric, not corrected; ``None`` where nothing tells."""
     if not comparable(first, other, metric):
         return None
     named = (first.task, metric, first.name, other.name)
@@ -171,7 +177,7 @@ def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[s
     return (a, b) if a and b and a != b else None
 
 
-def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with Holm's correction over those in the same metric."""
     metrics = dict.fromkeys(one.metric for one in comparisons)
     corrected = {name: iter(holm([one.p for one in comparisons if one.metric == name])) for name in metrics}
@@ -196,7 +202,7 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
             one.result: replace(
                 one, precisions=_precisions([*shared[baseline].values()], [*shared[one.result].values()])
             )
-            for one in _corrected(tested)
+            for one in corrected(tested)
         }
         for name, own in values.items():
             spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))

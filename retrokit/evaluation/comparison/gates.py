@@ -26,10 +26,18 @@ def parse_gate(text: str) -> tuple[str, float]:
     return metric.strip(), least
 
 
-def check_gates(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]], fail_if_worse: bool) -> None:
+def check_gates(
+    evaluation: Evaluation,
+    fail_under: Sequence[tuple[str, float]],
+    fail_if_worse: bool,
+    max_drop: float | None = None,
+) -> None:
     """Raise :class:`GateFailed` if a result lies under a least value, or a system is significantly worse than the
-    first, by the corrected p. Raises :class:`UsageError` for ``fail_if_worse`` where no main metric is tested."""
+    first, by the corrected p, or has fallen significantly, and by more than ``max_drop``, behind the stored baseline.
+    Raises :class:`UsageError` for ``fail_if_worse`` where no main metric is tested."""
     failures = list(_under(evaluation, fail_under))
+    if max_drop is not None:
+        failures += _fallen(evaluation, max_drop)
     if fail_if_worse:
         failures += _worse(evaluation)
     if failures:
@@ -49,6 +57,18 @@ def _under(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> I
                 yield f"{named} {metric} is undefined"
             elif value < least:
                 yield f"{named} {metric} = {value:.4f} is under {least:g}"
+
+
+def _fallen(evaluation: Evaluation, most: float) -> Iterator[str]:
+    for one in evaluation.changes:
+        named = f"{one.system} on {one.task}: {one.metric}"
+        if one.fails(most):
+            yield f"{named} = {one.after:.4f} where the baseline has {one.before:.4f}, and may lose {most:g}"
+        elif one.before - one.after > most:
+            notice(f"{named} is {one.before - one.after:.4f} lower than the baseline, which may be chance")
+        if one.visible is not None and one.visible > most:
+            found = f"a drop of {one.visible:.4f} is found four times in five, one of {most:g} less often"
+            notice(f"{named}: {found}; more queries would tell")
 
 
 def _worse(evaluation: Evaluation) -> list[str]:

@@ -189,7 +189,7 @@ class ResultsFolder:
 
     def _write(self, record: Record) -> None:
         training = vars(record.training) if record.training is not None else None
-        content = {"format": FORMAT, **vars(record), "training": training, "result": _plain(record.result)}
+        content = {"format": FORMAT, **vars(record), "training": training, "result": plain(record.result)}
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         with writing(self._file(record.key)) as stream:
@@ -203,7 +203,7 @@ def _read(file: Path) -> Record | None:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content.pop("checksum") != _checksum(content) or content.pop("format") != FORMAT:
             return None
-        training, result = content.pop("training"), _result(content.pop("result"))
+        training, result = content.pop("training"), result_of(content.pop("result"))
         return Record(**content, training=Training(**training) if training is not None else None, result=result)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -218,7 +218,7 @@ def _added(file: Path) -> str | None:
         return None
 
 
-def _plain(result: Result) -> dict[str, Any]:
+def plain(result: Result) -> dict[str, Any]:
     """A result as plain values, without its ranking."""
     plain = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in _IN_A_FORM_OF_THEIR_OWN}
     drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
@@ -229,7 +229,7 @@ def _plain(result: Result) -> dict[str, Any]:
     }
 
 
-def _result(plain: dict[str, Any]) -> Result:
+def result_of(plain: dict[str, Any]) -> Result:
     resampled = {
         name: Draws(**{**one, "drawn": np.array(one["drawn"], dtype=np.float64)})
         for name, one in plain["resampled"].items()

@@ -1,0 +1,128 @@
+"""A stored baseline: what systems reached once, in a file, and how far a later one has fallen behind it.
+
+The file holds, of each system and task, the metrics shown with their values per item, or drawn anew where they are no
+means, so that nothing of the past is computed again. A task is known by the digest of its data, wherever those lie.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import retrokit
+from retrokit.data.files import named, writing
+from retrokit.errors import DataError, UsageError
+from retrokit.evaluation.comparison.comparison import Comparison, Evaluation, corrected, tested
+from retrokit.evaluation.comparison.results_folder import plain, result_of
+from retrokit.evaluation.comparison.systems import System
+
+FORMAT = 1
+# A drop of 1.96 + 0.84 standard errors is found significant (p < 0.05, two-sided) four times in five.
+_POWER = 2.802
+_MARGIN = 1.96  # standard errors in half a 95% interval
+
+
+@dataclass(frozen=True)
+class Change:
+    """A system against the one that was stored, in the main metric of a task, or the first of those that are shown.
+
+    Attributes:
+        before, after: the metric, then and now; NaN where it is undefined.
+        comparison: the paired test; ``None`` where there is none.
+    """
+
+    task: str
+    metric: str
+    baseline: str
+    system: str
+    before: float
+    after: float
+    comparison: Comparison | None
+
+    @property
+    def visible(self) -> float | None:
+        """The smallest drop that as many items show with a power of 80%; ``None`` where there is no test, or no
+        deviation to tell by."""
+        test = self.comparison.test if self.comparison is not None else None
+        wide = test is not None and test.high > test.low
+        return _POWER * (test.high - test.low) / (2 * _MARGIN) if test is not None and wide else None
+
+    def fails(self, most: float) -> bool:
+        """Whether it has fallen by more than ``most``, and by more than chance; what cannot be tested does."""
+        if not (math.isfinite(self.before) and math.isfinite(self.after)):
+            return True
+        chance = self.comparison is not None and not self.comparison.significant
+        return self.before - self.after > most and not chance
+
+
+def save_baseline(evaluation: Evaluation, path: str) -> None:
+    """Write all systems of ``evaluation`` to the file ``path``. Raises :class:`DataError` if it cannot be written."""
+    systems = []
+    for system in evaluation.systems:
+        kept = {system.first.main_metric, *evaluation.shown.get(system.task, ())}
+        results = [plain(one.without({*one.metrics} - kept)) for one in system.results]
+        about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
+        systems.append({"data": evaluation.data.get(system.task), **about, "results": results})
+    content = {"format": FORMAT, "retrokit": retrokit.__version__, "systems": systems}
+    with writing(path) as stream:
+        json.dump(content, stream, ensure_ascii=False, allow_nan=False)
+        stream.write("\n")
+
+
+def check_baseline(path: str) -> None:
+    """Raise :class:`DataError`, before any work, if ``path`` is not a stored baseline."""
+    _read(path)
+
+
+def changes_since(evaluation: Evaluation, path: str) -> list[Change]:
+    """Each system of ``evaluation`` against the one of its name in the file ``path``, or the only one on its task.
+
+    Raises:
+        UsageError: a task or a system that has no counterpart there, or other data.
+        DataError: the file cannot be read, or is not a stored baseline.
+    """
+    stored, made = _read(path), []
+    for system in evaluation.systems:
+        before = _counterpart(path, stored, system, evaluation.data.get(system.task))
+        shown = evaluation.shown.get(system.task, ())
+        metric = next(iter(shown)) if shown and system.first.main_metric not in shown else system.first.main_metric
+        then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
+        test = tested(before, system, metric)
+        made.append(Change(system.task, metric, before.name, system.name, then, now, test))
+    known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
+    return [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
+
+
+def _read(path: str) -> list[tuple[str | None, System]]:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+        if content["format"] != FORMAT:
+            raise ValueError
+        found = []
+        for one in content["systems"]:
+            results = tuple(result_of(each) for each in one["results"])
+            found.append((one["data"], System(results, tuple(one["seeds"]), one["trained_with"], one["distinction"])))
+            _ = found[-1][1].name
+        return found
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(path, "is not a baseline that `save_baseline` of an evaluation has written") from error
+
+
+def _counterpart(path: str, stored: Sequence[tuple[str | None, System]], system: System, data: str | None) -> System:
+    of_task = [(digest, one) for digest, one in stored if one.task == system.task or (data and digest == data)]
+    if not of_task:
+        there = ", ".join(dict.fromkeys(one.task for _, one in stored)) or "nothing"
+        raise UsageError(f"{named(path)}: holds no baseline on {system.task}; it holds {there}")
+    same = [one for digest, one in of_task if digest == data]
+    if not same:
+        raise UsageError(f"{named(path)}: was measured on other data of {system.task}; store a new baseline")
+    by_name = [one for one in same if one.name == system.name]
+    if not by_name and len(same) > 1:
+        names = ", ".join(one.name for one in same)
+        raise UsageError(f"{named(path)}: holds several systems on {system.task}, and none is {system.name}: {names}")
+    return (by_name or same)[0]
