@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus {beir}", "give --queries, a file of them, or --query, a text"),
         ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
         ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
+        ("bm25 --corpus {beir} --interactive --query x", "--interactive takes queries from standard input alone"),
         ("bm25 --corpus {beir} --query x -k 0", "-k 0 is out of range (at least 1)"),
         ("bm25 --corpus {beir} --query x --format csv", "--format 'csv' is none of table, trec, jsonl"),
         ("bm25 --corpus {beir} --query x --format table -o {beir}/t", "a table goes to standard output"),
@@ -116,6 +118,18 @@ def test_wrong_use_is_one_line(beir, exported, capsys, words, problem):
     assert problem in said.err
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("system", ["bm25", "folder"])
+def test_lines_are_answered_one_by_one(system, beir, exported, capsys, monkeypatch):
+    where = ["--index-folder", str(exported)] if system == "folder" else [system, "--corpus", str(beir)]
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{DOCUMENTS['d7']}\n{DOCUMENTS['d9']}\n\n{DOCUMENTS['d3']}\n"))
+    assert cli.run(["search", *where, "--interactive", "-k", "2", "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["id"], row["documents"][0]["id"]) for row in rows] == [("query-1", "d7"), ("query-2", "d9")]
+    monkeypatch.setattr("sys.stdin", io.StringIO(DOCUMENTS["d7"]))
+    assert cli.run(["search", *where, "-i"]) == 0
+    assert capsys.readouterr().out.startswith(DOCUMENTS["d7"])
 
 
 def test_ids_that_meet(tmp_path, capsys):

@@ -51,6 +51,58 @@ class Hits:
         write_run(path, {id: {hit.id: hit.score for hit in hits} for id, hits in pairs}, tag="retrokit")
 
 
+class Opened:
+    """Documents that are ready to be searched, from a corpus or from an exported folder.
+
+    Args:
+        searcher: an encoder, ``bm25``, ``two-stage:…``; with ``index_folder`` by default the encoder that made it.
+        corpus: JSONL of ``id``, ``text`` and optionally ``title``, ``-`` for standard input, or a BEIR folder.
+        index_folder: a folder of ``retrokit export``, in place of a corpus.
+        options: ``sim``, ``dims``, ``precision``, ``index`` (:func:`retrokit.retrieval.create`).
+
+    Raises:
+        UsageError: wrong names or options, or both or neither of a corpus and a folder.
+        DataError: files that cannot be read.
+    """
+
+    def __init__(
+        self,
+        searcher: str | None,
+        corpus: str | None = None,
+        index_folder: str | None = None,
+        device: str | None = None,
+        **options: Any,
+    ) -> None:
+        if (corpus is None) == (index_folder is None):
+            raise UsageError(
+                "give `corpus`, texts to search in, or `index_folder`, a folder of 'retrokit export': one of them"
+            )
+        if searcher is None and index_folder is None:
+            raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
+        if searcher is not None:
+            parse_all([(retrieval.registry_of(searcher), searcher)])
+        self._faiss = options.get("index")
+        self._export = open_export(index_folder) if index_folder is not None else None
+        self._texts = TextList()
+        if corpus is not None:
+            documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
+            self._texts = TextList([one.full_text for one in documents], [one.id for one in documents])
+        there = self._texts if self._export is None else self._export
+        self._index = retrieval.index_of(searcher or "", there, device, **options)
+
+    def search(self, queries: TextList, k: int) -> Hits:
+        """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""
+        found = self._index.search(queries, k)
+        ids: Any = self._texts.ids
+        if self._export is not None:
+            ids = self._export.ids_at(place for _, places in found for place in places.tolist())
+        if self._faiss is not None:
+            shares = self._index.account().configuration["index_recall"].items()
+            recall = ", ".join(f"{name} {share}" for name, share in shares)
+            notice(f"index {self._faiss} in proportion to exact search: {recall}")
+        return Hits(queries, [_hits(one, ids, self._texts) for one in found])
+
+
 def search_files(
     searcher: str | None,
     corpus: str | None = None,
@@ -61,53 +113,26 @@ def search_files(
     device: str | None = None,
     **options: Any,
 ) -> Hits:
-    """The ``k`` best documents of each query.
+    """The ``k`` best documents of each query, in what :class:`Opened` opens.
 
     Args:
-        searcher: an encoder, ``bm25``, ``two-stage:…``; with ``index_folder`` by default the encoder that made it.
-        corpus: JSONL of ``id``, ``text`` and optionally ``title``, ``-`` for standard input, or a BEIR folder.
-        index_folder: a folder of ``retrokit export``, in place of a corpus.
         queries: JSONL of ``id`` and ``text``, or a BEIR folder.
         query: texts of queries, which get the ids ``query-1``, …
-        options: ``sim``, ``dims``, ``precision``, ``index`` (:func:`retrokit.retrieval.create`).
 
     Raises:
-        UsageError: wrong names or options, or both or neither of a corpus and a folder.
-        DataError: files that cannot be read.
+        UsageError: no query, k below 1, or an id given twice; otherwise as :class:`Opened`.
+        DataError: as :class:`Opened`.
     """
-    if (corpus is None) == (index_folder is None):
-        raise UsageError(
-            "give `corpus`, texts to search in, or `index_folder`, a folder of 'retrokit export': one of them"
-        )
     if queries is None and not query:
         raise UsageError("give `queries`, a file of them, or `query`, a text")
-    if searcher is None and index_folder is None:
-        raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
     if corpus == queries == "-":
         raise UsageError("`corpus` and `queries` cannot both be standard input")
     check_k(k)
-    if searcher is not None:
-        parse_all([(retrieval.registry_of(searcher), searcher)])
-    export = open_export(index_folder) if index_folder is not None else None
     asked = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
     for number, text in enumerate(query, start=1):
         if asked.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query` would get; give one of them")
-    texts = TextList()
-    if corpus is not None:
-        documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
-        texts = TextList([one.full_text for one in documents], [one.id for one in documents])
-    index = retrieval.index_of(searcher or "", texts if export is None else export, device, **options)
-    listed = TextList(asked.values(), list(asked))
-    found = index.search(listed, k)
-    if export is None:
-        ids: Any = texts.ids
-    else:
-        ids = export.ids_at(place for _, places in found for place in places.tolist())
-    if options.get("index") is not None:
-        recall = ", ".join(f"{name} {share}" for name, share in index.account().configuration["index_recall"].items())
-        notice(f"index {options['index']} in proportion to exact search: {recall}")
-    return Hits(listed, [_hits(one, ids, texts) for one in found])
+    return Opened(searcher, corpus, index_folder, device, **options).search(TextList(asked.values(), list(asked)), k)
 
 
 def _hits(found: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
