@@ -16,6 +16,7 @@ import retrokit
 from retrokit import cli
 from retrokit.data.images import open_image
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.trec import read_run
 from retrokit.reranking import registry as rerankers
 from retrokit.retrieval.exact import top_k
 from tests.evaluation.fakes import write_folder
@@ -95,6 +96,22 @@ def test_search_finds_what_the_cpu_finds(spec: str) -> None:
     here, there = (top_k(similarity, queries, documents, 10, device) for device in ("cpu", DEVICE))
     np.testing.assert_allclose(there[0], here[0], rtol=2**10 * np.finfo(np.float32).eps, atol=1e-5)
     assert np.mean(np.asarray(there[1]) == np.asarray(here[1])) > 0.99
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_an_export_is_made_and_searched_as_on_the_cpu(
+    run: Command, data: str, tiny_bert: Path, tmp_path: Path, dtype: str
+) -> None:
+    runs = []
+    for device in ("cpu", DEVICE):
+        where = ["--precision", "fp32", "--device", device]
+        run("export", tiny_bert, "--on", data, "-o", tmp_path / device, "--dtype", dtype, *where, "--overwrite")
+        words = ["--queries", data, "-k", 5, "-o", tmp_path / "run.trec", *where]
+        run("search", "--index-folder", tmp_path / device, *words)
+        runs.append(read_run(tmp_path / "run.trec"))
+    step = 2e-3 if dtype == "float16" else 2e-2  # a number of the export may round to its neighbour
+    for here, there in zip(*(made.values() for made in runs), strict=True):
+        assert sorted(there.values()) == pytest.approx(sorted(here.values()), abs=step)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
