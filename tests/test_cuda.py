@@ -17,6 +17,8 @@ from retrokit import cli
 from retrokit.data.images import open_image
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.trec import read_run
+from retrokit.encoders import engine
+from retrokit.encoders.base import gathered
 from retrokit.reranking import registry as rerankers
 from retrokit.retrieval.exact import top_k
 from tests.evaluation.fakes import write_folder
@@ -162,6 +164,32 @@ def test_a_base_of_few_bits_takes_an_adapter(
     embeddings = [one.embed(TEXTS, "query", "fp32") for one in found]
     assert np.isfinite(embeddings[0]).all()
     assert np.abs(embeddings[0] - embeddings[1]).max() > 1e-3
+
+
+def test_training_is_the_same_twice(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--batch-size", 8, "--steps", 6, "--lr", "1e-3"]
+    found = []
+    for name, more in {"a": [], "b": [], "tf32": ["--tf32"]}.items():
+        run(*made, "--precision", "fp32", "--deterministic", *more, "-o", tmp_path / name)
+        found.append(retrokit.load(str(tmp_path / name), device="cpu").embed(TEXTS, "query", "fp32"))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[2], found[0], atol=0.05 * np.abs(found[0]).max())
+
+
+def test_batches_that_do_not_fit_are_halved(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = retrokit.encoder(str(tiny_bert), device=DEVICE)
+    whole, forward, sizes = encoder.embed(TEXTS, "query", "fp32"), engine._forward, []
+
+    def once(transformer: object, batch: dict[str, torch.Tensor], device: torch.device) -> object:
+        sizes.append(len(batch["input_ids"]))
+        if len(sizes) == 1:
+            torch.empty(2**50, device=device)  # more than any GPU has
+        return forward(transformer, batch, device)
+
+    monkeypatch.setattr(engine, "_forward", once)
+    found = encoder.to_train().batches(TEXTS, "query", "fp32")
+    np.testing.assert_allclose(gathered(found, len(TEXTS), encoder.dimension), whole, rtol=1e-3, atol=1e-4)
+    assert sizes[0] == sizes[1] + sizes[2]
 
 
 def test_evaluation_is_that_of_the_cpu(run: Command, data: str, tiny_bert: Path) -> None:

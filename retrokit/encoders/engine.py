@@ -21,12 +21,14 @@ from torch import Tensor, nn
 
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch
-from retrokit.notices import progress
+from retrokit.errors import UsageError
+from retrokit.notices import notice, progress
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
     from sentence_transformers import SentenceTransformer
 
 CHUNK = 512  # texts tokenised in one call
+GPU_CHUNK = 8192  # of which short texts fill a GPU's batch
 IMAGES = 32  # decoded and computed at once
 CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
@@ -119,6 +121,11 @@ def tokens_at_once(device: torch.device) -> int:
     return CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
 
 
+def texts_at_once(device: torch.device) -> int:
+    """How many texts are tokenised in one call."""
+    return CHUNK if device.type == "cpu" else GPU_CHUNK
+
+
 def ranges_of_tokens(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
     """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
 
@@ -151,14 +158,25 @@ def _outputs(
     transformer = computing(model[0], dtype)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
+        most = tokens_at_once(device)
 
         def computed(parts: Iterator[Features]) -> Iterator[Features]:
-            for rows, batch in parts:
-                yield rows, _forward(transformer, batch, device)
+            nonlocal most
+            waiting: list[Features] = []
+            while part := waiting.pop() if waiting else next(parts, None):
+                rows, batch = part
+                try:
+                    made = _forward(transformer, batch, device)
+                except torch.OutOfMemoryError:
+                    waiting += _halves(rows, batch, device)
+                    most = max(1, most // 2)  # of the chunks that follow
+                    notice(f"the memory of {device} ran out: on with batches of half the size")
+                    continue
+                yield rows, made
                 advance(len(rows))
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), tokens_at_once(device)))
+            yield chunk, computed(_batches(features, len(chunk), most))
 
 
 def _tokenised(
@@ -168,7 +186,7 @@ def _tokenised(
     shown = np.array([isinstance(text, Image) for text in texts], dtype=bool)[order]
     chunks = [
         kind[start : start + size]
-        for kind, size in ((order[~shown], CHUNK), (order[shown], IMAGES))
+        for kind, size in ((order[~shown], texts_at_once(model.device)), (order[shown], IMAGES))
         for start in range(0, len(kind), size)
     ]
     limit = token_limit(model, role)
@@ -302,6 +320,19 @@ def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[
     for start, end in ranges_of_tokens(lengths[order].tolist(), max_tokens):
         rows = order[start:end]
         yield rows, _rows(features, rows, mask)
+
+
+def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> list[Features]:
+    """Two batches in place of one, the first of them last; raises :class:`UsageError` about one that cannot be cut."""
+    mask = batch.get("attention_mask")
+    if mask is None or mask.ndim != 2 or len(rows) == 1:
+        raise UsageError(
+            f"the memory of {device} is too small for one batch; give a smaller max_length, or another `device`"
+        )
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    middle = len(rows) // 2
+    return [(rows[part], _rows(batch, np.arange(len(rows))[part], mask)) for part in (np.s_[middle:], np.s_[:middle])]
 
 
 def _rows(features: dict[str, Any], rows: np.ndarray, mask: Tensor) -> dict[str, Any]:

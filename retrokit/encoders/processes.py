@@ -140,8 +140,9 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
     order = engine.longest_first(texts)
     count = _helpers.count + 1
     with progress(f"encoding {role} texts in {count} processes", len(texts), "texts") as advance:
-        for start in range(0, len(texts), count * engine.CHUNK):
-            rows = order[start : start + count * engine.CHUNK]
+        share = count * engine.texts_at_once(encoder.device)
+        for start in range(0, len(texts), share):
+            rows = order[start : start + share]
             shares = [rows[number::count] for number in range(count)]
             asked = [[texts[row] for row in share] for share in shares]
             parts = _helpers.encode(encoder, asked, _Work(role, precision))

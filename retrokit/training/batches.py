@@ -154,7 +154,7 @@ class Loader(DataLoader):
     def __init__(
         self, data: TrainingSet, batches: Batches, collator: Callable[[list[Example]], dict[str, Any]]
     ) -> None:
-        super().__init__(data, batch_sampler=batches, collate_fn=collator)
+        super().__init__(data, batch_sampler=batches, collate_fn=collator, pin_memory=torch.cuda.is_available())
         self.data = data
 
     def set_epoch(self, epoch: int) -> None:

@@ -45,7 +45,7 @@ class TrainingCallback(TrainerCallback):
         step, last = state.global_step, state.global_step >= state.max_steps
         self.advance(1)
         over = self.time_budget is not None and self._spent >= self.time_budget and not last
-        stop = self._agreed(self.stop.is_set()), self._agreed(over)
+        stop = self._agreed(self.stop.is_set(), over)
         control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or last)
         control.should_save = (step % self.save_every == 0 and not last) or stop[0]
         # A checkpoint ends a logging window, so that a resumed run logs the same windows.
@@ -82,13 +82,14 @@ class TrainingCallback(TrainerCallback):
         seconds = round(time.perf_counter() - self._started, 3)
         self.trainer.history.add({"step": state.global_step, **row, **self.trainer.learned(), "seconds": seconds})
 
-    def _agreed(self, flag: bool) -> bool:
-        """Whether any process says so: all must take the same turn."""
+    def _agreed(self, *flags: bool) -> tuple[bool, ...]:
+        """Whether any process says so, of each flag: all must take the same turn. On CPUs, so that no GPU is waited
+        for."""
         if self.trainer.args.world_size == 1:
-            return flag
-        flags = torch.tensor([int(flag)], device=self.trainer.args.device)
-        torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
-        return bool(flags.item())
+            return flags
+        said = torch.tensor(flags, dtype=torch.int32)
+        torch.distributed.all_reduce(said, torch.distributed.ReduceOp.MAX)
+        return tuple(map(bool, said.tolist()))
 
 
 class _Stopwatch(TrainerCallback):

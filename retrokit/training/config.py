@@ -50,6 +50,10 @@ class TrainingConfig(Settings):
         "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
     )
     precision: str = setting("auto", "fp32, bf16, fp16; auto is bf16 where the machine is faster with it.", OPTIMIZER)
+    tf32: bool = setting(False, "Let a GPU multiply float32 with 10 bits of mantissa (TensorFloat-32).", OPTIMIZER)
+    deterministic: bool = setting(
+        False, "Compute by what gives the same bits every time, where it is slower.", OPTIMIZER
+    )
     seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, least=0)
     eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
     best_metric: str | None = setting(None, "Metric that decides. Default: the task's main one.", EVALUATION)

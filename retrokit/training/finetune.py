@@ -114,7 +114,7 @@ class Plan(Job):
         rates = {"": self.config.lr}
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
-        by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and not options.fp16
+        by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
         kind = TableTrainer if by_rows else FinetuneTrainer
         of_any = self.model, options, self.loader, destination, rates
         return kind(*of_any, loss=self.loss(), task=self.task, start=self.encoder)

@@ -205,7 +205,7 @@ def _gathered_documents(documents: Tensor, ids: Tensor, count: int) -> tuple[Ten
     own = torch.arange(count, device=documents.device) + rank * count
     if world == 1:
         return documents, ids, own
-    most = torch.tensor([len(documents) - count], device=documents.device)
+    most = torch.tensor([len(documents) - count])  # by the CPUs, so that no GPU is waited for
     dist.all_reduce(most, dist.ReduceOp.MAX)
     missing = int(most) - (len(documents) - count)
     negatives = nn.functional.pad(documents[count:], (0, 0, 0, missing))

@@ -61,7 +61,14 @@ def own_device(device: str | None) -> str | None:
 
 
 def join() -> None:
-    """Meet the other processes, if there are any and this one has not yet."""
+    """Meet the other processes, if there are any and this one has not yet. Raises :class:`UsageError` where they are to
+    share a model's weights among them."""
+    for name in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
+        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() in ("true", "1"):
+            raise UsageError(
+                f"{name} is not supported: every process holds the whole model; start with torchrun, or `accelerate "
+                "launch --multi_gpu`. `lora` and `gradient_checkpointing` take less memory"
+            )
     if place()[1] == 1 or dist.is_initialized():
         return
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import subprocess
@@ -118,6 +119,8 @@ def identity_of(
 ) -> dict[str, Any]:
     """What decides the result of a run: its settings, what it reads, the encoder as it came. It must be the same in all
     processes."""
+    if config.tf32 and encoder.device.type != "cuda":
+        raise UsageError(f"`tf32` is for an NVIDIA GPU, and this runs on {encoder.device}; leave it out")
     identity = {
         **config.identity(),
         "precision": encoder.computes_in(config.precision),
@@ -177,7 +180,8 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     trainer.destination = replace(destination, run=run)
     if is_first():
         folder.describe(run)
-    stopped_because = _train(job, trainer, steps, start)
+    with _deterministic() if job.config.deterministic else nullcontext():
+        stopped_because = _train(job, trainer, steps, start)
     made = trainer.state.global_step
     if stopped_because == "interrupted":
         kept = f"the state is kept in {folder.checkpoints}"
@@ -210,6 +214,7 @@ def _options(job: Job, folder: RunFolder) -> Options:
         adam_beta2=config.adam_betas[1],
         bf16=job.precision == torch.bfloat16,
         fp16=job.precision == torch.float16,
+        tf32=True if config.tf32 else None,
         seed=config.seed,
         use_cpu=job.device.type == "cpu",
         logging_strategy="no",
@@ -262,8 +267,24 @@ def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | No
         if checkpoint is not None:
             advance(step_of(checkpoint))
             notice(f"resuming at step {step_of(checkpoint)} of {steps}")
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            less = "`mini_batch`, `gradient_checkpointing`, `lora`, or a smaller `batch_size` or `max_length` take less"
+            raise UsageError(f"the memory of {job.device} ran out in training: {less}") from error
     return callback.stopped_because
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Within it, PyTorch computes by algorithms that give the same bits every time, and refuses what has none."""
+    before = torch.are_deterministic_algorithms_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # asked for by cuBLAS
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 @contextmanager

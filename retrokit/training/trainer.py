@@ -121,6 +121,12 @@ class RunTrainer(Trainer):
         found: tuple[list[Any], Any] = super().get_batch_samples(self.prefetcher, num_batches, device)
         return found
 
+    def _prepare_input(self, data: Any) -> Any:
+        """The library's, but tensors, which lie in pinned memory beside a GPU, are copied while it computes."""
+        if isinstance(data, torch.Tensor):
+            return data.to(self.args.device, non_blocking=True)
+        return super()._prepare_input(data)
+
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; what the library would decay is decayed, but not what a similarity
         learns."""

@@ -14,7 +14,7 @@ import retrokit
 from retrokit.encoders import engine
 from retrokit.encoders.base import gathered
 from retrokit.encoders.engine import batches
-from retrokit.errors import DataError
+from retrokit.errors import DataError, UsageError
 from tests.close import assert_rounded
 from tests.models import sentences
 
@@ -109,3 +109,37 @@ def test_what_is_not_finite_is_an_error_that_names_encoder_and_text(tiny_bert, v
         broken.embed(["cat", "dog", "a mountain", "bird", "mountain"], "query", "fp32")
     assert str(caught.value) == f"{encoder.spec}: 2 of 5 embeddings are not finite, the first of text 3"
     assert np.isfinite(broken.embed(["cat"], "query", "fp32")).all()
+
+
+class SmallDevice:
+    """Stands in for a GPU whose memory holds so many tokens."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens, self.tried = tokens, []
+        self.forward = engine._forward
+
+    def __call__(self, transformer, batch, device):
+        size = batch["input_ids"].numel()
+        self.tried.append(size)
+        if size > self.tokens:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return self.forward(transformer, batch, device)
+
+
+def test_batches_are_halved_where_memory_runs_out(tiny_bert, monkeypatch):
+    encoder = retrokit.encoder(str(tiny_bert), device="cpu")
+    texts = sentences(200)
+    whole = embedded(encoder, texts)
+    monkeypatch.setattr(engine, "CHUNK", 50)
+    device = SmallDevice(160)
+    monkeypatch.setattr(engine, "_forward", device)
+    assert_rounded(embedded(encoder, texts, max_tokens=1200), whole)
+    failed = [size for size in device.tried if size > device.tokens]
+    assert 0 < len(failed) < 10, "what ran out once is not tried with every chunk"
+    device.tokens = 3
+    with pytest.raises(UsageError, match="memory of cpu is too small for one batch"):
+        embedded(encoder, texts)
+
+
+def test_a_gpu_gets_more_texts_at_once():
+    assert engine.texts_at_once(torch.device("cuda:1")) > engine.texts_at_once(torch.device("cpu")) == 512

@@ -1,0 +1,98 @@
+"""What training does for a GPU, with a stand-in for one: memory that runs out, pinned memory, TF32, determinism,
+tables; and what it refuses of several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import UsageError
+from retrokit.training import finetune as finetuning
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import Plan, finetune, plan
+from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.trainer import Options, RunTrainer
+from tests.models import sentences
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(32)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    return tmp_path / "pairs.jsonl"
+
+
+def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:
+    options = {"steps": 2, "batch_size": 8, "device": "cpu", "precision": "fp32", **options}
+    return FinetuneConfig(str(encoder), [str(pairs)], None if output is None else str(output), **options)
+
+
+def test_memory_that_runs_out_in_training_is_one_line(tiny_bert, pairs, tmp_path, monkeypatch):
+    def step(*given: Any) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", step)
+    with pytest.raises(UsageError, match=r"memory of cpu ran out in training: `mini_batch`.*take less") as caught:
+        finetune(configure(tiny_bert, pairs, tmp_path / "run"))
+    assert "\n" not in str(caught.value)
+
+
+def test_batches_lie_in_pinned_memory_beside_a_gpu_and_are_copied_meanwhile(tiny_bert, pairs, monkeypatch):
+    made = plan(configure(tiny_bert, pairs))
+    assert not made.loader.pin_memory
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert made.loader.pin_memory
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, *where, **how: asked.append((where, how)) or self)
+    trainer = object.__new__(RunTrainer)
+    trainer.args = type("Arguments", (), {"device": "cuda:0"})()
+    trainer._prepare_input({"query": {"input_ids": torch.zeros(2), "task": "query"}})
+    assert asked == [(("cuda:0",), {"non_blocking": True})]
+
+
+def test_determinism_holds_for_the_training_alone(tiny_bert, pairs, tmp_path, monkeypatch):
+    seen = []
+    real = FinetuneTrainer.training_step
+
+    def step(self, *given: Any) -> Any:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return real(self, *given)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", step)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    for asked in (True, False):
+        finetune(configure(tiny_bert, pairs, tmp_path / f"run{asked}", deterministic=asked))
+        assert not torch.are_deterministic_algorithms_enabled()
+    assert seen == [True, True, False, False]
+
+
+def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="`tf32` is for an NVIDIA GPU, and this runs on cpu"):
+        plan(configure(tiny_bert, pairs, tf32=True))
+    asked = []
+    monkeypatch.setattr(
+        "retrokit.training.run.Options", lambda **options: asked.append(options["tf32"]) or Options(**options)
+    )
+    finetune(configure(tiny_bert, pairs, tmp_path / "run"))
+    assert asked == [None], "what PyTorch does by itself: float32 is float32"
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", "TableTrainer"), ("cuda", "FinetuneTrainer")])
+def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypatch, device, expected):
+    made = plan(configure("static:16", pairs))
+    monkeypatch.setattr(Plan, "device", torch.device(device))
+    for name in ("TableTrainer", "FinetuneTrainer"):
+        monkeypatch.setattr(finetuning, name, lambda *given, kind=name, **more: kind)
+    assert made.trainer(None, None) == expected
+
+
+@pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
+def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch, name):
+    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
+    with pytest.raises(UsageError, match=f"{name} is not supported: every process holds the whole model"):
+        plan(configure("no-such-encoder", pairs))
