@@ -1,9 +1,11 @@
 """Seconds of writing and reading the embedding cache: 50,000 pooled embeddings of 384 dimensions, and token maps.
 
     python tests/benchmarks/cache.py [ROUNDS]
+    python tests/benchmarks/cache.py --keys 800000
 
 Each round begins with an empty cache; shown are the medians of the processor's time and of the clock's. Other work on
-the machine shows in the clock alone.
+the machine shows in the clock alone. With ``--keys`` so many embeddings of 16 dimensions are kept and looked up, which
+shows how both grow.
 """
 
 from __future__ import annotations
@@ -30,6 +32,28 @@ def timed(action: Callable[[], object]) -> tuple[float, float]:
     began, clock = time.process_time(), time.perf_counter()
     action()
     return time.process_time() - began, time.perf_counter() - clock
+
+
+def by_keys(count: int, step: int = 200_000) -> None:
+    """Print what each further ``step`` embeddings take to be kept, and what all take to be found."""
+    keys = [number.to_bytes(16, "big")[::-1] for number in np.random.default_rng(0).permutation(count).tolist()]
+    with tempfile.TemporaryDirectory() as folder:
+        cache = EmbeddingCache(Path(folder), 10**10)
+
+        def keep(start: int) -> None:
+            for first in range(start, min(start + step, count), 8192):
+                cache.add(b"key", {}, [(key, bytes(64)) for key in keys[first : min(first + 8192, start + step)]])
+
+        def find() -> None:
+            for first in range(0, count, 4096):
+                cache.read(b"key", {}, keys[first : first + 4096])
+
+        for start in range(0, count, step):
+            print(
+                f"kept, to {start + step:,}:",
+                "{:.2f} s of the processor, {:.2f} by the clock".format(*timed(partial(keep, start))),
+            )
+        print(f"found, all {count:,}:", "{:.2f} s of the processor, {:.2f} by the clock".format(*timed(find)))
 
 
 def main(rounds: int = 5) -> None:
@@ -61,4 +85,4 @@ def main(rounds: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    by_keys(int(sys.argv[2])) if sys.argv[1:2] == ["--keys"] else main(*map(int, sys.argv[1:2]))
