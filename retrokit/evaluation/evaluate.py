@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrokit import encoders as encoder_names
@@ -86,7 +87,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     found = evaluation_of(computed, shown, trainings, cross, settings.correlations)
-    return replace(found, data={task.spec: task.digest() for task in loaded})
+    return replace(found, digests={task.spec: task.digest for task in loaded})
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
@@ -151,7 +152,7 @@ def evaluated_before(
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
     found = evaluation_of(computed, shown, trainings, cross, correlations)
-    found = replace(found, data={record.result.task: record.key["data"] for record in kept})
+    found = replace(found, digests={record.result.task: partial(record.key.get, "data") for record in kept})
     if correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))

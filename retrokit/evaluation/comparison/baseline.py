@@ -59,12 +59,12 @@ class Change:
 
 def save_baseline(evaluation: Evaluation, path: str) -> None:
     """Write all systems of ``evaluation`` to the file ``path``. Raises :class:`DataError` if it cannot be written."""
-    systems = []
+    systems, digests = [], _digests(evaluation)
     for system in evaluation.systems:
         kept = {system.first.main_metric, *evaluation.shown.get(system.task, ())}
         results = [plain(one.without({*one.metrics} - kept)) for one in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
-        systems.append({"data": evaluation.data.get(system.task), **about, "results": results})
+        systems.append({"data": digests[system.task], **about, "results": results})
     content = {"format": FORMAT, "retrokit": retrokit.__version__, "systems": systems}
     with writing(path) as stream:
         json.dump(content, stream, ensure_ascii=False, allow_nan=False)
@@ -83,9 +83,9 @@ def changes_since(evaluation: Evaluation, path: str) -> list[Change]:
         UsageError: a task or a system that has no counterpart there, or other data.
         DataError: the file cannot be read, or is not a stored baseline.
     """
-    stored, made = _read(path), []
+    stored, digests, made = _read(path), _digests(evaluation), []
     for system in evaluation.systems:
-        before = _counterpart(path, stored, system, evaluation.data.get(system.task))
+        before = _counterpart(path, stored, system, digests[system.task])
         shown = evaluation.shown.get(system.task, ())
         metric = next(iter(shown)) if shown and system.first.main_metric not in shown else system.first.main_metric
         then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
@@ -93,6 +93,10 @@ def changes_since(evaluation: Evaluation, path: str) -> list[Change]:
         made.append(Change(system.task, metric, before.name, system.name, then, now, test))
     known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
     return [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
+
+
+def _digests(evaluation: Evaluation) -> dict[str, str | None]:
+    return {task: evaluation.digests[task]() for task in evaluation.tasks}
 
 
 def _read(path: str) -> list[tuple[str | None, System]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -90,7 +90,7 @@ class Evaluation:
         shown: the metrics to show, by task.
         is_cross: whether training similarities are set against evaluation similarities.
         correlations: of SURE's metrics over the systems, if they were asked for.
-        data: the digest of each task's data, ``None`` where there is none.
+        digests: what gives the digest of each task's data, or ``None``.
         changes: since a stored baseline, if there is one.
     """
 
@@ -101,7 +101,7 @@ class Evaluation:
     shown: dict[str, list[str]]
     is_cross: bool = False
     correlations: list[Correlation] = field(default_factory=list)
-    data: Mapping[str, str | None] = field(default_factory=dict)
+    digests: Mapping[str, Callable[[], str | None]] = field(default_factory=dict)
     changes: Sequence[Change] = ()
 
     @property
