@@ -14,10 +14,12 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
+from retrokit.evaluation.comparison.explain import explanations
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice
 from retrokit.registry import parse_all
 from retrokit.settings import taking
@@ -61,12 +63,15 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
+    if settings.explain is not None and not any(isinstance(task, Retrieval) for task in loaded):
+        raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
     _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
         notice(task.describe())
     folder = ResultsFolder(settings.results) if settings.results is not None else None
+    keep_runs = settings.keep_runs or settings.explain is not None
     computed = []
     for spec in encoders:
         if spec in embedding:
@@ -82,12 +87,16 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             if folder is None:
                 computed += task.evaluate(asked_here)
             else:
-                computed += folder.evaluate(task, asked_here, trainings.get(request.name), settings.keep_runs)
+                computed += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     found = evaluation_of(computed, shown, trainings, cross, settings.correlations)
-    return replace(found, digests={task.spec: task.digest for task in loaded})
+    found = replace(found, digests={task.spec: task.digest for task in loaded})
+    if settings.explain is None:
+        return found
+    ranked = {task.spec: task.data for task in loaded if isinstance(task, Retrieval)}
+    return replace(found, explanations=explanations(found.results, ranked, shown, settings.explain))
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:

@@ -49,6 +49,12 @@ class EvaluationSettings(Settings):
         OUTPUT,
     )
     keep_runs: bool = setting(False)
+    explain: int | None = setting(
+        None,
+        "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
+        OUTPUT,
+        least=1,
+    )
     index: str | None = setting(
         None,
         "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pytrec_eval
 
 from retrokit.errors import UsageError, did_you_mean
@@ -72,6 +73,17 @@ def _value(name: str, scores: Mapping[str, float]) -> float:
         return scores[f"{_TREC[metric]}_{cutoff}"]
     reciprocal = scores["recip_rank"]
     return reciprocal if reciprocal and round(1 / reciprocal) <= int(cutoff) else 0.0
+
+
+def ranks(scores: Mapping[str, float]) -> dict[str, int]:
+    """The rank of each document of one query, from 1, in trec_eval's order: by score in single precision, equal ones by
+    descending id.
+
+    >>> ranks({"a": 0.5, "b": 0.9, "c": 0.5})
+    {'b': 1, 'c': 2, 'a': 3}
+    """
+    ordered = sorted(scores, key=lambda id: (np.float32(scores[id]), id), reverse=True)
+    return {id: rank for rank, id in enumerate(ordered, start=1)}
 
 
 def mean(scores: Mapping[str, float]) -> float:

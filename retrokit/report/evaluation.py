@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,11 +14,12 @@ from retrokit.evaluation.comparison.baseline import Change
 from retrokit.evaluation.comparison.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.cross import Cross, cross_of
+from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
-from retrokit.report.tables import to_json
+from retrokit.report.tables import SHOWN, to_json
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -42,6 +44,7 @@ def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
     tested = _main_comparisons(evaluation)
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
+    sheets += [_explanation_sheet(one) for one in evaluation.explanations]
     if evaluation.changes:
         sheets.append(_changes_sheet(evaluation.changes))
     return [*sheets, *correlated]
@@ -53,6 +56,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "results": [result.to_json(with_queries) for result in evaluation.results],
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
         "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
+        "explanations": [asdict(one) for one in evaluation.explanations],
         "changes": [_change_json(change) for change in evaluation.changes],
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
@@ -252,6 +256,28 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"comparisons in the metric ({corrected}), over tasks by themselves; * where it is below {SIGNIFICANCE}"
     )
     return Sheet("tests", columns, 4, rows, caption)
+
+
+def _explanation_sheet(found: Explanation) -> Sheet:
+    rows = []
+    for one in found.queries:
+        told = [one.id, _short(one.query), f"{one.before:.4f} → {one.after:.4f}"]
+        for document in one.documents:
+            places = ["–" if rank is None else str(rank) for rank in (document.before, document.after)]
+            rows.append([*told, document.id, _short(document.text), " → ".join(places)])
+            told = ["", "", ""]
+        if one.others:
+            rows.append(["", "", "", f"and {one.others:,} more", "", ""])
+    columns = ["query", "text", found.metric, "relevant document", "text", "rank"]
+    caption = (
+        f"{found.metric} of {found.baseline} → {found.system}; {found.better:,} queries are better, {found.worse:,} "
+        f"worse, {found.equal:,} equal; –: not found"
+    )
+    return Sheet(f"{found.task}: what changed most", columns, 6, rows, caption)
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, SHOWN, placeholder="…")
 
 
 def _change_json(change: Change) -> dict[str, Any]:

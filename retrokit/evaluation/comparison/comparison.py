@@ -22,6 +22,7 @@ from retrokit.metrics.significance import PairedTest, holm, paired_t_test, rando
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.evaluation.comparison.baseline import Change
+    from retrokit.evaluation.comparison.explain import Explanation
     from retrokit.evaluation.result import Result
 
 SIGNIFICANCE = 0.05
@@ -92,6 +93,7 @@ class Evaluation:
         correlations: of SURE's metrics over the systems, if they were asked for.
         digests: what gives the digest of each task's data, or ``None``.
         changes: since a stored baseline, if there is one.
+        explanations: which queries changed most, if that was asked.
     """
 
     results: list[Result]
@@ -103,6 +105,7 @@ class Evaluation:
     correlations: list[Correlation] = field(default_factory=list)
     digests: Mapping[str, Callable[[], str | None]] = field(default_factory=dict)
     changes: Sequence[Change] = ()
+    explanations: Sequence[Explanation] = ()
 
     @property
     def tasks(self) -> list[str]:
