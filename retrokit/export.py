@@ -255,7 +255,7 @@ def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range |
         texts = islice(read(()), rows.start + writer.count, rows.stop)
     scale = writer.scale(lambda: scale_of(prepared([text for _, text in sample])))
     if writer.count:
-        notice(f"{writer.folder.parent}: goes on after {writer.count:,} embeddings that are there")
+        notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
     with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
         advance(writer.count)
         while chunk := list(islice(texts, exports.CHUNK)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from retrokit.data import exports
 from retrokit.data.exports import DTYPES, Export, narrowed, open_export, scale_of, widened
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.export import Prepared, export
+from retrokit.notices import listening
 from tests.close import assert_rounded
-from tests.evaluation.fakes import write_lines
+from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
 from tests.processes import retrokit_in
 
@@ -99,7 +101,10 @@ def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, m
         rows.write(b"half a row")  # as a kill may leave it
         ids.write('{"id": ')
     counted = Breaks(-1, interrupt).put_in(monkeypatch.setattr)
-    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
+    heard = Notices()
+    with listening(heard):
+        made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
+    assert any(said.startswith(f"goes on after {32 if dtype == 'int8' else 48} embeddings") for said in heard.messages)
     assert counted.texts == (38 if dtype == "int8" else 22)  # int8 had embedded its sample too
     assert content(made.folder) == content(whole[dtype].folder)
     assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()
@@ -217,7 +222,12 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
         open_export(out)
     make("2/2")
     assert open_export(out).note["count"] == 70
-    make("3/3")
+    whole = export(str(tiny_bert), str(corpus), str(out), overwrite=True)  # in the place of all shards
+    assert {path.name for path in out.iterdir()} == set(exports.FILES) - {exports.SCALE}
+    assert open_export(out).note == whole.note
+    shutil.rmtree(out)
+    for shard in ("1/2", "2/2", "3/3"):
+        make(shard)
     with pytest.raises(UsageError, match="holds shards of 2 and of 3"):
         open_export(out)
     for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
