@@ -33,6 +33,7 @@ def merge(transformer: nn.Module) -> None:
         part.merge(safe_merge=True)
         parent, _, attribute = name.rpartition(".")
         setattr(transformer.get_submodule(parent), attribute, part.get_base_layer())
+    transformer.requires_grad_(True)  # beside an adapter they were frozen
     own = vars(transformer)
     own.pop("peft_config", None)
     if own.pop("_hf_peft_config_loaded", False):  # else it was loaded whole: what was noted then is about its weights

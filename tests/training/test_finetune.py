@@ -482,6 +482,10 @@ def test_a_run_of_an_adapter_goes_on_as_a_whole_model(tiny_bert, pairs, tmp_path
         assert any("the updates are merged when saved" in line for line in said.notices)
         assert (run / "model.safetensors").is_file()
         retrokit.load(str(run))
+    assert {value.requires_grad for value in retrokit.load(str(run)).to_train().model.parameters()} == {True}
+    made = plan(configure(tmp_path / "first", pairs, None))
+    expected = plan(configure(tiny_bert, pairs, None))
+    assert made.preflight.parameters == expected.preflight.parameters, "all of it is trained"
 
 
 def test_an_adapter_whose_base_is_gone_is_one_line(tiny_bert, pairs, tmp_path):
