@@ -28,7 +28,8 @@ from retrokit import encoders, similarities
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import count_identified, read_corpus, read_queries
-from retrokit.data.exports import DTYPES, Export, ExportWriter, narrowed, open_export, scale_of
+from retrokit.data.export_settings import ROLES, ExportSettings
+from retrokit.data.exports import Export, ExportWriter, narrowed, open_export, scale_of
 from retrokit.data.files import digest
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
@@ -36,48 +37,21 @@ from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, RetrokitError, UsageError
 from retrokit.notices import notice, progress
 from retrokit.registry import parse_all
+from retrokit.settings import taking
 from retrokit.similarities.base import Role, Similarity
 
 __all__ = ["Export", "export", "open_export"]
 
-ROLES: tuple[Role, Role] = ("document", "query")
 Reader = Callable[[Container[int] | None], Iterator[tuple[str, str]]]
 """Reads identifiers and texts, given which identifiers are watched for repetitions (``None``: all)."""
 
 
-def export(
-    encoder: str,
-    source: str,
-    output: str,
-    *,
-    role: str = "document",
-    sim: str | None = None,
-    precision: str = "auto",
-    dims: int | None = None,
-    dtype: str = "float32",
-    shard: str | None = None,
-    device: str | None = None,
-    overwrite: bool = False,
-) -> Export:
+@taking(ExportSettings)
+def export(asked: ExportSettings) -> Export:
     """Write the prepared embeddings of the texts of ``source`` into the folder ``output``, whole or not at all.
 
     What a break leaves is kept beside ``output`` under a hidden name, and the same call goes on from there, but where
     ``source`` is a pipe.
-
-    Args:
-        encoder: spec of the encoder.
-        source: JSONL of ``id`` and ``text`` (documents: also ``title``), ``-`` for standard input; or a BEIR folder, of
-            which the corpus is taken, or the queries.
-        output: the folder, which must not exist yet.
-        role: ``document`` or ``query``.
-        sim: spec of the similarity; default: the encoder's own.
-        precision: of the encoding.
-        dims: use the first dims dimensions of the raw embeddings only.
-        dtype: ``float32``, ``float16`` or ``int8``: what is stored. For int8 a dimension's scale is the largest number
-            of a sample of texts, taken evenly from all of ``source``, over 127.
-        shard: ``i/n``: the i-th of n parts of the texts, into a folder within ``output``; all n are read as one.
-        device: where to encode; default: the best there is.
-        overwrite: replace an export that lies in ``output``, or that shard of it.
 
     Raises:
         UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
@@ -86,24 +60,22 @@ def export(
         DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
         Interrupted: by the user; the same call goes on.
     """
-    side = next((one for one in ROLES if one == role), None)
-    if side is None:
-        raise UsageError(f"role {role!r} is none of {', '.join(ROLES)}")
-    if dtype not in DTYPES:
-        raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(DTYPES)}")
-    number, count = _shard(shard)
-    parse_all([(encoders.registry, encoder), *([(similarities.registry, sim)] if sim else [])])
-    if sim is not None:
-        _check_factorable(similarities.registry.create(sim))
-    path = texts_file(source, corpus_file if side == "document" else queries_file)
+    side: Role = "document" if asked.role == "document" else "query"
+    number, count = _shard(asked.shard)
+    parse_all([(encoders.registry, asked.encoder), *([(similarities.registry, asked.sim)] if asked.sim else [])])
+    if asked.sim is not None:
+        _check_factorable(similarities.registry.create(asked.sim))
+    path = texts_file(asked.source, corpus_file if side == "document" else queries_file)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
-    if shard is not None and is_pipe:
-        raise UsageError(f"`shard` {shard}: the texts must be in a file, and {source} can be read once only")
-    inputs = [path, *paths_in([encoders.registry.parse(encoder)])]
-    folder = Path(output)
-    if shard is not None:
+    if asked.shard is not None and is_pipe:
+        raise UsageError(
+            f"`shard` {asked.shard}: the texts must be in a file, and {asked.source} can be read once only"
+        )
+    inputs = [path, *paths_in([encoders.registry.parse(asked.encoder)])]
+    folder = Path(asked.output)
+    if asked.shard is not None:
         if (folder / exports.NOTE).exists():
-            raise UsageError(f"{output}: holds a whole export; name another folder for the shards")
+            raise UsageError(f"{asked.output}: holds a whole export; name another folder for the shards")
         folder /= f"shard-{number:05}-of-{count:05}"
 
     def check() -> None:
@@ -112,28 +84,36 @@ def export(
 
     check_folder(folder)
     try:
-        with folder_in_the_making(folder, check if overwrite else None, exports.can_go_on) as unfinished:
+        with folder_in_the_making(folder, check if asked.overwrite else None, exports.can_go_on) as unfinished:
             read: Reader = partial(_read, path, side)
             known = None if is_pipe else count_identified(read)  # finds bad lines before the long work
             rows = _rows_of(known, number, count) if known is not None else None
-            prepared = _prepared(encoders.registry.create(encoder, device=device), sim, side, precision, dims)
+            prepared = _prepared(
+                encoders.registry.create(asked.encoder, device=asked.device),
+                asked.sim,
+                side,
+                asked.precision,
+                asked.dims,
+            )
             about = {
                 **prepared.describe(),
-                "dtype": dtype,
-                "shard": {"number": number, "of": count, "first": rows.start} if shard and rows is not None else None,
-                "source": {"spec": source, "digest": None if is_pipe else digest(path)},
+                "dtype": asked.dtype,
+                "shard": {"number": number, "of": count, "first": rows.start}
+                if asked.shard and rows is not None
+                else None,
+                "source": {"spec": asked.source, "digest": None if is_pipe else digest(path)},
             }
             decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
-            with ExportWriter(unfinished, prepared.width, dtype, decided_by) as writer:
+            with ExportWriter(unfinished, prepared.width, asked.dtype, decided_by) as writer:
                 _write(writer, prepared, read, rows, known)
                 note = {"count": writer.count, "dimension": writer.dimension, **about}
                 writer.finish(note)
     except RetrokitError as error:
-        error.heard = None if shard is None else True  # it may be of this shard alone
+        error.heard = None if asked.shard is None else True  # it may be of this shard alone
         raise
     except KeyboardInterrupt as error:
         kept = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
-        raise Interrupted(f"{folder}: interrupted; {kept}", *(["overwrite"] if overwrite else [])) from error
+        raise Interrupted(f"{folder}: interrupted; {kept}", *(["overwrite"] if asked.overwrite else [])) from error
     return Export(folder, note)
 
 

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from retrokit.data.export_settings import DTYPES
 from retrokit.data.jsonl import json_line
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
-DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
 EMBEDDINGS, TABLE, IDS, SCALE, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "scale.npy", "export.json"
 FILES = (EMBEDDINGS, TABLE, IDS, SCALE, NOTE)
 SHARDS, INDEXES = "shard-*-of-*", "index-*"

@@ -10,8 +10,14 @@ from dataclasses import asdict
 from typing import Any
 
 from retrokit.errors import UsageError, did_you_mean
-from retrokit.evaluation.comparison.baseline import Change
-from retrokit.evaluation.comparison.comparison import BOOTSTRAP, SIGNIFICANCE, T_TEST, Comparison, Evaluation
+from retrokit.evaluation.comparison.comparison import (
+    BOOTSTRAP,
+    SIGNIFICANCE,
+    T_TEST,
+    BaselineChange,
+    Comparison,
+    Evaluation,
+)
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.cross import Cross, cross_of
 from retrokit.evaluation.comparison.explain import Explanation
@@ -280,12 +286,12 @@ def _short(text: str) -> str:
     return textwrap.shorten(text, SHOWN, placeholder="…")
 
 
-def _change_json(change: Change) -> dict[str, Any]:
+def _change_json(change: BaselineChange) -> dict[str, Any]:
     values = {"before": known(change.before), "after": known(change.after), "visible": known(change.visible)}
     return {**asdict(change), **values}
 
 
-def _changes_sheet(changes: Sequence[Change]) -> Sheet:
+def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
     rows = []
     for one in changes:
         test = ["–", "–", "–", "–"]

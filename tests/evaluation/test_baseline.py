@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from retrokit import cli
-from retrokit.evaluation.comparison.baseline import Change
-from retrokit.evaluation.comparison.comparison import T_TEST, Comparison
+from retrokit.evaluation.comparison.comparison import T_TEST, BaselineChange, Comparison
 from retrokit.metrics.significance import paired_t_test
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -82,7 +81,7 @@ def test_the_smallest_drop_that_is_seen_is_seen_four_times_in_five(count):
     spread = 0.1 * (spread - spread.mean()) / spread.std(ddof=1)
     before, after = (dict(enumerate(values)) for values in (np.zeros(count), spread))
     test = paired_t_test(before, after)
-    visible = Change("t", "m", "a", "b", 0, 0, Comparison("t", "m", "a", "b", T_TEST, test)).visible
+    visible = BaselineChange("t", "m", "a", "b", 0, 0, Comparison("t", "m", "a", "b", T_TEST, test)).visible
     assert visible is not None
     drawn = rng.normal(-visible, 0.1, size=(2000, count))
     found = [paired_t_test(before, dict(enumerate(row))).p < 0.05 for row in drawn[:, :count]]

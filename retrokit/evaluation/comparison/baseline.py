@@ -9,52 +9,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import retrokit
 from retrokit.data.files import named, writing
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.comparison.comparison import Comparison, Evaluation, corrected, tested
+from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
 from retrokit.evaluation.comparison.results_folder import plain, result_of
 from retrokit.evaluation.comparison.systems import System
 
 FORMAT = 1
-# A drop of 1.96 + 0.84 standard errors is found significant (p < 0.05, two-sided) four times in five.
-_POWER = 2.802
-_MARGIN = 1.96  # standard errors in half a 95% interval
-
-
-@dataclass(frozen=True)
-class Change:
-    """A system against the one that was stored, in the main metric of a task, or the first of those that are shown.
-
-    Attributes:
-        before, after: the metric, then and now; NaN where it is undefined.
-        comparison: the paired test; ``None`` where there is none.
-    """
-
-    task: str
-    metric: str
-    baseline: str
-    system: str
-    before: float
-    after: float
-    comparison: Comparison | None
-
-    @property
-    def visible(self) -> float | None:
-        """The smallest drop that as many items show with a power of 80%; ``None`` where there is no test, or no
-        deviation to tell by."""
-        test = self.comparison.test if self.comparison is not None else None
-        wide = test is not None and test.high > test.low
-        return _POWER * (test.high - test.low) / (2 * _MARGIN) if test is not None and wide else None
-
-    def fails(self, most: float) -> bool:
-        """Whether it has fallen by more than ``most``, and by more than chance; what cannot be tested does."""
-        if not (math.isfinite(self.before) and math.isfinite(self.after)):
-            return True
-        chance = self.comparison is not None and not self.comparison.significant
-        return self.before - self.after > most and not chance
 
 
 def save_baseline(evaluation: Evaluation, path: str) -> None:
@@ -76,7 +40,7 @@ def check_baseline(path: str) -> None:
     _read(path)
 
 
-def changes_since(evaluation: Evaluation, path: str) -> list[Change]:
+def changes_since(evaluation: Evaluation, path: str) -> list[BaselineChange]:
     """Each system of ``evaluation`` against the one of its name in the file ``path``, or the only one on its task.
 
     Raises:
@@ -90,7 +54,7 @@ def changes_since(evaluation: Evaluation, path: str) -> list[Change]:
         metric = next(iter(shown)) if shown and system.first.main_metric not in shown else system.first.main_metric
         then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
         test = tested(before, system, metric)
-        made.append(Change(system.task, metric, before.name, system.name, then, now, test))
+        made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
     known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
     return [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
 

@@ -1,0 +1,48 @@
+"""What an export is asked for: for Python, and as the options of ``retrokit export``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+from retrokit.settings import PRECISION, Settings, setting
+
+DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
+ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
+
+
+@dataclass(frozen=True)
+class ExportSettings(Settings):
+    """Embeddings of which texts, by which encoder, written where and how.
+
+    Attributes:
+        source: of a BEIR folder the corpus is taken, or the queries.
+        dtype: for int8 a dimension's scale is the largest number of a sample of texts, taken evenly from all of
+            ``source``, over 127.
+        shard: its folder lies within ``output``; all n are read as one.
+    """
+
+    encoder: str = setting(help="Encoder whose embeddings are written.", argument=True)
+    source: str = setting(
+        help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",)
+    )
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"))
+    _: KW_ONLY
+    sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
+    role: str = setting("document", "What the texts are: document or query.")
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
+    dtype: str = setting("float32", "What is stored: float32, float16 (half of it) or int8 (a quarter).")
+    shard: str | None = setting(
+        None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
+    )
+    precision: str = setting("auto", PRECISION)
+    device: str | None = setting(None)
+    overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.role not in ROLES:
+            yield f"role {self.role!r} is none of {', '.join(ROLES)}"
+        if self.dtype not in DTYPES:
+            yield f"`dtype` {self.dtype!r} is none of {', '.join(DTYPES)}"
