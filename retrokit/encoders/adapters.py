@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from torch import nn
+
+from retrokit.encoders.folders import MINILM_PACKAGE
 
 _CONFIG = "adapter_config.json"
 
 
 def base_of(transformer: Any, revision: str | None = None) -> str | None:
     """The folder or hub id by which an adapter can name ``transformer`` as its base; ``None`` where nothing holds just
-    its weights: fresh ones, an adapter's, or a ``revision`` of a hub id, for which an adapter has no place."""
+    its weights: fresh ones, an adapter's, or a ``revision`` of a hub id, for which an adapter has no place; nor of an
+    installed package's, which lies elsewhere on each machine, unless they are of few bits and nothing else will do."""
     name = str(transformer.name_or_path)
+    if MINILM_PACKAGE in Path(name).parts and not is_quantized(transformer):
+        return None
     if os.path.isdir(name):
         return None if os.path.exists(os.path.join(name, _CONFIG)) else os.path.abspath(name)
     return None if os.path.isabs(name) or not name or revision else name

@@ -19,6 +19,7 @@ from sentence_transformers import SentenceTransformer
 import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.runs import Run
+from retrokit.encoders.adapters import base_of
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -486,6 +487,13 @@ def test_a_run_of_an_adapter_goes_on_as_a_whole_model(tiny_bert, pairs, tmp_path
     made = plan(configure(tmp_path / "first", pairs, None))
     expected = plan(configure(tiny_bert, pairs, None))
     assert made.preflight.parameters == expected.preflight.parameters, "all of it is trained"
+
+
+def test_minilm_is_no_base_as_its_folder_is_another_elsewhere():
+    transformer = retrokit.encoder("minilm").to_train().model[0].auto_model
+    assert base_of(transformer) is None
+    transformer.is_quantized = True  # and then the weights cannot take the updates
+    assert base_of(transformer) == transformer.name_or_path
 
 
 def test_an_adapter_whose_base_is_gone_is_one_line(tiny_bert, pairs, tmp_path):
