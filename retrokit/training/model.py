@@ -237,9 +237,8 @@ def _base_of(encoder: Encoder) -> str | None:
     revision = dict(encoders.registry.parse(encoder.spec).params).get("revision")
     base = base_of(transformer, None if revision is None else str(revision))
     if base is None:
-        notice(
-            f"{encoder.spec}: an adapter has no name for just its weights that holds elsewhere; the updates are merged when saved"
-        )
+        why = "an adapter has no name for just its weights that holds elsewhere"
+        notice(f"{encoder.spec}: {why}; the updates are merged when saved")
     return base
 
 
