@@ -19,12 +19,12 @@ from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
-from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.notices import notice
 from retrokit.registry import parse_all
 from retrokit.settings import taking
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
     from retrokit.similarities.base import Similarity
 
@@ -63,7 +63,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
-    if settings.explain is not None and not any(isinstance(task, Retrieval) for task in loaded):
+    judged = _judged(loaded) if settings.explain is not None else {}
+    if settings.explain is not None and not judged:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
     _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
@@ -95,8 +96,14 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     found = replace(found, digests={task.spec: task.digest for task in loaded})
     if settings.explain is None:
         return found
-    ranked = {task.spec: task.data for task in loaded if isinstance(task, Retrieval)}
-    return replace(found, explanations=explanations(found.results, ranked, shown, settings.explain))
+    return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
+
+
+def _judged(loaded: Sequence[Task]) -> dict[str, RetrievalData]:
+    """The data of the tasks that rank documents, by task."""
+    from retrokit.evaluation.tasks.retrieval import Retrieval  # results are shown where nothing is ranked
+
+    return {task.spec: task.data for task in loaded if isinstance(task, Retrieval)}
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
