@@ -24,7 +24,6 @@ from retrokit.registry import parse_all
 from retrokit.settings import taking
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
-    from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
     from retrokit.similarities.base import Similarity
 
@@ -63,7 +62,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
         also = [*also, *CORRELATED]
-    judged = _judged(loaded) if settings.explain is not None else {}
+    judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
     if settings.explain is not None and not judged:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
     _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, embedding)
@@ -97,13 +96,6 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     if settings.explain is None:
         return found
     return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
-
-
-def _judged(loaded: Sequence[Task]) -> dict[str, RetrievalData]:
-    """The data of the tasks that rank documents, by task."""
-    from retrokit.evaluation.tasks.retrieval import Retrieval  # results are shown where nothing is ranked
-
-    return {task.spec: task.data for task in loaded if isinstance(task, Retrieval)}
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:

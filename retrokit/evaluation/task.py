@@ -18,6 +18,7 @@ from retrokit.notices import notice
 if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     import torch
 
+    from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
     from retrokit.reranking.base import Reranker
@@ -146,6 +147,10 @@ class Task(Protocol):
     def digest(self) -> str | None:
         """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
         pipe, a service), and a result that was kept must not be used again."""
+        return None
+
+    def judged(self) -> RetrievalData | None:
+        """The documents, queries and judgements of a task that ranks documents by them; ``None`` of any other."""
         return None
 
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:

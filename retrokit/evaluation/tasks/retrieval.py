@@ -54,6 +54,9 @@ class Retrieval(SearchTask):
         items = (*self.data.documents, *self.data.queries)
         return None if self.digest_files is None else with_images(self.digest_files(), items)
 
+    def judged(self) -> RetrievalData:
+        return self.data
+
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
         return self
 
