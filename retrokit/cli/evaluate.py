@@ -86,12 +86,11 @@ def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
     """
     _check_together(settings, output.save_run)
     from retrokit.evaluation import evaluate as evaluation
-    from retrokit.evaluation.comparison.baseline import changes_since, check_baseline, save_baseline
+    from retrokit.evaluation.comparison.baseline import changes_since, read_baseline, save_baseline
     from retrokit.evaluation.comparison.gates import check_gates
     from retrokit.report.evaluation import form
 
-    if output.baseline is not None:
-        check_baseline(output.baseline)
+    stored = read_baseline(output.baseline) if output.baseline is not None else []
     on, sim, metrics, also = settings.on, settings.sim, settings.metrics, [metric for metric, _ in output.least]
     if settings.encoders:
         asked = replace(settings, also=also, keep_runs=output.save_run is not None)
@@ -100,7 +99,7 @@ def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
         more = (settings.cross, settings.correlations)
         found = evaluation.evaluated_before(str(settings.results), on, sim, metrics, also, *more)
     if output.baseline is not None:
-        found = replace(found, changes=changes_since(found, output.baseline))
+        found = replace(found, changes=changes_since(found, output.baseline, stored))
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,6 +64,10 @@ class Result:
     def precision(self) -> str | None:
         """What it was computed in, such as ``bfloat16``; ``None`` where nothing tells."""
         return self.configuration.get("precision")
+
+    def leading_metric(self, shown: Sequence[str]) -> str:
+        """What one figure tells of it: its main metric, or the first of those ``shown``, where it is none of them."""
+        return shown[0] if shown and self.main_metric not in shown else self.main_metric
 
     def without(self, metrics: Set[str]) -> Result:
         """The result without these metrics."""

@@ -35,23 +35,15 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         stream.write("\n")
 
 
-def check_baseline(path: str) -> None:
-    """Raise :class:`DataError`, before any work, if ``path`` is not a stored baseline."""
-    _read(path)
-
-
-def changes_since(evaluation: Evaluation, path: str) -> list[BaselineChange]:
-    """Each system of ``evaluation`` against the one of its name in the file ``path``, or the only one on its task.
-
-    Raises:
-        UsageError: a task or a system that has no counterpart there, or other data.
-        DataError: the file cannot be read, or is not a stored baseline.
-    """
-    stored, digests, made = _read(path), _digests(evaluation), []
+def changes_since(
+    evaluation: Evaluation, path: str, stored: Sequence[tuple[str | None, System]]
+) -> list[BaselineChange]:
+    """Each system of ``evaluation`` against the one of its name among those ``stored`` in the file ``path``, or the
+    only one on its task. Raises :class:`UsageError` for a task or a system without a counterpart, or other data."""
+    digests, made = _digests(evaluation), []
     for system in evaluation.systems:
         before = _counterpart(path, stored, system, digests[system.task])
-        shown = evaluation.shown.get(system.task, ())
-        metric = next(iter(shown)) if shown and system.first.main_metric not in shown else system.first.main_metric
+        metric = system.first.leading_metric(evaluation.shown.get(system.task, ()))
         then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
         test = tested(before, system, metric)
         made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
@@ -63,7 +55,9 @@ def _digests(evaluation: Evaluation) -> dict[str, str | None]:
     return {task: evaluation.digests[task]() for task in evaluation.tasks}
 
 
-def _read(path: str) -> list[tuple[str | None, System]]:
+def read_baseline(path: str) -> list[tuple[str | None, System]]:
+    """The systems stored in the file ``path``, each with the digest of its task's data. Raises :class:`DataError` if it
+    cannot be read, or is not a stored baseline."""
     try:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)

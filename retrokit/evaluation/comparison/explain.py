@@ -60,7 +60,7 @@ def explanations(
     found = []
     for task, one in data.items():
         first, *others = [result for result in results if result.task == task]
-        metric = first.main_metric if first.main_metric in shown[task] else shown[task][0]
+        metric = first.leading_metric(shown[task])
         found += [explain(one, first, other, metric, count) for other in others]
     return found
 
