@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining.mine import mine
 from retrokit.augmentation.mining.settings import MiningSettings

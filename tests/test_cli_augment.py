@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from retrokit import cli
-from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining import mine as mining
 from retrokit.augmentation.mining.settings import MiningSettings
@@ -227,8 +228,8 @@ def test_options_of_mine(typed, monkeypatch):
         def summary(self) -> str:
             return "mined"
 
-    def record(*arguments: object, **options: object) -> Found:
-        asked.update(options, arguments=arguments)
+    def record(**given: object) -> Found:
+        asked.update(given)
         return Found()
 
     monkeypatch.setattr(mining, "mine", record)
@@ -240,7 +241,9 @@ def test_options_of_mine(typed, monkeypatch):
     )
     assert (code, err) == (0, "mined\n")
     assert asked == {
-        "arguments": ("minilm", ["a.jsonl", "b.jsonl"], "o.jsonl"),
+        "searcher": "minilm",
+        "data": ("a.jsonl", "b.jsonl"),
+        "output": "o.jsonl",
         "sim": "sfs:16",
         "index": "Flat",
         "corpus": "c.jsonl",

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from retrokit import augmentation
 from retrokit.augmentation import draws
-from retrokit.augmentation.crops import CropSettings, chunk, pair
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import chunk, pair
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
 from retrokit.data.pairs import Source, Unlabelled

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from retrokit.augmentation.crops import CropSettings
-from retrokit.augmentation.mining.settings import MiningSettings
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
 from retrokit.augmentation.negatives.settings import NearMissSettings
 from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings
-from retrokit.cli.common import Commands, DeviceOption, PrecisionOption, app, show, with_names
+from retrokit.cli.common import Commands, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 
@@ -24,8 +24,6 @@ augment = Commands(
     help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.",
 )
 app.add_typer(augment, name="augment")
-
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="JSON lines to write; - is standard output.")]
 
 
 def _pairs_command(name: str, about: str) -> None:
@@ -116,26 +114,14 @@ def negatives(
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
+@takes(MinedFiles)
 @takes(MiningSettings, keep_negatives=None)
 def mine(
-    data: list[str] = typer.Argument(..., help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable."),
-    encoder: str = typer.Option(..., help="Encoder, or another searcher such as bm25, that searches."),
-    output: OutputOption = "-",
-    sim: str | None = typer.Option(None, help="Similarity that ranks; default: the encoder's own."),
-    corpus: str | None = typer.Option(
-        None, help="Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
-    ),
-    index: str | None = typer.Option(
-        None, help="Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64."
-    ),
-    judge: str | None = typer.Option(None, help="Reranker whose scores the margins then apply to."),
-    *,
+    asked: MinedFiles,
     settings: MiningSettings,
     replace_: bool = typer.Option(
         False, "--replace", help="Drop the negatives that a pair has already; default: keep them in front."
     ),
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
 ) -> None:
     """Hard negatives by a search with any encoder and similarity, or another searcher (SFS B.2).
 
@@ -144,20 +130,8 @@ def mine(
     from retrokit.augmentation.mining.mine import mine
     from retrokit.notices import notice
 
-    settings = replace(settings, keep_negatives=not replace_)
     with readers_may_leave():
-        mined = mine(
-            encoder,
-            data,
-            output,
-            sim=sim,
-            index=index,
-            corpus=corpus,
-            judge=judge,
-            settings=settings,
-            precision=precision,
-            device=device,
-        )
+        mined = mine(**vars(asked), settings=replace(settings, keep_negatives=not replace_))
         notice(mined.summary())
 
 

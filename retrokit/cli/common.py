@@ -17,7 +17,6 @@ from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
 from retrokit.registry import Registry
-from retrokit.settings import PRECISION
 
 
 def option(name: str) -> str:
@@ -159,9 +158,6 @@ def writable(path: str | None) -> str | None:
 DeviceOption = Annotated[
     str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps; default: the best there is.")
 ]
-
-
-PrecisionOption = Annotated[str, typer.Option(help=PRECISION)]
 
 
 def _version(asked: bool) -> None:

@@ -4,48 +4,31 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Any
 
 import typer
 
-from retrokit.cli.common import DeviceOption, PrecisionOption, app, show, with_names, writable
+from retrokit.cli.common import app, show, with_names, writable
+from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
-from retrokit.data.jsonl import json_line
 from retrokit.errors import UsageError
+from retrokit.retrieval.settings import SearchSettings
 
 FORMS = ("table", "trec", "jsonl")
 
 
 @app.command(cls=with_names("encoders", "searchers", "similarities"))
+@takes(SearchSettings)
 def search(
-    system: str | None = typer.Argument(
-        None, help="Encoder, bm25 or another searcher; with --index-folder by default the encoder that made it."
-    ),
-    corpus: str | None = typer.Option(
-        None, help="Texts to search in: JSON lines of id and text, - is standard input; or a BEIR folder."
-    ),
-    index_folder: str | None = typer.Option(
-        None, help="Folder of retrokit export, whole or in shards, whose documents are not embedded again."
-    ),
-    queries: str | None = typer.Option(None, help="Queries: JSON lines of id and text, or a BEIR folder."),
-    query: list[str] | None = typer.Option(None, help="A query. Repeatable."),
+    asked: SearchSettings,
     interactive: bool = typer.Option(
         False, "--interactive", "-i", help="Ask for queries, a line each, and answer at once; an empty line ends."
     ),
-    k: int = typer.Option(10, "-k", help="Documents of a query."),
     output: str | None = typer.Option(
         None, "--output", "-o", callback=writable, help="File to write; - is standard output."
     ),
     form: str | None = typer.Option(
         None, "--format", help="table, trec (a run) or jsonl. Default: table, in a file jsonl or trec by its name."
     ),
-    sim: str | None = typer.Option(None, help="Similarity; default: the encoder's own, or the folder's."),
-    dims: int | None = typer.Option(None, help="Use the first N dimensions of the encoder's only."),
-    index: str | None = typer.Option(
-        None, help="Search through an index of faiss, e.g. HNSW32 or IVF4096,PQ32:nprobe=64; default: exactly."
-    ),
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = None,
 ) -> None:
     """Find the best documents of queries, in texts or in what retrokit export wrote.
 
@@ -62,15 +45,14 @@ def search(
         raise UsageError(f"--format {form!r} is none of {', '.join(FORMS)}")
     if form == "table" and output not in (None, "-"):
         raise UsageError("a table goes to standard output; --output takes trec or jsonl")
-    options = {"sim": sim, "dims": dims, "precision": precision, "index": index}
     if interactive:
-        if queries is not None or query or output is not None or form == "trec" or corpus == "-":
+        if asked.queries is not None or asked.query or output is not None or form == "trec" or asked.corpus == "-":
             raise UsageError("--interactive takes queries from standard input alone, and answers in a table or jsonl")
-        _answer(k, form, (system, corpus, index_folder, device), options)
+        _answer(asked, form)
         return
     from retrokit.retrieval.files import search_files
 
-    found = search_files(system, corpus, index_folder, queries, query or (), k, device, **options)
+    found = search_files(**vars(asked))
     if form == "table":
         from retrokit.report.tables import hits_tables
 
@@ -80,17 +62,17 @@ def search(
             found.write(output or "-", form)
 
 
-def _answer(k: int, form: str, where: tuple[str | None, ...], options: dict[str, Any]) -> None:
+def _answer(asked: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
+    from retrokit.data.jsonl import json_line
     from retrokit.report.tables import hits_tables
-    from retrokit.retrieval.base import TextList, check_k
+    from retrokit.retrieval.base import TextList
     from retrokit.retrieval.files import Opened
 
-    check_k(k)
     asks = sys.stdin.isatty()
     if asks:
         import readline  # noqa: F401  # arrows and history
-    opened = Opened(*where, **options)
+    opened = Opened(asked)
     opened.search(TextList(["ready"], ["0"]), 1)  # documents are embedded before the first question
     for number in itertools.count(1):
         try:
@@ -99,5 +81,5 @@ def _answer(k: int, form: str, where: tuple[str | None, ...], options: dict[str,
             return
         if not text:
             return
-        found = opened.search(TextList([text], [f"query-{number}"]), k)
+        found = opened.search(TextList([text], [f"query-{number}"]), asked.k)
         show(*(hits_tables(found) if form == "table" else [json_line(row).rstrip("\n") for row in found.rows()]))

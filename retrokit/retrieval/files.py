@@ -16,7 +16,9 @@ from retrokit.data.trec import write_run
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.registry import parse_all
-from retrokit.retrieval.base import Ranking, TextList, check_k
+from retrokit.retrieval.base import Ranking, TextList
+from retrokit.retrieval.settings import SearchSettings
+from retrokit.settings import taking
 
 
 @dataclass(frozen=True)
@@ -54,25 +56,13 @@ class Hits:
 class Opened:
     """Documents that are ready to be searched, from a corpus or from an exported folder.
 
-    Args:
-        searcher: an encoder, ``bm25``, ``two-stage:…``; with ``index_folder`` by default the encoder that made it.
-        corpus: JSONL of ``id``, ``text`` and optionally ``title``, ``-`` for standard input, or a BEIR folder.
-        index_folder: a folder of ``retrokit export``, in place of a corpus.
-        options: ``sim``, ``dims``, ``precision``, ``index`` (:func:`retrokit.retrieval.create`).
-
     Raises:
         UsageError: wrong names or options, or both or neither of a corpus and a folder.
         DataError: files that cannot be read.
     """
 
-    def __init__(
-        self,
-        searcher: str | None,
-        corpus: str | None = None,
-        index_folder: str | None = None,
-        device: str | None = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, asked: SearchSettings) -> None:
+        searcher, corpus, index_folder = asked.searcher, asked.corpus, asked.index_folder
         if (corpus is None) == (index_folder is None):
             raise UsageError(
                 "give `corpus`, texts to search in, or `index_folder`, a folder of 'retrokit export': one of them"
@@ -81,14 +71,14 @@ class Opened:
             raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
         if searcher is not None:
             parse_all([(retrieval.registry_of(searcher), searcher)])
-        self._faiss = options.get("index")
+        self._faiss = asked.index
         self._export = open_export(index_folder) if index_folder is not None else None
         self._texts = TextList()
         if corpus is not None:
             documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
             self._texts = TextList([one.full_text for one in documents], [one.id for one in documents])
         there = self._texts if self._export is None else self._export
-        self._index = retrieval.index_of(searcher or "", there, device, **options)
+        self._index = retrieval.index_of(searcher or "", there, asked.device, **asked.options())
 
     def search(self, queries: TextList, k: int) -> Hits:
         """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""
@@ -103,36 +93,24 @@ class Opened:
         return Hits(queries, [_hits(one, ids, self._texts) for one in found])
 
 
-def search_files(
-    searcher: str | None,
-    corpus: str | None = None,
-    index_folder: str | None = None,
-    queries: str | None = None,
-    query: Sequence[str] = (),
-    k: int = 10,
-    device: str | None = None,
-    **options: Any,
-) -> Hits:
+@taking(SearchSettings)
+def search_files(asked: SearchSettings) -> Hits:
     """The ``k`` best documents of each query, in what :class:`Opened` opens.
 
-    Args:
-        queries: JSONL of ``id`` and ``text``, or a BEIR folder.
-        query: texts of queries, which get the ids ``query-1``, …
-
     Raises:
-        UsageError: no query, k below 1, or an id given twice; otherwise as :class:`Opened`.
+        UsageError: no query, or an id given twice; otherwise as :class:`Opened`.
         DataError: as :class:`Opened`.
     """
-    if queries is None and not query:
+    queries = asked.queries
+    if queries is None and not asked.query:
         raise UsageError("give `queries`, a file of them, or `query`, a text")
-    if corpus == queries == "-":
+    if asked.corpus == queries == "-":
         raise UsageError("`corpus` and `queries` cannot both be standard input")
-    check_k(k)
-    asked = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
-    for number, text in enumerate(query, start=1):
-        if asked.setdefault(f"query-{number}", text) is not text:
+    texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
+    for number, text in enumerate(asked.query, start=1):
+        if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query` would get; give one of them")
-    return Opened(searcher, corpus, index_folder, device, **options).search(TextList(asked.values(), list(asked)), k)
+    return Opened(asked).search(TextList(texts.values(), list(texts)), asked.k)
 
 
 def _hits(found: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:

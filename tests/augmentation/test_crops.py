@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from retrokit.augmentation.crops import CropSettings, chunk, crop_pairs, croppable, dropout_pairs, pair
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import chunk, crop_pairs, croppable, dropout_pairs, pair
 from retrokit.augmentation.texts import Counts, Texts, summary
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.errors import DataError, UsageError

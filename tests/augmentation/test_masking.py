@@ -20,7 +20,8 @@ from scipy.stats import chisquare
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from retrokit.augmentation.crops import CropSettings, crop_pairs
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import crop_pairs
 from retrokit.augmentation.masking import (
     Masker,
     mask_ids,

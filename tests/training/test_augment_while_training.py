@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from retrokit import encoders
-from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.chunks import CropSettings
+from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.online import combined, masking_of
 from retrokit.augmentation.texts import Texts
 from retrokit.data.jsonl import write_jsonl

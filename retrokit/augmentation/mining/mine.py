@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from retrokit import reranking, retrieval, similarities
 from retrokit.augmentation.mining.choice import MinedRows, Pool
-from retrokit.augmentation.mining.settings import COUNTS, Mined, MiningSettings
+from retrokit.augmentation.mining.settings import COUNTS, Mined, MinedFiles, MiningSettings
 from retrokit.augmentation.mining.work import MiningWork
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
@@ -32,50 +33,37 @@ SEARCHED = 1024  # anchors searched at once
 JUDGED = 16  # anchors judged, and their scores kept on disk, at once
 
 
-def mine(
-    searcher: str,
-    data: Sequence[str],
-    output: str,
-    *,
-    sim: str | None = None,
-    index: str | None = None,
-    corpus: str | None = None,
-    judge: str | None = None,
-    settings: MiningSettings | None = None,
-    precision: str = "auto",
-    device: str | None = None,
-) -> Mined:
+def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettings | None = None, **more: Any) -> Mined:
     """Mine negatives for the pairs of ``data`` and write ``{"anchor", "positive", "negatives"}`` rows to ``output``.
 
     Args:
         searcher: spec of an encoder, or of another searcher.
         data: specs of training data (pairs, with or without negatives); repeated pairs are left out.
         output: a JSONL file, ``.gz`` too, or ``-``.
-        sim: spec of the similarity; default: the encoder's own.
-        index: an index of faiss to search with; default: exact search.
-        corpus: the candidates: a JSONL corpus or a BEIR folder; default: all positives and negatives of ``data``.
-        judge: spec of a reranker, whose scores then decide within the range of ranks.
         settings: default: SFS's recipe.
-        precision: of the encoding.
-        device: default: the best there is.
+        more: fields of :class:`MinedFiles`: ``sim``, ``index``, ``corpus``, ``judge``, ``precision``, ``device``.
 
     Raises:
         UsageError: wrong names (all of them in one message), or a similarity or an index that does not fit.
         DataError: data, a corpus or an output that cannot be used.
         Interrupted: see :func:`mine_pairs`.
     """
+    asked = MinedFiles(searcher, data, output, **more)
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
     requests += [(training_data.registry, spec) for spec in data]
-    others = ((similarities.registry, sim), (reranking.registry, judge))
+    others = ((similarities.registry, asked.sim), (reranking.registry, asked.judge))
     requests += [(registry, spec) for registry, spec in others if spec]
-    check_file(output, paths_in(parse_all(requests)) + ([] if corpus is None else [corpus]))
-    if [*data, corpus].count("-") > 1:
+    check_file(output, paths_in(parse_all(requests)) + ([] if asked.corpus is None else [asked.corpus]))
+    if [*data, asked.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = _read_pairs(data)
-    path = None if corpus is None else training_data.texts_file(corpus, corpus_file)
+    path = None if asked.corpus is None else training_data.texts_file(asked.corpus, corpus_file)
     candidates = None if path is None else [document.full_text for document in read_corpus(path)]
-    loaded = retrieval.create(searcher, device, sim=sim, index=index, precision=precision)
-    reranker: Reranker | None = None if judge is None else reranking.registry.create_on(judge, device)
+    options = {"sim": asked.sim, "index": asked.index, "precision": asked.precision}
+    loaded = retrieval.create(searcher, asked.device, **options)
+    reranker: Reranker | None = None
+    if asked.judge is not None:
+        reranker = reranking.registry.create_on(asked.judge, asked.device)
     return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import Settings, number_or, setting
+from retrokit.settings import PRECISION, Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
 
@@ -14,6 +14,24 @@ COUNTS = (
     *("excluded", "within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score"),
     *("negatives", "rows_complete", "rows_short", "rows_without", "rows_dropped"),
 )
+
+
+@dataclass(frozen=True)
+class MinedFiles(Settings):
+    """Which searcher mines for which pairs, in which texts."""
+
+    searcher: str = setting(help="Encoder, or another searcher such as bm25, that searches.", flags=("--encoder",))
+    data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    _: KW_ONLY
+    sim: str | None = setting(None, "Similarity that ranks; default: the encoder's own.")
+    corpus: str | None = setting(
+        None, "Candidates: a JSONL corpus, or the folder of a BEIR data set; default: the data's own documents."
+    )
+    index: str | None = setting(None, "Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64.")
+    judge: str | None = setting(None, "Reranker whose scores the margins then apply to.")
+    precision: str = setting("auto", PRECISION)
+    device: str | None = setting(None)
 
 
 @dataclass(frozen=True)
