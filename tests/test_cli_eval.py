@@ -92,7 +92,17 @@ def test_json_is_all_there_is_on_standard_output(
     code, out, err = retrokit_eval(*words)
     assert code == 0
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    parts = {"results", "seeds", "comparisons", "changes", "explanations", "over_tasks", "cross", "correlations"}
+    parts = {
+        "results",
+        "seeds",
+        "comparisons",
+        "changes",
+        "gates",
+        "explanations",
+        "over_tasks",
+        "cross",
+        "correlations",
+    }
     assert set(found) == parts
     assert [result["similarity"] for result in found["results"]] == ["cosine", "dot"]
     for result in found["results"]:

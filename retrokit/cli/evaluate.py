@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from retrokit.cli.common import app, option, show, with_names, writable, writable_folder
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
 from retrokit.settings import Settings, setting
+
+if TYPE_CHECKING:  # help is shown without loading what computes
+    from retrokit.evaluation.comparison.comparison import Evaluation
+    from retrokit.report.sheets import Sheet
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,18 @@ class EvaluationOutput(Settings):
     per_query: bool = setting(False, "With --json: add the values of every query, text or pair.", OUTPUT)
     fail_under: Sequence[str] = setting((), "Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.", GATES)
     fail_if_worse: bool = setting(False, "Exit 1 if a result is significantly worse than the first (p < 0.05).", GATES)
+    save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
+    baseline: str | None = setting(None, "Compare with what --save-baseline has kept in this file.", GATES)
+    max_drop: float | None = setting(
+        None,
+        "Exit 1 if a result is lower than the baseline's by more than this, no chance.",
+        GATES,
+        least=0,
+    )
+    junit: str | None = setting(None, "Write what became of the gates as JUnit's XML, for CI.", GATES)
+    markdown_summary: str | None = setting(
+        None, "Write gates and tables as Markdown, for a pull request's comment.", GATES
+    )
 
     def __post_init__(self) -> None:
         """Raise :class:`UsageError` for an unknown form, or for options that contradict it."""
@@ -39,6 +56,10 @@ class EvaluationOutput(Settings):
         form(self.shape)
         if self.per_query and self.shape != "json":
             raise UsageError("--per-query adds to --json: give both")
+        if self.max_drop is not None and self.baseline is None:
+            raise UsageError("--max-drop is about --baseline FILE: give both")
+        if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
+            raise UsageError("--junit tells of gates: give --fail-under, --fail-if-worse or --max-drop")
 
     @property
     def shape(self) -> str:
@@ -52,30 +73,45 @@ class EvaluationOutput(Settings):
 
         return [parse_gate(text) for text in self.fail_under]
 
+    def stored(self) -> list[Any]:
+        """What is in the file of the baseline, if one is given: it is read before the work."""
+        from retrokit.evaluation.comparison.baseline import read_baseline
 
-@dataclass(frozen=True)
-class BaselineOutput(EvaluationOutput):
-    """What is kept for later evaluations, and how far this one may fall behind an earlier one."""
+        return read_baseline(self.baseline) if self.baseline is not None else []
 
-    save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
-    baseline: str | None = setting(None, "Compare with what --save-baseline has kept in this file.", GATES)
-    max_drop: float | None = setting(
-        None,
-        "Exit 1 if the main metric, or the first of --metrics, is lower than the baseline's by more, no chance.",
-        GATES,
-        least=0,
-    )
+    def gated(self, found: Evaluation, stored: list[Any]) -> Evaluation:
+        """The evaluation with what has changed since the baseline, and with its gates."""
+        from retrokit.evaluation.comparison.baseline import changes_since
+        from retrokit.evaluation.comparison.gates import gates_of
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_drop is not None and self.baseline is None:
-            raise UsageError("--max-drop is about --baseline FILE: give both")
+        if self.baseline is not None:
+            found = replace(found, changes=changes_since(found, self.baseline, stored))
+        return replace(found, gates=gates_of(found, self.least, self.fail_if_worse, self.max_drop))
+
+    def conclude(self, found: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
+        """Write what tells of the gates, and then raise what they raise; a baseline is kept where none does."""
+        from retrokit.evaluation.comparison.baseline import save_baseline
+        from retrokit.evaluation.comparison.gates import check_gates
+
+        if self.junit is not None or self.markdown_summary is not None:
+            from retrokit.report.gates import write_junit, write_summary
+
+            if self.junit is not None:
+                write_junit(found.gates, self.junit)
+            if self.markdown_summary is not None:
+                write_summary(found.gates, sheets(), self.markdown_summary)
+        check_gates(found.gates)
+        if self.save_baseline is not None:
+            save_baseline(found, self.save_baseline)
+
+
+WRITTEN = dict.fromkeys(("save_baseline", "junit", "markdown_summary"), writable)
 
 
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
 @takes(EvaluationSettings, results=writable_folder, also=None, keep_runs=None)
-@takes(BaselineOutput, plot=writable_folder, save_run=writable, save_baseline=writable)
-def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
+@takes(EvaluationOutput, plot=writable_folder, save_run=writable, **WRITTEN)
+def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
@@ -86,20 +122,17 @@ def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
     """
     _check_together(settings, output.save_run)
     from retrokit.evaluation import evaluate as evaluation
-    from retrokit.evaluation.comparison.baseline import changes_since, read_baseline, save_baseline
-    from retrokit.evaluation.comparison.gates import check_gates
-    from retrokit.report.evaluation import form
+    from retrokit.report.evaluation import evaluation_sheets, form
 
-    stored = read_baseline(output.baseline) if output.baseline is not None else []
+    stored = output.stored()
     on, sim, metrics, also = settings.on, settings.sim, settings.metrics, [metric for metric, _ in output.least]
     if settings.encoders:
         asked = replace(settings, also=also, keep_runs=output.save_run is not None)
         found = evaluation.evaluate(**vars(asked))
     else:
-        more = (settings.cross, settings.correlations)
+        more = (settings.cross, settings.correlations, settings.baseline_system, settings.gate_metric)
         found = evaluation.evaluated_before(str(settings.results), on, sim, metrics, also, *more)
-    if output.baseline is not None:
-        found = replace(found, changes=changes_since(found, output.baseline, stored))
+    found = output.gated(found, stored)
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
@@ -109,9 +142,7 @@ def evaluate(settings: EvaluationSettings, output: BaselineOutput) -> None:
 
         evaluation_plots(found, output.plot)
     show(*form(output.shape)(found, output.per_query))
-    check_gates(found, output.least, output.fail_if_worse, output.max_drop)
-    if output.save_baseline is not None:
-        save_baseline(found, output.save_baseline)
+    output.conclude(found, lambda: evaluation_sheets(replace(found, explanations=())))
 
 
 def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import typer
 
 from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_names, writable_folder
-from retrokit.cli.evaluate import EvaluationOutput
+from retrokit.cli.evaluate import WRITTEN, EvaluationOutput
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
@@ -56,7 +56,7 @@ class RerankingOutput(EvaluationOutput):
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(TwoStageOptions, also=None)
-@takes(RerankingOutput, plot=writable_folder)
+@takes(RerankingOutput, plot=writable_folder, **WRITTEN)
 def run_two_stages(
     encoder: str | None = typer.Argument(
         None, help="Encoder or searcher of the first stage; left out where --run gives it."
@@ -89,20 +89,20 @@ def run_two_stages(
     if to_output and output.shape == "json":
         raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
     with importing():
-        from retrokit.evaluation.comparison.gates import check_gates
         from retrokit.evaluation.two_stage import rerank
 
     options = replace(options, also=[metric for metric, _ in output.least])
-    found = None
+    stored, found = output.stored(), None
     with readers_may_leave():
         found = rerank(encoder, on, with_, options, output.work, output.save_run)
     if found is None:  # the reader of the run has seen enough
         return
+    found = replace(found, whole=output.gated(found.whole, stored))
     if output.plot is not None:
         from retrokit.report.reranking_plots import reranking_plots
 
         reranking_plots(found, output.plot)
-    from retrokit.report.reranking import reranking_parts
+    from retrokit.report.reranking import reranking_parts, reranking_sheets
 
     show(*reranking_parts(found, output.shape, output.per_query), error=to_output)
-    check_gates(found.whole, output.least, output.fail_if_worse)
+    output.conclude(found.whole, lambda: reranking_sheets(found))

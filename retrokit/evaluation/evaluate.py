@@ -25,6 +25,7 @@ from retrokit.settings import taking
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.encoders.base import Encoder
+    from retrokit.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
 
 
@@ -56,8 +57,12 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(sim) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in on]
+    if (gated := settings.gate_metric) is not None:
+        also = [*also, gated]
     for name in dict.fromkeys([*metrics, *also]):
         check_measured(loaded, name)
+    if (baseline := settings.baseline_system) is not None:
+        check_baseline(baseline, encoders)
     if settings.correlations:
         count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
         check_correlated({task.spec: task.main_metric for task in loaded}, count)
@@ -82,6 +87,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, settings.dims, index)
         else:
             request = Request(searcher=retrieval.create(spec, device))
+        if baseline is not None and baseline in (spec, str(retrieval.registry_of(spec).parse(spec))):
+            baseline = request.name if request.searcher is None else full_name(request.searcher)
         for task in loaded:
             asked_here = replace(request, metrics=asked[task.spec])
             if folder is None:
@@ -91,11 +98,27 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     if folder is not None:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    found = evaluation_of(computed, shown, trainings, cross, settings.correlations)
+    found = evaluation_of(computed, shown, trainings, cross, settings.correlations, baseline, gated)
     found = replace(found, digests={task.spec: task.digest for task in loaded})
     if settings.explain is None:
         return found
     return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
+
+
+def check_baseline(name: str, specs: Sequence[str]) -> None:
+    """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
+    evaluated, or begins with one as the names of systems do."""
+    for spec in specs:
+        parsed = retrieval.registry_of(spec).parse(spec)
+        heads = (spec, str(parsed), str(parsed.params.get("first")))
+        if any(name == head or name.startswith(f"{head} ") for head in heads):
+            return
+    raise UsageError(f"`baseline_system` {name} is none of {', '.join(specs)}")
+
+
+def full_name(searcher: Searcher) -> str:
+    """The name of its results."""
+    return f"{searcher.spec} {searcher.similarity}"
 
 
 def _shown(task: Task, metrics: Sequence[str]) -> list[str]:
@@ -131,6 +154,8 @@ def evaluated_before(
     also: Sequence[str] = (),
     cross: bool = False,
     correlations: bool = False,
+    baseline_system: str | None = None,
+    gate_metric: str | None = None,
 ) -> Evaluation:
     """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where
     those are given. ``metrics`` are shown, ``also`` names more that must be there.
@@ -152,14 +177,15 @@ def evaluated_before(
     shown = {record.result.task: record.shown for record in kept}
     computed = [record.result for record in kept]
     computed.sort(key=lambda result: list(shown).index(result.task))
-    unknown = [name for name in (*metrics, *also) if not any(name in result.metrics for result in computed)]
+    asked = [*metrics, *also, *([] if gate_metric is None else [gate_metric])]
+    unknown = [name for name in asked if not any(name in result.metrics for result in computed)]
     if unknown:
         raise UsageError(f"{results} holds no {', '.join(unknown)}; evaluate the encoders for it")
     for task in shown:
         there = [name for result in computed if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
-    found = evaluation_of(computed, shown, trainings, cross, correlations)
+    found = evaluation_of(computed, shown, trainings, cross, correlations, baseline_system, gate_metric)
     found = replace(found, digests={record.result.task: partial(record.key.get, "data") for record in kept})
     if correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # help is shown without loading what ranks
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+BASELINE_SYSTEM = "The system, as tables name it, that the others are compared with. Default: the first."
+GATE_METRIC = "The metric that is compared for `fail_if_worse` and `max_drop`. Default: the task's main one."
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class EvaluationSettings(Settings):
         "each sure:FOLDER, in their order.",
         OUTPUT,
     )
+    baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
+    gate_metric: str | None = setting(None, GATE_METRIC, GATES)
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ class TwoStageOptions(Settings):
         NEAR_MISSES,
     )
     reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, least=2)
+    baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
+    gate_metric: str | None = setting(None, GATE_METRIC, GATES)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -149,7 +149,7 @@ def _tasks(encoder: str | None, on: Sequence[str], rerankers: Sequence[str], opt
     loaded = [_task(spec, options) for spec in dict.fromkeys(on)]
     rankings = [task for task in loaded if task.searches]
     _check_first_stage(encoder, rankings, len(loaded) > len(rankings), options)
-    for name in (*options.metrics, *options.also):
+    for name in _asked(options):
         check_measured(loaded, name)
     for task in loaded:
         notice(task.describe())
@@ -189,6 +189,11 @@ def _check_first_stage(
         raise UsageError("blend and fusion are for rankings, and no task here has any")
 
 
+def _asked(options: TwoStageOptions) -> list[str]:
+    """The metrics that are named."""
+    return [*options.metrics, *options.also, *([] if options.gate_metric is None else [options.gate_metric])]
+
+
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:
     asked = [name for name in options.metrics if measures(task, name)]
     return asked or list(METRICS if task.searches else task.shown_metrics)
@@ -214,9 +219,9 @@ def _measured(
         first = replace(asked, index=None, searcher=None, metrics=task.default_metrics)
         if task.searches:
             (searcher,) = replace(asked, searcher=asked.searcher if run is None else run).searchers(task)
-            also = [name for name in options.also if measures(task, name)]
+            asked_here = [name for name in _asked(options) if measures(task, name)]
             # the last is the share of relevant documents that reranking can bring up
-            names = [task.main_metric, *_shown(task, options), *also, f"recall@{options.depth}"]
+            names = [task.main_metric, *_shown(task, options), *asked_here, f"recall@{options.depth}"]
             first = Request(searcher=Shared(searcher), metrics=names, whole=run is not None)
         is_asked = first.encoder is not None or first.searcher is not None
         begun.append((first, task.evaluate(first) if is_asked else []))
@@ -235,19 +240,17 @@ def _measured(
 
 
 def _reranking(results: Sequence[Result], loaded: Sequence[Task], options: TwoStageOptions) -> Reranking:
+    shown = {task.spec: _shown(task, options) for task in loaded}
     # drawn once for all that is made of them
     drawn = [
         replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()}) for result in results
     ]
+    whole = evaluation_of(drawn, shown, {}, baseline_system=options.baseline_system, gate_metric=options.gate_metric)
+    whole = replace(whole, digests={task.spec: task.digest for task in loaded})
 
-    def evaluation(chosen: Sequence[Task]) -> Evaluation | None:
-        shown = {task.spec: _shown(task, options) for task in chosen}
-        own = [result for result in drawn if result.task in shown]
-        return evaluation_of(own, shown, {}) if own else None
+    def part(searched: bool) -> Evaluation | None:
+        specs = [task.spec for task in loaded if task.searches is searched]
+        own = [result for result in whole.results if result.task in specs]
+        return evaluation_of(own, shown, {}, gate_metric=options.gate_metric) if own else None
 
-    whole, rankings, near_misses = map(
-        evaluation,
-        (loaded, [task for task in loaded if task.searches], [task for task in loaded if not task.searches]),
-    )
-    assert whole is not None  # there is at least one task and one reranker
-    return Reranking(whole, rankings, near_misses)
+    return Reranking(whole, part(True), part(False))

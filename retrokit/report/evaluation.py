@@ -17,10 +17,12 @@ from retrokit.evaluation.comparison.comparison import (
     BaselineChange,
     Comparison,
     Evaluation,
+    Gate,
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.cross import Cross, cross_of
 from retrokit.evaluation.comparison.explain import Explanation
+from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
@@ -51,9 +53,13 @@ def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += [_explanation_sheet(one) for one in evaluation.explanations]
-    if evaluation.changes:
-        sheets.append(_changes_sheet(evaluation.changes))
-    return [*sheets, *correlated]
+    return [*sheets, *gate_sheets(evaluation), *correlated]
+
+
+def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
+    """How far systems are from the stored baseline, and what became of the gates, where there are any."""
+    changes = [_changes_sheet(evaluation.changes)] if evaluation.changes else []
+    return [*changes, *([_gates_sheet(evaluation.gates)] if evaluation.gates else [])]
 
 
 def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[str, Any]:
@@ -64,6 +70,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
         "explanations": [asdict(one) for one in evaluation.explanations],
         "changes": [_change_json(change) for change in evaluation.changes],
+        "gates": [asdict(gate) for gate in evaluation.gates],
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
@@ -241,8 +248,10 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
 
 
 def _main_comparisons(evaluation: Evaluation) -> list[Comparison]:
-    """The comparisons in each task's main metric, then those over tasks."""
-    on_tasks = [c for c in evaluation.comparisons if c.metric == evaluation.main_metric(c.task)]
+    """The comparisons in each task's main metric, and in that of gates, then those over tasks."""
+    main = {task: evaluation.main_metric(task) for task in evaluation.tasks}
+    deciding = {task: {metric, evaluation.gated_metric(task, metric)} for task, metric in main.items()}
+    on_tasks = [c for c in evaluation.comparisons if c.metric in deciding[c.task]]
     return [*on_tasks, *(one.comparison for one in evaluation.over_tasks if one.comparison is not None)]
 
 
@@ -289,6 +298,15 @@ def _short(text: str) -> str:
 def _change_json(change: BaselineChange) -> dict[str, Any]:
     values = {"before": known(change.before), "after": known(change.after), "visible": known(change.visible)}
     return {**asdict(change), **values}
+
+
+def _gates_sheet(gates: Sequence[Gate]) -> Sheet:
+    rows = []
+    for one in gates:
+        value = "–" if one.value is None else f"{one.value:.4f}"
+        rows.append([one.task, one.system, one.metric, one.asked, one.verdict, value])
+    columns = ["task", "system", "metric", "asked", "verdict", "value"]
+    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:

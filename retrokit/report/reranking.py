@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.tasks.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form
+from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form, gate_sheets
 from retrokit.report.sheets import SHEETS, Sheet
 from retrokit.report.tables import to_json
 
@@ -31,7 +31,7 @@ def reranking_sheets(found: Reranking) -> list[Sheet]:
     sheets = [] if found.rankings is None else evaluation_sheets(found.rankings)
     if found.near_misses is not None:
         sheets += [_near_miss_sheet(found, task) for task in found.near_misses.tasks]
-    return [*sheets, _cost_sheet(found)]
+    return [*sheets, *gate_sheets(found.whole), _cost_sheet(found)]
 
 
 def near_miss_rows(found: Reranking) -> list[dict[str, Any]]:

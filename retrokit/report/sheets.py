@@ -154,9 +154,9 @@ def to_markdown(sheet: Sheet) -> str:
         return f"| {' | '.join(cells)} |"
 
     marks = ["---" if position < sheet.words else "---:" for position in range(len(sheet.columns))]
-    rows = [line([_side_by_side(cell, _in_markdown) for cell in row]) for row in sheet.rows]
-    head = [line([_in_markdown(column) for column in sheet.columns]), line(marks)]
-    return "\n".join([f"**{_in_markdown(sheet.title)}**", "", *head, *rows, "", _in_markdown(sheet.caption), ""])
+    rows = [line([_side_by_side(cell, in_markdown) for cell in row]) for row in sheet.rows]
+    head = [line([in_markdown(column) for column in sheet.columns]), line(marks)]
+    return "\n".join([f"**{in_markdown(sheet.title)}**", "", *head, *rows, "", in_markdown(sheet.caption), ""])
 
 
 def to_latex(sheet: Sheet) -> str:
@@ -189,8 +189,9 @@ def _side_by_side(cell: Cell, written: Callable[[str], str]) -> str:
     return " ".join(written(line.strip()) for line in cell if line.strip())
 
 
-def _in_markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text)
+def in_markdown(text: str) -> str:
+    """The text with what Markdown would read as marks escaped, on one line."""
+    return _MARKDOWN.sub(r"\\\1", harmless(text))
 
 
 def _in_latex(text: str) -> str:

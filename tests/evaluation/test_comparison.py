@@ -15,7 +15,7 @@ from retrokit import encoders, retrieval
 from retrokit.errors import GateFailed, UsageError
 from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evaluation_of
 from retrokit.evaluation.comparison.cross import cross_of
-from retrokit.evaluation.comparison.gates import check_gates, parse_gate
+from retrokit.evaluation.comparison.gates import check_gates, gates_of, parse_gate
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.evaluate import evaluate, evaluated_before
 from retrokit.evaluation.result import Resampled, Result
@@ -202,9 +202,9 @@ def test_a_metric_that_no_task_knows(folder: Path, labels: Path) -> None:
 
 def test_gates_look_at_the_tasks_that_have_the_metric(folder: Path, labels: Path) -> None:
     found = evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels},k=3"], also=["accuracy"])
-    check_gates(found, [("accuracy", 0.0)], False)
+    check_gates(gates_of(found, [("accuracy", 0.0)], False))
     with pytest.raises(GateFailed, match=r"^hashed:1 l2 on knn:.*: accuracy = 0\.\d{4} is under 1.1$"):
-        check_gates(found, [("accuracy", 1.1)], False)
+        check_gates(gates_of(found, [("accuracy", 1.1)], False))
 
 
 def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
@@ -273,10 +273,10 @@ NOISY_WORSE = BASE - 0.01 + 0.3 * np.resize([1, -1], 60)
 
 def test_fail_under() -> None:
     found = evaluation(result("one", np.array([0.5, 0.7])), result("two", np.array([0.5, 0.6])))
-    check_gates(found, [("ndcg@10", 0.55), ("mrr@10", 0.1)], False)
-    check_gates(found, [], False)
+    check_gates(gates_of(found, [("ndcg@10", 0.55), ("mrr@10", 0.1)], False))
+    check_gates(gates_of(found, [], False))
     with pytest.raises(GateFailed) as caught:
-        check_gates(found, [("ndcg@10", 0.58), ("mrr@10", 0.61)], False)
+        check_gates(gates_of(found, [("ndcg@10", 0.58), ("mrr@10", 0.61)], False))
     assert str(caught.value).splitlines() == [
         "one cosine on beir:x: mrr@10 = 0.6000 is under 0.61",
         "two cosine on beir:x: ndcg@10 = 0.5500 is under 0.58",
@@ -297,9 +297,9 @@ def test_an_undefined_metric_fails_every_gate_on_it(undefined: str, value: float
             for one in results
         )
     )
-    check_gates(found, [("ndcg@10", 0.1)], True)
+    check_gates(gates_of(found, [("ndcg@10", 0.1)], True))
     with pytest.raises(GateFailed) as caught:
-        check_gates(found, [("mrr@10", -1.0)], False)
+        check_gates(gates_of(found, [("mrr@10", -1.0)], False))
     assert str(caught.value) == f"{undefined} cosine on beir:x: mrr@10 is undefined"
     (one,) = [one for one in found.results if one.encoder == undefined]
     assert one.to_json(with_queries=True)["metrics"]["mrr@10"] is None
@@ -314,50 +314,50 @@ def test_nothing_is_worse_than_what_is_undefined_and_the_gate_says_so(undefined:
     found = evaluation(*(result(name, scores) for name, scores in values.items()))
     assert not found.comparisons
     with pytest.raises(GateFailed, match=rf"^{undefined} cosine on beir:x: ndcg@10 is undefined$"):
-        check_gates(found, [], True)
+        check_gates(gates_of(found, [], True))
 
 
 def test_a_result_without_a_metric_that_the_others_of_its_task_have_fails_the_gate() -> None:
     without = replace(result("two", BASE), metrics={"ndcg@10": 0.6}, per_query={})
     with pytest.raises(GateFailed, match=r"^two cosine on beir:x: has no mrr@10$"):
-        check_gates(evaluation(result("one", BASE), without), [("mrr@10", 0.1)], False)
+        check_gates(gates_of(evaluation(result("one", BASE), without), [("mrr@10", 0.1)], False))
 
 
 def test_fail_if_worse_needs_something_to_compare() -> None:
     alone = evaluation(result("one", BASE))
     untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
     for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
-        check_gates(found, [], False)
+        check_gates(gates_of(found, [], False))
         with pytest.raises(UsageError, match=f"^`fail_if_worse` compares nothing here: .*{named}"):
-            check_gates(found, [], True)
+            check_gates(gates_of(found, [], True))
     said = Notices()
     with listening(said):
-        check_gates(evaluation(result("one", BASE), result("two", BASE), *untested), [], True)
+        check_gates(gates_of(evaluation(result("one", BASE), result("two", BASE), *untested), [], True))
     assert said.messages == ["`fail_if_worse`: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_it_is_significant() -> None:
     worse = evaluation(result("base", BASE), result("new", MUCH_WORSE))
     assert worse.comparisons[0].significantly_worse
-    check_gates(worse, [], False)
+    check_gates(gates_of(worse, [], False))
     with pytest.raises(GateFailed, match=r"^new cosine on beir:x: ndcg@10 is 0\.\d{4} worse than base cosine \(p = "):
-        check_gates(worse, [], True)
+        check_gates(gates_of(worse, [], True))
     noise = evaluation(result("base", BASE), result("new", NOISY_WORSE))
     assert noise.comparisons[0].test.difference < 0
     assert noise.comparisons[0].test.p > 0.05
-    check_gates(noise, [], True)
+    check_gates(gates_of(noise, [], True))
 
 
 def test_fail_if_worse_does_not_mind_what_is_better_or_equal() -> None:
     better = evaluation(result("base", MUCH_WORSE), result("new", BASE), result("same", MUCH_WORSE))
     assert better.comparisons[0].test.p < 0.05
-    check_gates(better, [], True)
+    check_gates(gates_of(better, [], True))
 
 
 def test_fail_if_worse_looks_at_the_main_metric_alone() -> None:
     found = evaluation(result("base", BASE, BASE), result("new", NOISY_WORSE, MUCH_WORSE))
     assert [c.metric for c in found.comparisons if c.significantly_worse] == ["mrr@10"]
-    check_gates(found, [], True)
+    check_gates(gates_of(found, [], True))
 
 
 def test_fail_if_worse_looks_at_every_task() -> None:
@@ -368,7 +368,7 @@ def test_fail_if_worse_looks_at_every_task() -> None:
         result("new", MUCH_WORSE, task="beir:y"),
     )
     with pytest.raises(GateFailed) as caught:
-        check_gates(found, [("ndcg@10", 0.99)], True)
+        check_gates(gates_of(found, [("ndcg@10", 0.99)], True))
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert lines[-1].startswith("new cosine on beir:y: ndcg@10 is 0.")
@@ -405,11 +405,11 @@ def test_a_difference_that_correction_takes_away_passes_the_gate() -> None:
     alone = evaluation(result("base", BASE), result("new", a_little_worse))
     assert 0.01 < alone.comparisons[0].corrected_p < 0.05
     with pytest.raises(GateFailed):
-        check_gates(alone, [], True)
+        check_gates(gates_of(alone, [], True))
     noise = [result(f"other{i}", NOISY_WORSE) for i in range(5)]
     among_others = evaluation(result("base", BASE), result("new", a_little_worse), *noise)
     assert not among_others.comparisons[0].significantly_worse
-    check_gates(among_others, [], True)
+    check_gates(gates_of(among_others, [], True))
 
 
 # --- over tasks (MAG, Q.1)

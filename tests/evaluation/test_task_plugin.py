@@ -10,7 +10,7 @@ import retrokit
 from retrokit import encoders
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.gates import check_gates
+from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import Request
 from retrokit.registry import Entry, Param
@@ -65,7 +65,7 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     assert list(found.results[0].metrics) == ["apart", "together"]
     assert found.results[0].counts == {"texts": 2}
     assert found.results[0].metrics["apart"] == pytest.approx(1 - found.results[0].metrics["together"])
-    check_gates(found, [("apart", -1e9)], False)
+    check_gates(gates_of(found, [("apart", -1e9)], False))
     again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results=results)
     assert again.results[0].metrics == found.results[0].metrics
     with pytest.raises(UsageError, match=r"unknown metric 'aprt' \(did you mean apart\?\); spread:cat,b=dog has"):

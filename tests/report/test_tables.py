@@ -204,7 +204,17 @@ def test_csv_has_a_line_for_each_system_and_metric() -> None:
 
 def test_json_has_all_of_it() -> None:
     found = json.loads(to_json(evaluation_json(seeded())))
-    parts = {"results", "seeds", "comparisons", "changes", "explanations", "over_tasks", "cross", "correlations"}
+    parts = {
+        "results",
+        "seeds",
+        "comparisons",
+        "changes",
+        "gates",
+        "explanations",
+        "over_tasks",
+        "cross",
+        "correlations",
+    }
     assert set(found) == parts
     assert len(found["results"]) == 6
     first = found["seeds"][0]

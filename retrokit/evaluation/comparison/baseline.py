@@ -25,7 +25,8 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
     """Write all systems of ``evaluation`` to the file ``path``. Raises :class:`DataError` if it cannot be written."""
     systems, digests = [], _digests(evaluation)
     for system in evaluation.systems:
-        kept = {system.first.main_metric, *evaluation.shown.get(system.task, ())}
+        gated = evaluation.leading_metric(system.task)
+        kept = {system.first.main_metric, gated, *evaluation.shown.get(system.task, ())}
         results = [plain(one.without({*one.metrics} - kept)) for one in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
@@ -43,7 +44,7 @@ def changes_since(
     digests, made = _digests(evaluation), []
     for system in evaluation.systems:
         before = _counterpart(path, stored, system, digests[system.task])
-        metric = system.first.leading_metric(evaluation.shown.get(system.task, ()))
+        metric = evaluation.leading_metric(system.task)
         then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
         test = tested(before, system, metric)
         made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))

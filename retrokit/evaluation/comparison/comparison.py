@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
-from retrokit.evaluation.comparison.systems import System, comparable, precisions_of, systems_of
+from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import settled
 from retrokit.metrics.bootstrap import alike, paired_bootstrap
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what was evaluated before is compared and shown without loa
     from retrokit.evaluation.result import Result
 
 SIGNIFICANCE = 0.05
+PASSED, FAILED, UNTESTED = "passed", "failed", "untested"
 T_TEST, BOOTSTRAP = "paired t-test", "paired bootstrap"
 # A drop of 1.96 + 0.84 standard errors is found significant (p < 0.05, two-sided) four times in five.
 _POWER = 2.802
@@ -103,6 +104,28 @@ class BaselineChange:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """What a setting asks of one system on one task, and whether it holds.
+
+    Attributes:
+        setting: ``fail_under``, ``max_drop`` or ``fail_if_worse``.
+        asked: what of ``metric``, in words: the same in every run with the same settings.
+        value: the metric; ``None`` where there is none, or it is undefined.
+        verdict: ``passed``, ``failed`` or ``untested``.
+        message: why it does not hold or was not tested, in a line; empty where it holds.
+    """
+
+    setting: str
+    task: str
+    system: str
+    metric: str
+    asked: str
+    value: float | None
+    verdict: str = PASSED
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class OverTasks:
     """One system over the tasks of one main metric (MAG, Table 30): their ``mean``, the sample standard ``deviation``
     between them, and the comparison with the first system, which has none."""
@@ -129,6 +152,8 @@ class Evaluation:
         digests: what gives the digest of each task's data, or ``None``.
         changes: since a stored baseline, if there is one.
         explanations: which queries changed most, if that was asked.
+        gate_metric: what gates look at on the tasks that have it, if one is named.
+        gates: those that were set, and whether they hold.
     """
 
     results: list[Result]
@@ -141,6 +166,8 @@ class Evaluation:
     digests: Mapping[str, Callable[[], str | None]] = field(default_factory=dict)
     changes: Sequence[BaselineChange] = ()
     explanations: Sequence[Explanation] = ()
+    gate_metric: str | None = None
+    gates: Sequence[Gate] = ()
 
     @property
     def tasks(self) -> list[str]:
@@ -150,6 +177,17 @@ class Evaluation:
     def main_metric(self, task: str) -> str:
         """The metric that decides on ``task``."""
         return next(result.main_metric for result in self.results if result.task == task)
+
+    def gated_metric(self, task: str, usual: str) -> str:
+        """What gates look at on ``task``: the metric that is named for them, where the task has it, else ``usual``."""
+        named = any(result.task == task and self.gate_metric in result.metrics for result in self.results)
+        return self.gate_metric if self.gate_metric is not None and named else usual
+
+    def leading_metric(self, task: str) -> str:
+        """What one figure tells of ``task``: the metric named for gates, else the main one, or the first of those shown
+        where it is none of them."""
+        first = self.systems_on(task)[0].first
+        return self.gated_metric(task, first.leading_metric(self.shown.get(task, ())))
 
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
@@ -162,11 +200,21 @@ def evaluation_of(
     trainings: Mapping[str, Training | None],
     is_cross: bool = False,
     correlate: bool = False,
+    baseline_system: str | None = None,
+    gate_metric: str | None = None,
 ) -> Evaluation:
-    """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec."""
+    """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec.
+
+    The system of the name ``baseline_system`` comes first on each task, and is what the others are compared with.
+    ``gate_metric`` is compared beside the metrics that are ``shown``. Raises :class:`UsageError` where there is no such
+    system.
+    """
     results = [settled(result) for result in results]
+    if baseline_system is not None:
+        results = led_by(baseline_system, results, systems_of(results, trainings))
     systems = systems_of(results, trainings)
-    comparisons = _compared(systems, shown)
+    more = [] if gate_metric is None else [gate_metric]
+    comparisons = _compared(systems, {task: [*shown.get(task, ()), *more] for task in (one.task for one in systems)})
     return Evaluation(
         results,
         systems,
@@ -175,6 +223,7 @@ def evaluation_of(
         {task: list(names) for task, names in shown.items()},
         is_cross,
         correlations(systems) if correlate else [],
+        gate_metric=gate_metric,
     )
 
 

@@ -1,4 +1,4 @@
-"""Gates on an evaluation, for continuous integration: least values, and not worse than the first.
+"""Gates on an evaluation, for continuous integration: least values, no large drop, and not worse than the first.
 
 What cannot be looked at does not pass: an undefined metric fails its gate, and so does a result that lacks a metric
 which others of its task have.
@@ -7,11 +7,19 @@ which others of its task have.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from retrokit.errors import GateFailed, UsageError, out_of_range
-from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.notices import notice
+from retrokit.evaluation.comparison.comparison import FAILED, PASSED, UNTESTED, Evaluation, Gate
+from retrokit.evaluation.result import known
+from retrokit.notices import harmless, notice
+
+
+def verdicts(gates: Sequence[Gate]) -> dict[str, int]:
+    """How many gates passed, failed and were untested: what there is."""
+    counted = Counter(gate.verdict for gate in gates)
+    return {verdict: counted[verdict] for verdict in (PASSED, FAILED, UNTESTED) if counted[verdict]}
 
 
 def parse_gate(text: str) -> tuple[str, float]:
@@ -26,69 +34,84 @@ def parse_gate(text: str) -> tuple[str, float]:
     return metric.strip(), least
 
 
-def check_gates(
+def gates_of(
     evaluation: Evaluation,
     fail_under: Sequence[tuple[str, float]],
     fail_if_worse: bool,
     max_drop: float | None = None,
-) -> None:
-    """Raise :class:`GateFailed` if a result lies under a least value, or a system is significantly worse than the
-    first, by the corrected p, or has fallen significantly, and by more than ``max_drop``, behind the stored baseline.
-    Raises :class:`UsageError` for ``fail_if_worse`` where no main metric is tested."""
-    failures = list(_under(evaluation, fail_under))
+) -> list[Gate]:
+    """The gates on all results and systems: no result lies under a least value; no system has fallen significantly, and
+    by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first of its task. What
+    is significant goes by the corrected p."""
+    found = list(_under(evaluation, fail_under))
     if max_drop is not None:
-        failures += _fallen(evaluation, max_drop)
-    if fail_if_worse:
-        failures += _worse(evaluation)
+        found += _fallen(evaluation, max_drop)
+    return [*found, *(_worse(evaluation) if fail_if_worse else ())]
+
+
+def check_gates(gates: Sequence[Gate]) -> None:
+    """Raise :class:`GateFailed` if a gate does not hold, or :class:`UsageError` for ``fail_if_worse`` where nothing is
+    tested."""
+    compared = [gate for gate in gates if gate.setting == "fail_if_worse"]
+    untested = list(dict.fromkeys(gate.message for gate in compared if gate.verdict == UNTESTED))
+    if compared and all(gate.verdict == UNTESTED for gate in compared):
+        raise UsageError(f"`fail_if_worse` compares nothing here: {', '.join(untested)}")
+    for reason in untested:
+        notice(f"`fail_if_worse`: there is {reason}, which is left out")
+    failures = [harmless(gate.message) for gate in gates if gate.verdict == FAILED]
     if failures:
         raise GateFailed("\n".join(failures))
 
 
-def _under(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> Iterator[str]:
+def _under(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> Iterator[Gate]:
     measured = {(result.task, metric) for result in evaluation.results for metric in result.metrics}
     for result in evaluation.results:
         named = f"{result.name} on {result.task}:"
         for metric, least in fail_under:
-            value = result.metrics.get(metric)
+            if (result.task, metric) not in measured:
+                continue
+            value, failure = result.metrics.get(metric), ""
             if value is None:
-                if (result.task, metric) in measured:
-                    yield f"{named} has no {metric}"
+                failure = f"{named} has no {metric}"
             elif math.isnan(value):
-                yield f"{named} {metric} is undefined"
+                failure = f"{named} {metric} is undefined"
             elif value < least:
-                yield f"{named} {metric} = {value:.4f} is under {least:g}"
+                failure = f"{named} {metric} = {value:.4f} is under {least:g}"
+            about = (result.task, result.name, metric, f"at least {least:g}", known(value))
+            yield Gate("fail_under", *about, FAILED if failure else PASSED, failure)
 
 
-def _fallen(evaluation: Evaluation, most: float) -> Iterator[str]:
+def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
     for one in evaluation.changes:
         named = f"{one.system} on {one.task}: {one.metric}"
+        failure = ""
         if one.fails(most):
-            yield f"{named} = {one.after:.4f} where the baseline has {one.before:.4f}, and may lose {most:g}"
+            failure = f"{named} = {one.after:.4f} where the baseline has {one.before:.4f}, and may lose {most:g}"
         elif one.before - one.after > most:
             notice(f"{named} is {one.before - one.after:.4f} lower than the baseline, which may be chance")
         if one.visible is not None and one.visible > most:
             found = f"a drop of {one.visible:.4f} is found four times in five, one of {most:g} less often"
             notice(f"{named}: {found}; more queries would tell")
+        about = (one.task, one.system, one.metric, f"at most {most:g} below the stored baseline", known(one.after))
+        yield Gate("max_drop", *about, FAILED if failure else PASSED, failure)
 
 
-def _worse(evaluation: Evaluation) -> list[str]:
-    failures, untested = [], []
+def _worse(evaluation: Evaluation) -> Iterator[Gate]:
     for task in evaluation.tasks:
-        metric = evaluation.main_metric(task)
-        systems = evaluation.systems_on(task)
-        undefined = [system.name for system in systems if math.isnan(system.metrics[metric])]
-        tested = [one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)]
-        failures += [f"{name} on {task}: {metric} is undefined" for name in undefined]
-        failures += [
-            f"{one.result} on {task}: {metric} is {-one.test.difference:.4f} worse than {one.baseline} "
-            f"(p = {one.corrected_p:.3g})"
-            for one in tested
-            if one.significantly_worse
-        ]
-        if not tested and not undefined:
-            untested.append(f"no test of {metric} on {task}" if len(systems) > 1 else f"one system alone on {task}")
-    if len(untested) == len(evaluation.tasks):
-        raise UsageError(f"`fail_if_worse` compares nothing here: {', '.join(untested)}")
-    for reason in untested:
-        notice(f"`fail_if_worse`: there is {reason}, which is left out")
-    return failures
+        metric = evaluation.gated_metric(task, evaluation.main_metric(task))
+        first, *others = evaluation.systems_on(task)
+        tested = {one.result: one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)}
+        asked = f"not significantly worse than {first.name}"
+        for system in (first, *others):
+            value = known(system.metrics.get(metric))
+            test, verdict, message = tested.get(system.name), PASSED, ""
+            if value is None:
+                verdict, message = FAILED, f"{system.name} on {task}: {metric} is undefined"
+            elif test is not None and test.significantly_worse:
+                difference = f"{metric} is {-test.test.difference:.4f} worse than {test.baseline}"
+                verdict, message = FAILED, f"{system.name} on {task}: {difference} (p = {test.corrected_p:.3g})"
+            elif test is None:
+                verdict = UNTESTED
+                message = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
+            if system is not first or value is None or not others:
+                yield Gate("fail_if_worse", task, system.name, metric, asked, value, verdict, message)

@@ -12,9 +12,11 @@ from functools import cached_property
 from os.path import commonprefix
 from typing import Any
 
+from retrokit.errors import UsageError
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
+from retrokit.notices import notice
 
 _TELLING = ("dims", "precision", "device", "index")
 
@@ -161,3 +163,20 @@ def _distinguished(system: System, systems: Sequence[System]) -> System:
     if not told:
         return system
     return System(system.results, system.seeds, system.trained_with, ", ".join(told))
+
+
+def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> list[Result]:
+    """The results in the same order, but on each task those of the system ``name`` first: of an encoder's name alone,
+    the first that it has there. A notice names a task that has none; :class:`UsageError` where no task has one."""
+    tasks, leading = list(dict.fromkeys(result.task for result in results)), set()
+    for task in tasks:
+        of_task = [system for system in systems if system.task == task]
+        own = [system for system in of_task if name in (system.name, *(result.name for result in system.results))]
+        own += [system for system in of_task if name in (system.encoder, *(one.encoder for one in system.results))]
+        if not own:
+            notice(f"`baseline_system` {name}: is not on {task}; the others are compared with {of_task[0].name}")
+        leading |= {id(result) for system in own[:1] for result in system.results}
+    if not leading:
+        there = ", ".join(dict.fromkeys(system.name for system in systems))
+        raise UsageError(f"`baseline_system` {name}: there is none of that name; there are {there}")
+    return sorted(results, key=lambda result: (tasks.index(result.task), id(result) not in leading))

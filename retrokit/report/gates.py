@@ -1,0 +1,53 @@
+"""What became of gates, for those who read it elsewhere: JUnit's XML for CI, Markdown for a pull request's comment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from retrokit.data.files import writing
+from retrokit.evaluation.comparison.comparison import FAILED, PASSED, UNTESTED, Gate
+from retrokit.evaluation.comparison.gates import verdicts
+from retrokit.notices import harmless
+from retrokit.report.sheets import Sheet, grouped, in_markdown, to_markdown
+
+_NO_XML = re.compile("[\ufffe\uffff]")
+
+
+def write_junit(gates: Sequence[Gate], path: str) -> None:
+    """Write ``path`` as JUnit's XML: a suite a task, a case a gate, whose class is the system. Raises
+    :class:`DataError` if it cannot be written."""
+    root = ElementTree.Element("testsuites", _counts(gates))
+    for task, of_task in grouped(gates, "task").items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _in_xml(task), **_counts(of_task)})
+        for gate in of_task:
+            named = {"classname": _in_xml(gate.system), "name": _in_xml(f"{gate.metric} {gate.asked}")}
+            case = ElementTree.SubElement(suite, "testcase", named)
+            if gate.verdict != PASSED:
+                tag = "failure" if gate.verdict == FAILED else "skipped"
+                ElementTree.SubElement(case, tag, {"message": _in_xml(gate.message)})
+    ElementTree.indent(root)
+    with writing(path) as stream:
+        stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
+        stream.write(f"{ElementTree.tostring(root, encoding='unicode')}\n")
+
+
+def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:
+    """Write ``path`` as GitHub's Markdown: how many gates hold, what the others say, and the tables. Raises
+    :class:`DataError` if it cannot be written."""
+    told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(gates).items())
+    said = [f"- {in_markdown(gate.message)}" for gate in gates if gate.verdict == FAILED]
+    with writing(path) as stream:
+        title = f"### retrokit: gates: {told}" if gates else "### retrokit"
+        stream.write("\n".join([title, "", *said, *([""] if said else []), *map(to_markdown, sheets)]))
+
+
+def _counts(gates: Sequence[Gate]) -> dict[str, str]:
+    counted = verdicts(gates)
+    told = {"failures": counted.get(FAILED, 0), "errors": 0, "skipped": counted.get(UNTESTED, 0)}
+    return {name: str(count) for name, count in {"tests": len(gates), **told}.items()}
+
+
+def _in_xml(text: str) -> str:
+    return _NO_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), harmless(text))

@@ -1,0 +1,199 @@
+"""``--junit``, ``--markdown-summary``, ``--baseline-system`` and ``--gate-metric``, on rankings that are given."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from retrokit import cli
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+COUNT = 30
+TEXTS = dict(enumerate(sentences(COUNT, seed=3)))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    documents, queries = ({f"{side}{place}": text for place, text in TEXTS.items()} for side in "dq")
+    return write_folder(tmp_path / "data", documents, queries, {f"q{place}": {f"d{place}": 1} for place in TEXTS})
+
+
+def run_at(path: Path, rank: int) -> str:
+    """A run that finds the document of each query at ``rank``."""
+    lines = []
+    for place in TEXTS:
+        others = [other for other in TEXTS if other != place][: rank - 1]
+        for number, document in enumerate([*others, place], start=1):
+            lines.append(f"q{place} Q0 d{document} {number} {-number} x\n")
+    path.write_text("".join(lines))
+    return f"run:{path}"
+
+
+def evaluate(data: Path, *words: object) -> int:
+    return cli.run(["eval", "--on", f"beir:{data}", *map(str, words)])
+
+
+GATES = ("--fail-under", "mrr@10=0.4", "--fail-under", "recall@100=1", "--fail-if-worse")
+
+
+def test_what_became_of_gates_stands_in_every_form(data, tmp_path, capsys):
+    good, bad = run_at(tmp_path / "good", 1), run_at(tmp_path / "bad", 3)
+    files = tmp_path / "made" / "junit.xml", tmp_path / "summary.md"
+    words = [*GATES, "--junit", files[0], "--markdown-summary", files[1]]
+    assert evaluate(data, good, bad, *words, "--json") == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)["gates"]
+    assert [(one["system"], one["metric"], one["asked"], one["verdict"]) for one in told] == [
+        (f"{good} own", "mrr@10", "at least 0.4", "passed"),
+        (f"{good} own", "recall@100", "at least 1", "passed"),
+        (f"{bad} own", "mrr@10", "at least 0.4", "failed"),
+        (f"{bad} own", "recall@100", "at least 1", "passed"),
+        (f"{bad} own", "ndcg@10", f"not significantly worse than {good} own", "failed"),
+    ]
+    assert [one["value"] for one in told] == pytest.approx([1, 1, 1 / 3, 1, 0.5])
+    failures = [one["message"] for one in told if one["message"]]
+    assert failures == [line.removeprefix("retrokit: ") for line in err.splitlines()[1:]]
+    root = ElementTree.parse(files[0]).getroot()
+    (suite,) = root
+    assert (root.tag, suite.tag, suite.get("name")) == ("testsuites", "testsuite", f"beir:{data}")
+    for counted in (root, suite):
+        assert [counted.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "2", "0", "0"]
+    cases = [(case.get("classname"), case.get("name")) for case in suite]
+    assert cases == [(one["system"], f"{one['metric']} {one['asked']}") for one in told]
+    assert len(set(cases)) == len(cases)
+    assert [case[0].get("message") for case in suite if len(case)] == failures
+    assert {case[0].tag for case in suite if len(case)} == {"failure"}
+    summary = files[1].read_text()
+    assert summary.startswith("### retrokit: gates: 3 passed, 2 failed\n\n- ")
+    assert summary.count("\n- ") == 2
+    assert summary.count("\n| ---") == 3, "the task, its tests, the gates"
+
+
+def test_a_gate_that_holds_is_told_too(data, tmp_path, capsys):
+    good, better = run_at(tmp_path / "good", 2), run_at(tmp_path / "better", 1)
+    for _ in range(2):  # the second time in place of what is there
+        junit = tmp_path / "junit.xml"
+        assert evaluate(data, good, better, *GATES[:2], "--junit", junit) == 0
+        assert [case.tag for case in ElementTree.parse(junit).iter("testcase")] == ["testcase"] * 2
+        assert not list(ElementTree.parse(junit).iter("failure"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["better", "data", "good", "junit.xml"]
+    assert "2 passed" in capsys.readouterr().out
+
+
+def test_names_of_others_break_no_form(data, tmp_path, capsys):
+    folder = tmp_path / '<a href="x">&amp;|\'\n\x1b[31m\ufffe]]>'
+    folder.mkdir()
+    run = run_at(folder / "run", 3)
+    words = ["--fail-under", "mrr@10=0.5", "--junit", folder / "j.xml", "--markdown-summary", folder / "s.md"]
+    assert evaluate(data, run, *words) == 1
+    assert sum(line.startswith("retrokit: ") for line in capsys.readouterr().err.splitlines()) == 1
+    (failure,) = ElementTree.parse(folder / "j.xml").iter("failure")
+    (case,) = ElementTree.parse(folder / "j.xml").iter("testcase")
+    for text in (failure.get("message"), case.get("classname")):
+        assert text.startswith("run:")
+        assert '<a href=\\"x\\">&amp;|' in text
+        assert r"\n\x1b[31m\ufffe]]>" in text
+        assert text.isprintable()
+    lines = (folder / "s.md").read_text().splitlines()
+    assert [line for line in lines if "href" in line and not line.startswith(("- ", "| "))] == []
+    assert not any("<a" in line.replace(r"\<a", "") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["spec", "full"])
+def test_the_system_that_others_are_compared_with_is_named(name, data, tmp_path, capsys):
+    runs = [run_at(tmp_path / str(rank), rank) for rank in (1, 2, 3)]
+    chosen = runs[1] if name == "spec" else f"{runs[1]} own"
+    words = [*runs, "--baseline-system", chosen, "--fail-if-worse", "--explain", 1]
+    assert evaluate(data, *words, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [one["encoder"] for one in told["results"]] == [runs[1], runs[0], runs[2]]
+    assert {one["baseline"] for one in (*told["comparisons"], *told["explanations"])} == {f"{runs[1]} own"}
+    assert [(one["system"], one["verdict"]) for one in told["gates"]] == [
+        (f"{runs[0]} own", "passed"),
+        (f"{runs[2]} own", "failed"),
+    ]
+    kept = tmp_path / "results"
+    assert evaluate(data, *runs, "--results", kept) == 0
+    capsys.readouterr()
+    assert cli.run(["eval", "--results", str(kept), "--baseline-system", chosen.removesuffix(" own"), "--json"]) == 0
+    assert {one["baseline"] for one in json.loads(capsys.readouterr().out)["comparisons"]} == {f"{runs[1]} own"}
+
+
+def test_the_metric_of_gates_is_named(data, tmp_path, capsys):
+    first, other = run_at(tmp_path / "1", 1), run_at(tmp_path / "3", 3)
+    kept = tmp_path / "kept.json"
+    recall = ["--gate-metric", "recall@5", "--metrics", "mrr@10"]
+    assert evaluate(data, first, *recall, "--save-baseline", kept) == 0
+    assert evaluate(data, first, other, *recall, "--fail-if-worse") == 0
+    capsys.readouterr()
+    words = ["--baseline", kept, "--max-drop", 0.1, "--json"]
+    assert evaluate(data, other, *recall, *words) == 0
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    assert (change["metric"], change["before"], change["after"]) == ("recall@5", 1, 1)
+    assert evaluate(data, first, other, "--gate-metric", "mrr@10", "--metrics", "recall@5", "--fail-if-worse") == 1
+    assert "mrr@10 is 0.6667 worse" in capsys.readouterr().err
+    assert evaluate(data, other, "--gate-metric", "mrr@10", "--baseline", kept, "--max-drop", 0.1) == 1
+    assert evaluate(data, other, "--baseline", kept, "--max-drop", 0.1) == 1, "the main one, where none is named"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--junit", "x.xml"], "--junit tells of gates"),
+        (["--baseline-system", "run:nowhere"], "--baseline-system run:nowhere is none of run:"),
+        (["--baseline-system", "{run} dot"], "there is none of that name; there are {run} own"),
+        (["--gate-metric", "ndgc@10"], "did you mean ndcg"),
+        (["--fail-under", "mrr@10=0", "--junit", "{folder}"], "could not be written: it is a folder"),
+        (["--fail-if-worse", "--junit", "{folder}/junit.xml"], "--fail-if-worse compares nothing here: one system"),
+        (["--max-drop", "0.1"], "--max-drop is about --baseline FILE"),
+    ],
+)
+def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):
+    run, folder = run_at(tmp_path / "run", 2), tmp_path / "folder"
+    folder.mkdir()
+    assert evaluate(data, run, *(word.format(run=run, folder=folder) for word in words)) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
+    assert len(lines) == 1
+    assert told.format(run=run) in lines[0]
+
+
+def test_reranking_has_the_same_gates(data, tmp_path, capsys):
+    run = run_at(tmp_path / "run", 3)
+    kept, junit, summary = (tmp_path / name for name in ("kept.json", "junit.xml", "summary.md"))
+    words = ["rerank", "--run", run.removeprefix("run:"), "--on", f"beir:{data}", "--with", "maxsim:static"]
+    assert cli.run([*words, "--save-baseline", str(kept)]) == 0
+    gates = ["--fail-if-worse", "--gate-metric", "mrr@10", "--baseline-system", f"{run} own + maxsim:static"]
+    gates += ["--baseline", str(kept), "--max-drop", "0.1", "--junit", str(junit), "--markdown-summary", str(summary)]
+    capsys.readouterr()
+    assert cli.run([*words, *gates, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["setting"], one["system"], one["verdict"]) for one in told["gates"]] == [
+        ("max_drop", f"{run} own + maxsim:static", "passed"),
+        ("max_drop", f"{run} own", "passed"),
+        ("fail_if_worse", f"{run} own", "failed"),
+    ]
+    assert [case.get("classname") for case in ElementTree.parse(junit).iter("testcase")] == [
+        one["system"] for one in told["gates"]
+    ]
+    assert summary.read_text().startswith("### retrokit: gates: 2 passed, 1 failed\n")
+    assert cli.run([*words, *gates]) == 1
+    assert "since the baseline" in (shown := capsys.readouterr().out)
+    assert "2 passed, 1 failed" in shown
+
+
+def test_the_example_keeps_a_baseline_and_then_gates(data, tmp_path):
+    script = Path(__file__).parents[2] / "examples" / "ci_gate.sh"
+    good, bad = run_at(tmp_path / "good", 1), run_at(tmp_path / "bad", 4)
+    for run, code, told in ((good, 0, "1 passed"), (good, 0, "2 passed"), (bad, 1, "1 passed, 1 failed")):
+        words = ["bash", str(script), str(tmp_path / "ci"), run, str(data)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert (tmp_path / "ci" / "summary.md").read_text().startswith(f"### retrokit: gates: {told}\n")
+        assert len(list(ElementTree.parse(tmp_path / "ci" / "junit.xml").iter("testcase"))) == (
+            1 if told == "1 passed" else 2
+        )
