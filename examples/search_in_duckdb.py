@@ -20,6 +20,7 @@ import duckdb
 import numpy as np
 
 from retrokit.data.exports import TABLE, Export, open_export
+from retrokit.data.quantization import Quantization
 from retrokit.data.trec import read_run, write_run
 
 ROUNDING = 1e-5  # of the score, between sums of float32 in different orders
@@ -35,15 +36,17 @@ def load(database: duckdb.DuckDBPyConnection, documents: Export) -> None:
 
 
 def search(
-    database: duckdb.DuckDBPyConnection, queries: Export, k: int, scale: np.ndarray | None = None
+    database: duckdb.DuckDBPyConnection, queries: Export, k: int, kept: Quantization
 ) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """Each query's id, with the ids and scores of its ``k`` best documents, best first; ``scale`` is that of int8."""
+    """Each query's id, with the ids and scores of its ``k`` best documents, best first; ``kept``: how these are
+    stored."""
+    scale, offset = kept.linear() if kept.ranges is not None else (np.float32(1), np.float32(0))
     dimension = queries.note["dimension"]
-    for identifier, embedding in zip(queries.ids(), queries.vectors() * (1 if scale is None else scale), strict=True):
+    for identifier, embedding in zip(queries.ids(), queries.vectors(), strict=True):
         found = database.execute(
-            f"SELECT id, array_inner_product(embedding, $query::FLOAT[{dimension}]) AS score "
+            f"SELECT id, array_inner_product(embedding, $query::FLOAT[{dimension}]) + $more AS score "
             "FROM documents ORDER BY score DESC, id DESC LIMIT $k",
-            {"query": embedding.tolist(), "k": k},
+            {"query": (embedding * scale).tolist(), "more": float((embedding * offset).sum()), "k": k},
         )
         yield identifier, found.fetchall()
 
@@ -82,7 +85,7 @@ def main() -> int:
     check_match(documents, queries)
     with duckdb.connect() as database:
         load(database, documents)
-        found = dict(search(database, queries, given.top, documents.scale()))
+        found = dict(search(database, queries, given.top, documents.parts[0].quantization()))
     if given.run:
         write_run(given.run, {query: dict(ranked) for query, ranked in found.items()}, tag="duckdb")
     if not given.compare:

@@ -25,14 +25,15 @@ import torch
 
 import retrokit
 from retrokit import encoders, similarities
-from retrokit.data import exports
+from retrokit.data import exports, quantization
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import count_identified, read_corpus, read_queries
 from retrokit.data.export_settings import ROLES, ExportSettings
-from retrokit.data.exports import Export, ExportWriter, narrowed, open_export, scale_of
+from retrokit.data.exports import Export, ExportWriter, open_export
 from retrokit.data.files import digest
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
+from retrokit.data.quantization import Quantization
 from retrokit.encoders.base import Encoder
 from retrokit.errors import Interrupted, RetrokitError, UsageError
 from retrokit.notices import notice, progress
@@ -104,9 +105,10 @@ def export(asked: ExportSettings) -> Export:
                 "source": {"spec": asked.source, "digest": None if is_pipe else digest(path)},
             }
             decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
-            with ExportWriter(unfinished, prepared.width, asked.dtype, decided_by) as writer:
+            numbers = Quantization(asked.dtype, prepared.width)
+            with ExportWriter(unfinished, numbers, decided_by) as writer:
                 _write(writer, prepared, read, rows, known)
-                note = {"count": writer.count, "dimension": writer.dimension, **about}
+                note = {"count": writer.count, "dimension": prepared.width, **about}
                 writer.finish(note)
     except RetrokitError as error:
         error.heard = None if asked.shard is None else True  # it may be of this shard alone
@@ -231,14 +233,13 @@ def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range |
         first = list(islice(piped, exports.CHUNK))
         sample, texts = iter(first), chain(first, piped)
     else:
-        sample = islice(read(()), 0, None, -(-total // exports.CHUNK))
+        sample = islice(read(()), 0, None, quantization.step_of(total))
         texts = islice(read(()), rows.start + writer.count, rows.stop)
-    scale = writer.scale(lambda: scale_of(prepared([text for _, text in sample])))
+    writer.calibrate(lambda: prepared([text for _, text in sample]))
     if writer.count:
         notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
     with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
         advance(writer.count)
         while chunk := list(islice(texts, exports.CHUNK)):
-            embeddings = narrowed(prepared([text for _, text in chunk]), writer.dtype, scale)
-            writer.add([identifier for identifier, _ in chunk], embeddings)
+            writer.add([identifier for identifier, _ in chunk], prepared([text for _, text in chunk]))
             advance(len(chunk))

@@ -474,6 +474,8 @@ def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: 
         (["--index", "HSNW32"], "index HSNW32: faiss: could not parse index string HSNW32"),
         (["--index", "IVF100,Flat"], "index IVF100,Flat: faiss: Number of training points (24) should be at least"),
         (["--index", "HNSW32", "--sim", "l2"], "index HNSW32: it serves inner products, and l2 is none"),
+        (["--quantize", "int8", "--sim", "l2"], "--quantize int8: stores hold inner products, and l2 is none"),
+        (["--quantize", "int7"], "--quantize int7: unknown (did you mean int8?); known: float32, float16, int8, binary"),
     ],
 )
 def test_an_index_that_does_not_fit(
@@ -484,21 +486,31 @@ def test_an_index_that_does_not_fit(
     assert err.splitlines()[-1].startswith(f"retrokit: {problem}")
 
 
+def test_fewer_bits_beside_floats(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    task = ("--on", f"beir:{folder}", "--precision", "fp32", "--metrics", "ndcg@10,recall@20", "--dims", "8")
+    _, out, _ = retrokit_eval(tiny_bert, *task, "--json", "--quantize", "binary+rescore:2")
+    (result,) = json.loads(out)["results"]
+    assert (result["configuration"]["quantize"], result["configuration"]["dims"]) == ("binary+rescore:2", 8)
+    beside = f'dense:"{tiny_bert}",precision=fp32,dims=8,quantize=int8'
+    code, out, _ = retrokit_eval(tiny_bert, beside, *task, "--json")
+    floats, eight = json.loads(out)["results"]
+    assert (code, eight["configuration"]["quantize"], "quantize" in floats["configuration"]) == (0, "int8", False)
+    assert abs(eight["metrics"]["ndcg@10"] - floats["metrics"]["ndcg@10"]) < 0.1
+    code, table, _ = retrokit_eval(tiny_bert, *task, "--quantize", "int8")
+    assert (code, "quantize int8" in " ".join(table.split())) == (0, True)
+
+
 def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
     pairs = folder / "pairs.jsonl"
     pairs.write_text(
         '{"sentence1": "a", "sentence2": "b", "score": 1}\n{"sentence1": "c", "sentence2": "d", "score": 2}\n'
     )
-    code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", "--index", "Flat")
-    assert (code, err) == (
-        2,
-        f"retrokit: --index Flat is for what is searched, and sts:{pairs} is not\n",
-    )
-    code, _, err = retrokit_eval("bm25", "--on", f"beir:{folder}", "--index", "Flat")
-    assert (code, err.splitlines()[-1]) == (
-        2,
-        "retrokit: --index Flat: no encoder is evaluated, and nothing else has embeddings to search",
-    )
+    for option, value in (("--index", "Flat"), ("--quantize", "int8")):
+        code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", option, value)
+        assert (code, err) == (2, f"retrokit: {option} {value} is for what is searched, and sts:{pairs} is not\n")
+        code, _, err = retrokit_eval("bm25", "--on", f"beir:{folder}", option, value)
+        none = "no encoder is evaluated, and nothing else has embeddings to search"
+        assert (code, err.splitlines()[-1]) == (2, f"retrokit: {option} {value}: {none}")
 
 
 def test_correlations_over_two_data_sets(

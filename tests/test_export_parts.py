@@ -14,8 +14,10 @@ import pyarrow.parquet
 import pytest
 
 from retrokit import cli
-from retrokit.data import exports
-from retrokit.data.exports import DTYPES, Export, narrowed, open_export, scale_of, widened
+from retrokit.data import exports, quantization
+from retrokit.data.dtypes import DTYPES
+from retrokit.data.exports import Export, open_export
+from retrokit.data.quantization import Quantization
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.export import Prepared, export
 from retrokit.notices import listening
@@ -31,6 +33,7 @@ CHUNK = 16  # of which 70 texts make five portions
 @pytest.fixture(autouse=True)
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "CHUNK", CHUNK)
+    monkeypatch.setattr(quantization, "SAMPLE", CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,7 @@ def whole(tiny_bert: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactor
     """An export of each type that nothing has interrupted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exports, "CHUNK", CHUNK)
+        patch.setattr(quantization, "SAMPLE", CHUNK)
         folder = tmp_path_factory.mktemp("whole")
         made = {dtype: export(str(tiny_bert), str(corpus), str(folder / dtype), dtype=dtype) for dtype in DTYPES}
     return made
@@ -86,7 +90,7 @@ def interrupt() -> None:
 
 def die(rank: int) -> None:
     """In a process of its own: be killed at the fourth portion."""
-    exports.CHUNK = CHUNK
+    exports.CHUNK = quantization.SAMPLE = CHUNK
     Breaks(3, lambda: os.kill(os.getpid(), signal.SIGKILL)).put_in(setattr)
 
 
@@ -154,17 +158,21 @@ def test_what_comes_through_a_pipe_is_begun_anew(tiny_bert, corpus, whole, tmp_p
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_numbers_are_those_of_float32(whole, dtype):
     exact, made = whole["float32"].embeddings(), whole[dtype]
-    assert made.embeddings().dtype == made.note["dtype"] == dtype
-    assert made.embeddings().shape == exact.shape
+    stored = "uint8" if dtype == "binary" else dtype
+    assert (made.embeddings().dtype, made.note["dtype"]) == (stored, dtype)
+    assert made.vectors().shape == exact.shape == (70, made.note["dimension"])
     step = {"float32": 0, "float16": np.abs(exact).max() * 2**-11}.get(dtype)
-    if step is None:
-        scale = made.scale()
-        assert scale is not None
-        assert_rounded(scale, np.abs(exact[::5]).max(axis=0) / 127)  # of 14 texts, taken evenly
-        inside = np.abs(exact) <= scale * 127
-        assert 0.9 < inside.mean() < 1
-        assert (np.abs(made.embeddings())[~inside] == 127).all()
-        assert (np.abs(made.vectors() - exact) <= scale / 2 * 1.0001)[inside].all()
+    if dtype == "binary":
+        assert made.embeddings().shape == (70, 2)
+        assert np.array_equal(made.vectors(), np.where(exact > 0, 1, -1))
+    elif step is None:
+        ranges = made.quantization().ranges
+        assert ranges is not None
+        assert_rounded(ranges, [exact[::5].min(axis=0), exact[::5].max(axis=0)])  # of 14 texts, taken evenly
+        inside = (exact >= ranges[0]) & (exact <= ranges[1])
+        assert 0.8 < inside.mean() < 1
+        assert np.isin(made.embeddings()[~inside], [-128, 127]).all()
+        assert (np.abs(made.vectors() - exact) <= np.ptp(ranges, axis=0) / 510 * 1.001)[inside].all()
     else:
         assert np.abs(made.vectors() - exact).max() <= step
     table = pyarrow.parquet.read_table(made.folder / exports.TABLE)
@@ -174,23 +182,31 @@ def test_the_numbers_are_those_of_float32(whole, dtype):
             "float32": pyarrow.float32(),
             "float16": pyarrow.float16(),
             "int8": pyarrow.int8(),
+            "binary": pyarrow.uint8(),
         }[dtype]
     )
-    assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=dtype), made.embeddings())
+    assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=stored), made.embeddings())
     assert table["id"].to_pylist() == made.ids()
 
 
 def test_what_does_not_fit():
     with pytest.raises(DataError, match="reach 70000, beyond what float16 holds"):
-        narrowed(np.array([[1.0, 70000.0]], dtype=np.float32), "float16", None)
-    rows = np.array([[0.0, 1.0], [0.0, -2.54]], dtype=np.float32)
-    scale = scale_of(rows)
-    assert widened(narrowed(rows * 3, "int8", scale), scale)[1, 1] == pytest.approx(-2.54)  # cut, not wrapped around
-    assert scale_of(np.empty((0, 2))).tolist() == scale_of(np.zeros((3, 2))).tolist() == [np.float32(1 / 127)] * 2
+        Quantization("float16", 2).narrowed(np.array([[1.0, 70000.0]], dtype=np.float32))
+
+
+def test_ranges_that_are_damaged(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype="int8")
+    file = made.folder / exports.RANGES
+    np.save(file, np.zeros((2, 3), dtype=np.float32))
+    with pytest.raises(DataError, match=r"ranges.npy: holds \[2, 3\], and export.json says otherwise"):
+        made.vectors()
+    file.unlink()
+    with pytest.raises(DataError, match=r"ranges.npy: could not be read"):
+        made.vectors()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "binary"])
 def test_shards_are_read_as_one(tiny_bert, corpus, whole, tmp_path, count, dtype):
     for number in range(count, 0, -1):
         export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype, shard=f"{number}/{count}")
@@ -223,7 +239,7 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     make("2/2")
     assert open_export(out).note["count"] == 70
     whole = export(str(tiny_bert), str(corpus), str(out), overwrite=True)  # in the place of all shards
-    assert {path.name for path in out.iterdir()} == set(exports.FILES) - {exports.SCALE}
+    assert {path.name for path in out.iterdir()} == set(exports.FILES) - {exports.RANGES}
     assert open_export(out).note == whole.note
     shutil.rmtree(out)
     for shard in ("1/2", "2/2", "3/3"):
@@ -257,7 +273,7 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
 
 
 def small_portions(rank: int) -> None:
-    exports.CHUNK = CHUNK
+    exports.CHUNK = quantization.SAMPLE = CHUNK
 
 
 @pytest.mark.parametrize("given", [(), ("--shard", "2/3")])

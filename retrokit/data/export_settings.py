@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from retrokit.data.dtypes import DTYPES
 from retrokit.settings import PRECISION, Settings, setting
 
-DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}
 ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
 
 
@@ -18,8 +18,8 @@ class ExportSettings(Settings):
 
     Attributes:
         source: of a BEIR folder the corpus is taken, or the queries.
-        dtype: for int8 a dimension's scale is the largest number of a sample of texts, taken evenly from all of
-            ``source``, over 127.
+        dtype: for int8 a dimension's range is that of a sample of texts, taken evenly from all of ``source``
+            (:mod:`retrokit.data.quantization`).
         shard: its folder lies within ``output``; all n are read as one.
     """
 
@@ -32,7 +32,7 @@ class ExportSettings(Settings):
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
     role: str = setting("document", "What the texts are: document or query.")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
-    dtype: str = setting("float32", "What is stored: float32, float16 (half of it) or int8 (a quarter).")
+    dtype: str = setting("float32", "What is stored: float32, float16 (half of it), int8 (a quarter) or binary.")
     shard: str | None = setting(
         None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
     )

@@ -1,10 +1,9 @@
 """Folders of prepared embeddings: what ``retrokit export`` writes, whole or in shards that are read as one.
 
-``embeddings.npy`` ``[n, d]`` (float32, float16 or int8), ``ids.jsonl`` (line i: row i), ``embeddings.parquet`` (both,
-as columns ``id`` and ``embedding``), and ``export.json``, which says what made them. Beside int8 lies ``scale.npy``,
-float32 ``[d]``: a number stands for itself times the scale of its dimension, which is the largest number of a sample
-divided by 127; what is beyond is cut. (sentence-transformers' own int8 lets it wrap around, and rounds towards zero.) A
-folder of shards holds such a folder for each, ``shard-00001-of-00004``.
+``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
+(line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
+what made them. Beside int8 lies ``ranges.npy``, float32 ``[2, d]``, from which :mod:`retrokit.data.quantization` tells
+what its numbers stand for. A folder of shards holds such a folder for each, ``shard-00001-of-00004``.
 
 Rows are written in portions. Each is on the disk before the next is made, so that a break costs one portion.
 """
@@ -15,21 +14,22 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retrokit.data.export_settings import DTYPES
+from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import json_line
+from retrokit.data.quantization import Quantization
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
-EMBEDDINGS, TABLE, IDS, SCALE, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "scale.npy", "export.json"
-FILES = (EMBEDDINGS, TABLE, IDS, SCALE, NOTE)
+EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
+FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE)
 SHARDS, INDEXES = "shard-*-of-*", "index-*"
 _STATE = "unfinished.json"
 
@@ -48,7 +48,7 @@ class Export:
         return self.shards or (self,)
 
     def embeddings(self) -> np.ndarray:
-        """``[n, d]`` as they are stored, read from disk where they are touched.
+        """``[n, width]`` as they are stored, read from disk where they are touched.
 
         Raises:
             UsageError: it consists of shards, which have theirs.
@@ -57,17 +57,26 @@ class Export:
         if self.shards:
             raise UsageError(f"{self.folder}: consists of {len(self.shards)} shards; ask each of its `parts`")
         rows = _loaded(self.folder / EMBEDDINGS)
-        if rows.shape != (self.note["count"], self.note["dimension"]):
+        if rows.shape != (self.note["count"], self._shape.width):
             raise DataError(self.folder / EMBEDDINGS, f"holds {list(rows.shape)}, and {NOTE} says otherwise")
         return rows
 
-    def scale(self) -> np.ndarray | None:
-        """Of int8: what each dimension is to be multiplied by, float32 ``[d]``."""
-        return np.array(_loaded(self.folder / SCALE)) if self.note.get("dtype") == "int8" else None
+    @property
+    def _shape(self) -> Quantization:
+        return Quantization(self.note.get("dtype", "float32"), self.note["dimension"])
+
+    def quantization(self) -> Quantization:
+        """How its numbers are stored. Raises :class:`DataError` if the ranges of int8 cannot be read."""
+        if self._shape.dtype != "int8":
+            return self._shape
+        ranges = np.array(_loaded(self.folder / RANGES))
+        if ranges.shape != (2, self.note["dimension"]):
+            raise DataError(self.folder / RANGES, f"holds {list(ranges.shape)}, and {NOTE} says otherwise")
+        return replace(self._shape, ranges=ranges)
 
     def vectors(self) -> np.ndarray:
         """All of them in memory, float32 ``[n, d]``."""
-        return np.concatenate([widened(part.embeddings(), part.scale()) for part in self.parts])
+        return np.concatenate([part.quantization().widened(part.embeddings()) for part in self.parts])
 
     def ids(self) -> list[str]:
         """The identifiers of the rows, in their order."""
@@ -136,57 +145,20 @@ def _loaded(path: Path) -> np.ndarray:
     return rows
 
 
-# --- numbers
-
-
-def scale_of(rows: np.ndarray) -> np.ndarray:
-    """The scale of each dimension for int8, float32 ``[d]``, from a sample ``[n, d]``: its largest number over 127.
-
-    >>> scale_of(np.array([[254.0, 0.0], [-127.0, 0.0]])).tolist()
-    [2.0, 2.0]
-    """
-    largest = np.abs(rows).max(axis=0, initial=0).astype("<f4")
-    largest[largest == 0] = largest.max(initial=0) or 1  # where the sample says nothing
-    return largest / np.float32(127)
-
-
-def narrowed(rows: np.ndarray, dtype: str, scale: np.ndarray | None) -> np.ndarray:
-    """Float32 ``[n, d]`` as they are stored; raises :class:`DataError` where float16 is too narrow.
-
-    >>> narrowed(np.array([[3.1, -0.9], [900.0, 0.0]]), "int8", np.array([2.0, 0.5])).tolist()
-    [[2, -2], [127, 0]]
-    """
-    if scale is not None:
-        return np.clip(np.rint(rows / scale), -127, 127).astype(np.int8)
-    with np.errstate(over="ignore"):
-        made = np.ascontiguousarray(rows, dtype=DTYPES[dtype])
-    if not np.isfinite(made).all():
-        raise DataError(
-            "embeddings", f"reach {np.abs(rows).max():.6g}, beyond what {dtype} holds; take float32 or int8"
-        )
-    return made
-
-
-def widened(rows: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-    """Stored rows as float32."""
-    made = rows.astype(np.float32)
-    return made if scale is None else made * scale
-
-
 # --- writing
 
 
 class ExportWriter:
-    """Rows and identifiers of a folder, which grow a portion at a time; ``count`` are there, those included which an
-    earlier writer has left that was told the same ``about``. What another one has left is removed. ``None``: nothing is
-    to be left.
+    """Rows and identifiers of a folder, which grow a portion at a time, stored as ``kept`` says; ``count`` are there,
+    those included which an earlier writer has left that was told the same ``about``. What another one has left is
+    removed. ``None``: nothing is to be left.
 
     Raises:
         DataError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, dimension: int, dtype: str, about: Mapping[str, Any] | None) -> None:
-        self.folder, self.dimension, self.dtype = folder, dimension, dtype
+    def __init__(self, folder: Path, kept: Quantization, about: Mapping[str, Any] | None) -> None:
+        self.folder, self.kept = folder, kept
         self.count = 0
         self._about = json.loads(json.dumps(about))
         self._stack = ExitStack()
@@ -201,7 +173,7 @@ class ExportWriter:
             self._rows = self._stack.enter_context((folder / EMBEDDINGS).open("r+b"))
             self._ids = self._stack.enter_context((folder / IDS).open("r+b"))
             self._write_header(0)
-            self._rows.truncate(self._rows.tell() + self.count * self._row_bytes)
+            self._rows.truncate(self._rows.tell() + self.count * self.kept.row_bytes)
             self._ids.truncate(length)
             for stream in (self._rows, self._ids):
                 stream.seek(0, os.SEEK_END)
@@ -212,10 +184,6 @@ class ExportWriter:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    @property
-    def _row_bytes(self) -> int:
-        return self.dimension * np.dtype(DTYPES[self.dtype]).itemsize
-
     def _left(self) -> int | None:
         """Take over what is there, if it is of use: the length of the identifiers."""
         try:
@@ -223,15 +191,17 @@ class ExportWriter:
             sizes = [(self.folder / name).stat().st_size for name in (EMBEDDINGS, IDS)]
         except (OSError, ValueError):
             return None
-        if state["about"] != self._about or sizes[0] <= state["rows"] * self._row_bytes or sizes[1] < state["ids"]:
+        if state["about"] != self._about or sizes[0] <= state["rows"] * self.kept.row_bytes or sizes[1] < state["ids"]:
             return None
         self.count = state["rows"]
         return int(state["ids"])
 
     def add(self, ids: Sequence[str], rows: np.ndarray) -> None:
-        """Append rows as they are stored, and their identifiers; after it they outlive a break."""
+        """Append float32 rows and their identifiers; after it they outlive a break. Raises :class:`DataError` for
+        numbers beyond the type as well."""
+        stored = self.kept.narrowed(rows)
         with disk_errors(self.folder):
-            self._rows.write(rows.tobytes())
+            self._rows.write(stored.tobytes())
             self._ids.write("".join(json_line({"id": identifier}) for identifier in ids).encode())
             for file in (self._rows, self._ids):
                 file.flush()
@@ -243,23 +213,26 @@ class ExportWriter:
             (self.folder / f"{_STATE}.new").write_text(json.dumps(state), encoding="utf-8")
             os.replace(self.folder / f"{_STATE}.new", self.folder / _STATE)
 
-    def scale(self, make: Callable[[], np.ndarray]) -> np.ndarray | None:
-        """The scale of int8, which ``make`` finds; the one of the rows that are there, if there are any."""
-        if self.dtype != "int8":
-            return None
-        if not self.count:
-            with disk_errors(self.folder), open(self.folder / SCALE, "wb") as file:
-                np.save(file, make(), allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-        return np.array(_loaded(self.folder / SCALE))
+    def calibrate(self, sample: Callable[[], np.ndarray]) -> None:
+        """Take the ranges of int8 from what ``sample`` gives; those of the rows that are there, if there are any."""
+        if self.kept.dtype != "int8":
+            return
+        if self.count:
+            self.kept = replace(self.kept, ranges=np.array(_loaded(self.folder / RANGES)))
+            return
+        self.kept = self.kept.calibrated(sample())
+        with disk_errors(self.folder), open(self.folder / RANGES, "wb") as file:
+            np.save(file, np.asarray(self.kept.ranges), allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
 
     def finish(self, note: Mapping[str, Any]) -> None:
         """Write what is written last: the header, the table and the note."""
         with disk_errors(self.folder):
             self._write_header(self.count)
             self._stack.close()
-            _write_table(Export(self.folder, {"count": self.count, "dimension": self.dimension, "dtype": self.dtype}))
+            about = {"count": self.count, "dimension": self.kept.dimension, "dtype": self.kept.dtype}
+            _write_table(Export(self.folder, about))
             text = json.dumps(note, indent=2, ensure_ascii=False, allow_nan=False)
             (self.folder / NOTE).write_text(text + "\n", encoding="utf-8")
             (self.folder / _STATE).unlink(missing_ok=True)
@@ -267,7 +240,7 @@ class ExportWriter:
     def _write_header(self, count: int) -> None:
         """How many rows the array has: NumPy leaves room in a header for this number to grow."""
         self._rows.seek(0)
-        described = {"descr": DTYPES[self.dtype], "fortran_order": False, "shape": (count, self.dimension)}
+        described = {"descr": DTYPES[self.kept.dtype], "fortran_order": False, "shape": (count, self.kept.width)}
         np.lib.format.write_array_header_1_0(self._rows, described)
 
 
@@ -281,9 +254,9 @@ def _write_table(export: Export) -> None:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-    rows, dimension = export.embeddings(), export.note["dimension"]
+    rows = export.embeddings()
     value = pyarrow.from_numpy_dtype(rows.dtype)
-    columns = pyarrow.schema([("id", pyarrow.string()), ("embedding", pyarrow.list_(value, dimension))])
+    columns = pyarrow.schema([("id", pyarrow.string()), ("embedding", pyarrow.list_(value, rows.shape[1]))])
     with (
         open(export.folder / IDS, encoding="utf-8") as lines,
         open(export.folder / TABLE, "wb") as file,  # pyarrow takes no path that is not UTF-8
@@ -293,6 +266,6 @@ def _write_table(export: Export) -> None:
         for start in range(0, len(rows), CHUNK):
             part = np.array(rows[start : start + CHUNK])
             ids = [json.loads(line)["id"] for line in islice(lines, len(part))]
-            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), dimension)
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
             table.write_table(pyarrow.table([pyarrow.array(ids, pyarrow.string()), vectors], schema=columns))
             advance(len(part))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from retrokit import encoders as encoder_names
 from retrokit import retrieval, similarities
+from retrokit.data.dtypes import quantization_name
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
@@ -40,17 +41,19 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     compared. Results are kept in ``results`` and taken from there while nothing that matters has changed;
     ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
     faiss index (:mod:`retrokit.retrieval.approximate`), documents are searched by that and not exactly, and results
-    tell its recall. With ``correlations``, SURE's metrics are correlated over the systems
+    tell its recall. With ``quantize``, documents are searched as a store keeps them, in fewer bits
+    (:mod:`retrokit.retrieval.stored`). With ``correlations``, SURE's metrics are correlated over the systems
     (:mod:`retrokit.evaluation.comparison.correlations`).
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
-            anything to cross, a searcher on a task that needs embeddings, or an ``index`` where nothing
-            is searched or which does not fit.
+            anything to cross, a searcher on a task that needs embeddings, or an ``index`` or ``quantize``
+            where nothing is searched or which does not fit.
         DataError: a task's files.
     """
     encoders, on, sim, metrics, also = settings.encoders, settings.on, settings.sim, settings.metrics, settings.also
     device, cross, index = settings.device, settings.cross, settings.index
+    quantize = quantization_name(settings.quantize)
     requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
     parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
     embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
@@ -70,7 +73,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
     if settings.explain is not None and not judged:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
-    _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, embedding)
+    _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, quantize, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
@@ -85,6 +88,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             if cross and not sim:
                 chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
             request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, settings.dims, index)
+            request = replace(request, quantize=quantize)
         else:
             request = Request(searcher=retrieval.create(spec, device))
         if baseline is not None and baseline in (spec, str(retrieval.registry_of(spec).parse(spec))):
@@ -133,17 +137,21 @@ def _asked(task: Task, metrics: Sequence[str], also: Sequence[str]) -> list[str]
 
 
 def _check_searches(
-    loaded: Sequence[Task], searchers: Sequence[str], index: str | None, embedding: Sequence[str]
+    loaded: Sequence[Task],
+    searchers: Sequence[str],
+    index: str | None,
+    quantize: str | None,
+    embedding: Sequence[str],
 ) -> None:
     """Raise :class:`UsageError`, before a model is loaded, for searchers without embeddings where a task needs those,
-    or for an index where nothing searches embeddings."""
+    or for an index or stored numbers where nothing searches embeddings."""
     for task in loaded:
         if searchers and not task.searches:
             raise UsageError(needs_embeddings(task, searchers))
-    if index is not None:
-        check_searched(loaded, index)
-        if not embedding:
-            raise UsageError(f"`index` {index}: no encoder is evaluated, and nothing else has embeddings to search")
+    check_searched(loaded, index, quantize)
+    for name, given in (("index", index), ("quantize", quantize)):
+        if given is not None and not embedding:
+            raise UsageError(f"`{name}` {given}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
 def evaluated_before(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retrokit.data.dtypes import stored_as
 from retrokit.settings import PRECISION, Settings, listed, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
@@ -63,6 +64,9 @@ class EvaluationSettings(Settings):
         "IVF4096,PQ32:nprobe=64.",
         SCORES,
     )
+    quantize: str | None = setting(
+        None, "Store documents in fewer bits: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
+    )
     correlations: bool = setting(
         False,
         "How alike SURE's testbeds rank the systems, and how alike SURE and retrieval, given a task of it for "
@@ -71,6 +75,11 @@ class EvaluationSettings(Settings):
     )
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.quantize is not None:
+            stored_as(self.quantize)
 
 
 @dataclass(frozen=True)

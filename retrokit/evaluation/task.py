@@ -38,6 +38,7 @@ class Request:
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`retrokit.retrieval.approximate`); ``None``: exact search.
+        quantize: how documents are stored for the search (:mod:`retrokit.retrieval.stored`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
         whole: rank all that the searcher has, however deep.
@@ -54,6 +55,7 @@ class Request:
     reranker: Reranker | None = None
     whole: bool = False
     alone: bool = False
+    quantize: str | None = None
 
     @property
     def name(self) -> str:
@@ -76,16 +78,15 @@ class Request:
         """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit. Raises
         :class:`UsageError` for no encoder, dims, a similarity or an index that does not fit it, or an index where
         nothing is searched."""
-        from retrokit.retrieval.approximate import empty_index
+        from retrokit.retrieval.dense import check_fits
         from retrokit.retrieval.embeddings import SharedEmbeddings
 
         encoder = self.encoder
         if encoder is None:
             raise UsageError(needs_embeddings(task, [self.name]))
-        if self.index is not None:
-            check_searched([task], self.index)
-            for similarity in self.similarities:
-                empty_index(self.index, similarity, self.dims or encoder.dimension)
+        check_searched([task], self.index, self.quantize)
+        for similarity in self.similarities:
+            check_fits(similarity, self.dims or encoder.dimension, self.index, self.quantize)
         chosen = task.scored_with(encoder, self.similarities)
         return SharedEmbeddings(encoder, chosen, self.precision, self.dims), chosen
 
@@ -97,7 +98,7 @@ class Request:
         from retrokit.retrieval.dense import Dense
 
         embeddings, chosen = self.embeddings(task)
-        return [Dense(embeddings, similarity, self.index) for similarity in chosen]
+        return [Dense(embeddings, similarity, self.index, self.quantize) for similarity in chosen]
 
 
 class Task(Protocol):
@@ -199,8 +200,9 @@ def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
     return f"{task.spec} needs embeddings: give an encoder in place of {', '.join(searchers) or 'nothing'}"
 
 
-def check_searched(tasks: Sequence[Task], index: str) -> None:
-    """Raise :class:`UsageError` where a task does not search, and so has no use for ``index``."""
+def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | None) -> None:
+    """Raise :class:`UsageError` where a task does not search, and so has no use for what is given of both."""
     exact = [task.spec for task in tasks if not task.searches]
-    if exact:
-        raise UsageError(f"`index` {index} is for what is searched, and {', '.join(exact)} is not")
+    for name, given in (("index", index), ("quantize", quantize)):
+        if exact and given is not None:
+            raise UsageError(f"`{name}` {given} is for what is searched, and {', '.join(exact)} is not")

@@ -44,6 +44,7 @@ registry = SpecRegistry(
                 Param("dims", int, minimum=1, summary="so many dimensions, the first ones; default: all"),
                 Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
                 Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
+                Param("quantize", str, summary="stored as float16, int8, binary or binary+rescore; default: float32"),
             ),
             positional="encoder",
         ),

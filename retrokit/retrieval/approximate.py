@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from retrokit.data.quantization import Quantization
 from retrokit.errors import MissingExtra, UsageError, first_line
 from retrokit.notices import notice, progress
+from retrokit.retrieval.compressed import SignIndex, factory_of, keep_as_they_are
 from retrokit.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
 from retrokit.similarities.base import Embeddings, Similarity
 
@@ -87,6 +89,7 @@ def approximate_top_k(
 class ApproximateIndex:
     """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`. With a
     ``folder``, which belongs to the documents, it is kept there, with its recall, and mapped into memory the next time.
+    ``stored`` says how the documents are stored, if not as floats, and so how the index keeps them.
     """
 
     @torch.inference_mode()
@@ -97,13 +100,15 @@ class ApproximateIndex:
         index: str,
         device: torch.device | str = "cpu",
         folder: Path | None = None,
+        stored: Quantization | None = None,
     ) -> None:
         self._similarity = copy.deepcopy(similarity).to(device)
         self._documents, self._index, self._device = documents, index, device
-        self._made = empty_index(index, self._similarity, documents.shape[-1])
+        self._stored = stored or Quantization("float32", documents.shape[-1])
+        self._made = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
         self._checked: tuple[dict[int, float], int] = {}, 0
         self._kept = None if folder is None else KeptIndex(folder, index)
-        found = self._kept.read(len(documents), documents.shape[-1]) if self._kept is not None else None
+        found = self._kept.read(self._made, len(documents)) if self._kept is not None else None
         if found is None:
             self._build()
         else:
@@ -112,11 +117,14 @@ class ApproximateIndex:
 
     def _build(self) -> None:
         documents, index = self._documents, self._index
+        factory = index.partition(":")[0]
         if not self._made.is_trained:
             rows = _sample(len(documents), TRAINING_NUMBERS // documents.shape[-1])
             vectors = np.concatenate(list(self._prepared(documents[rows])))
             _spare_warnings(self._made, index, len(rows))
+            keep_as_they_are(self._made, factory, self._stored)
             _asked(index, partial(self._made.train, vectors))
+        keep_as_they_are(self._made, factory, self._stored)
         with progress("indexing", len(documents), "documents") as advance:
             for vectors in self._prepared(documents):
                 _asked(index, partial(self._made.add, vectors))
@@ -156,8 +164,9 @@ def _sample(count: int, most: int) -> np.ndarray:
     return rows if count <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
-def empty_index(index: str, similarity: Similarity, dimension: int) -> Any:
-    """The index of faiss, without documents, for embeddings ``[n, dimension]`` as ``similarity`` prepares them.
+def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str = "float32") -> Any:
+    """The index of faiss, without documents, for embeddings ``[n, dimension]`` as ``similarity`` prepares them, which
+    it keeps in numbers of type ``dtype``.
 
     Raises:
         UsageError: the similarity is no inner product, or faiss has no such index, not for that dimension, or not for
@@ -171,7 +180,11 @@ def empty_index(index: str, similarity: Similarity, dimension: int) -> Any:
     if (graph := re.search(r"(?:HNSW|NSG)([01])(?!\d)", factory)) is not None:  # faiss ends the process
         raise UsageError(f"index {index}: a graph needs at least 2 neighbours of each document, not {graph[1]}")
     width = similarity.prepare(torch.ones(1, dimension), "document").shape[-1]
-    made = _asked(index, partial(faiss.index_factory, width, factory, faiss.METRIC_INNER_PRODUCT))
+    if dtype == "binary":
+        made = _asked(index, partial(SignIndex, index, width))
+    else:
+        named = factory_of(factory, dtype)
+        made = _asked(index, partial(faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT))
     if made.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
     _set_parameters(made, index)
@@ -182,6 +195,13 @@ def _set_parameters(made: Any, index: str) -> None:
     if parameters := index.partition(":")[2]:
         if re.search(r"=\s*-", parameters):  # faiss takes it for a huge number
             raise UsageError(f"index {index}: parameters are not negative")
+        if isinstance(made, SignIndex):
+            given = [one.partition("=") for one in parameters.split(",")]
+            if not all(value.isdecimal() for _, _, value in given):
+                raise UsageError(f"index {index}: parameters are whole numbers, such as nprobe=8")
+            for name, _, value in given:
+                _asked(index, partial(made.set_parameter, name, int(value)))
+            return
         _asked(index, partial(_faiss().ParameterSpace().set_index_parameters, made, parameters))
 
 
@@ -193,18 +213,19 @@ class KeptIndex:
         self._file = folder / f"index-{_file_name(index.partition(':')[0])}.faiss"
         self._recall = folder / f"index-{_file_name(index)}.json"
 
-    def read(self, count: int, dimension: int) -> tuple[Any, tuple[dict[int, float], int]] | None:
-        """The index over so many documents, mapped into memory where faiss can, and its recall; ``None``: it is not
-        there, or damaged."""
+    def read(self, empty: Any, count: int) -> tuple[Any, tuple[dict[int, float], int]] | None:
+        """The index like ``empty`` over so many documents, mapped into memory where faiss can, and its recall;
+        ``None``: it is not there, or damaged."""
         if not self._file.is_file():
             return None
         faiss = _faiss()
         flag = faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC
+        signs = isinstance(empty, SignIndex)
         try:
-            made = faiss.read_index(str(self._file), flag)
+            made = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
         except RuntimeError:
             made = None
-        if made is None or (made.ntotal, made.d) != (count, dimension):
+        if made is None or (made.ntotal, made.d) != (count, empty.d):
             notice(f"{self._file}: is damaged, and made anew")
             return None
         try:
@@ -217,7 +238,10 @@ class KeptIndex:
         """Keep it; where that is not possible, say so."""
         new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(8)}.tmp")
         try:
-            _faiss().write_index(made, str(new))
+            if isinstance(made, SignIndex):
+                made.write(new)
+            else:
+                _faiss().write_index(made, str(new))
             os.replace(new, self._file)
         except (OSError, RuntimeError, TypeError) as error:  # the latter: faiss takes no path that is not UTF-8
             notice(f"{self._file}: could not be written ({first_line(error)}); the index is made anew the next time")

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import torch
 
 from retrokit import encoders
+from retrokit.data.dtypes import Stored, quantization_name, stored_as
+from retrokit.data.quantization import Quantization, step_of
 from retrokit.encoders.base import Encoder
+from retrokit.errors import UsageError
 from retrokit.retrieval.approximate import ApproximateIndex, empty_index
 from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs
 from retrokit.retrieval.embeddings import SharedEmbeddings, pair_scores
-from retrokit.retrieval.exact import top_k
-from retrokit.similarities.base import Similarity
+from retrokit.retrieval.exact import in_order, prepared_documents, top_k
+from retrokit.retrieval.stored import StoredRows
+from retrokit.similarities.base import Role, Similarity
 
 
 class Dense(Searcher):
-    """Ranks by ``scorer``, a similarity, in ``embeddings``; with ``faiss``, a factory string, through an index."""
+    """Ranks by ``scorer``, a similarity, in ``embeddings``; with ``faiss``, a factory string, through an index; with
+    ``quantize``, in what a store would keep of them (:mod:`retrokit.retrieval.stored`)."""
 
-    def __init__(self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None) -> None:
-        if faiss is not None:
-            empty_index(faiss, scorer, embeddings.dims)
+    def __init__(
+        self,
+        embeddings: SharedEmbeddings,
+        scorer: Similarity,
+        faiss: str | None = None,
+        quantize: str | None = None,
+    ) -> None:
+        check_fits(scorer, embeddings.dims, faiss, quantize)
         self.spec = embeddings.encoder.spec
         self.similarity = scorer.spec
         self.embeddings = embeddings
         self.scorer = scorer
         self.faiss = faiss
+        self.quantize = quantization_name(quantize)
 
     def index(self, documents: TextList) -> DenseIndex:
-        return DenseIndex(self, documents)
+        if self.quantize is None:
+            return DenseIndex(self, documents)
+        return StoredIndex(self, documents, stored_as(self.quantize))
 
     def fingerprint(self) -> str:
         embeddings = self.embeddings
         computed_in = embeddings.encoder.computes_in(embeddings.precision)
-        return f"{embeddings.encoder.fingerprint()} {self.similarity} {computed_in} {embeddings.dims} {self.faiss}"
+        made = f"{embeddings.encoder.fingerprint()} {self.similarity} {computed_in} {embeddings.dims}"
+        return f"{made} {self.faiss} {self.quantize}"
 
 
 class DenseIndex(Index):
@@ -40,6 +60,7 @@ class DenseIndex(Index):
 
     def __init__(self, searcher: Dense, documents: TextList) -> None:
         self._embeddings, self._scorer, self._faiss = searcher.embeddings, searcher.scorer, searcher.faiss
+        self._quantize = searcher.quantize
         self._device = searcher.embeddings.encoder.device
         self._documents = documents
         self._approximate: ApproximateIndex | None = None
@@ -74,8 +95,80 @@ class DenseIndex(Index):
         """What made the embeddings, what an index found of the best, and the norms of what was embedded."""
         norms = self._embeddings.norms(self._queries, (), "query")
         norms |= self._embeddings.norms(self._documents, self._others, "document")
+        return Account(self._about(), norms)
+
+    def _about(self) -> dict[str, Any]:
         about = {**self._embeddings.configuration(), **self._scorer.statistics()}
-        return Account(about if self._approximate is None else {**about, **self._approximate.account()}, norms)
+        about |= {"quantize": self._quantize} if self._quantize is not None else {}
+        return about if self._approximate is None else {**about, **self._approximate.account()}
+
+
+class StoredIndex(DenseIndex):
+    """Documents, embedded and stored when they are first searched; or what :meth:`parts` of a subclass has."""
+
+    def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
+        super().__init__(searcher, documents)
+        self._stored = stored
+
+    @cached_property
+    def parts(self) -> list[StoredRows]:
+        """What is searched, one part after another."""
+        raw = self._embeddings.of(self._documents, "document")
+        width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
+        kept = Quantization(self._stored.dtype, width).calibrated(self._prepared(raw[:: step_of(len(raw))], "document"))
+        blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
+        rows = [kept.narrowed(block.numpy()) for _, block in blocks]
+        return [self._part(np.concatenate(rows) if rows else np.empty((0, kept.width)), kept)]
+
+    def _part(self, rows: np.ndarray, kept: Quantization, folder: Path | None = None) -> StoredRows:
+        return StoredRows(rows, kept, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder)
+
+    @torch.inference_mode()
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
+        """The ``k`` best documents of each query, or about them through an index of faiss; positions count through all
+        parts. Raises as :meth:`DenseIndex.search` does."""
+        check_k(k)
+        self._queries = queries
+        asked = self._prepared(self._embeddings.of(queries, "query"), "query")
+        found, first = [], 0
+        for part in self.parts:
+            scores, places = part.search(asked, k)
+            found.append((scores, np.where(places < 0, places, places + first)))
+            first += len(part.rows)
+        both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*found, strict=True))
+        scores, places = (side.numpy()[:, :k] for side in in_order(*both))
+        return [(row[place >= 0], place[place >= 0]) for row, place in zip(scores, places, strict=True)]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """Scores float32 ``[n]``, of texts as they would be stored in the first part."""
+        check_pairs(queries, texts)
+        self._others = texts
+        asked, rows = self._embeddings.of_distinct(queries, "query")
+        found, columns = self._embeddings.of_distinct(texts, "document")
+        return self.parts[0].score_pairs(
+            self._prepared(asked, "query"), self._prepared(found, "document"), rows, columns
+        )
+
+    def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
+        """As the similarity prepares them, float32 ``[n, d']``."""
+        with torch.inference_mode():
+            made: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
+        return made
+
+    def _about(self) -> dict[str, Any]:
+        """What made the embeddings, how they are stored, and what an index found of the best of these."""
+        built = (part.approximate.account() for part in self.parts if part.approximate is not None)
+        return {**super()._about(), **next(built, {})}
+
+
+def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quantize: str | None) -> None:
+    """Raise :class:`UsageError`, before anything is encoded, where documents of so many dimensions cannot be searched
+    through that index, or be stored so."""
+    stored = None if quantize is None else stored_as(quantize)
+    if stored is not None and not similarity.factorable:
+        raise UsageError(f"`quantize` {quantize}: stores hold inner products, and {similarity.spec} is none")
+    if faiss is not None:
+        empty_index(faiss, similarity, dimension, stored.dtype if stored is not None else "float32")
 
 
 def dense(
@@ -85,8 +178,9 @@ def dense(
     precision: str = "auto",
     index: str | None = None,
     device: str | None = None,
+    quantize: str | None = None,
 ) -> Dense:
     """The encoder of that spec, under the similarity ``sim`` or its own."""
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
-    return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index)
+    return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)

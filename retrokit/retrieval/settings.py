@@ -33,9 +33,12 @@ class SearchSettings(Settings):
     index: str | None = setting(
         None, "Search through an index of faiss, e.g. HNSW32 or IVF4096,PQ32:nprobe=64; default: exactly."
     )
+    quantize: str | None = setting(
+        None, "Search in fewer bits: float16, int8, binary, binary+rescore; default: none, or the folder's."
+    )
     precision: str = setting("auto", PRECISION)
     device: str | None = setting(None)
 
     def options(self) -> dict[str, Any]:
         """Those of :func:`retrokit.retrieval.create`."""
-        return {"sim": self.sim, "dims": self.dims, "precision": self.precision, "index": self.index}
+        return {name: getattr(self, name) for name in ("sim", "dims", "precision", "index", "quantize")}

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.data.exports import CHUNK, ExportWriter, narrowed, open_export, scale_of
+from retrokit.data.exports import CHUNK, ExportWriter, open_export
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.quantization import Quantization
 
 
 def measured(*words: object) -> str:
@@ -54,11 +55,11 @@ def synthetic(folder: Path, documents: int, dimension: int, dtype: str) -> None:
         made = generator.standard_normal((count, dimension), dtype=np.float32)
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
-    with ExportWriter(folder / "vectors", dimension, dtype, None) as writer:
-        scale = writer.scale(lambda: scale_of(rows(CHUNK)))
+    with ExportWriter(folder / "vectors", Quantization(dtype, dimension), None) as writer:
+        writer.calibrate(lambda: rows(CHUNK))
         for start in range(0, documents, CHUNK):
             ids = [f"doc-{number}" for number in range(start, min(start + CHUNK, documents))]
-            writer.add(ids, narrowed(rows(len(ids)), dtype, scale))
+            writer.add(ids, rows(len(ids)))
         writer.finish({**note, "count": writer.count})
 
 

@@ -144,6 +144,22 @@ def test_a_result_of_another_index_is_another_result(run: Run, counted: Counted,
     assert shown == ["counted:1", "counted:1, index Flat", "counted:1, index IVF10,Flat"]
 
 
+def test_a_result_of_other_numbers_is_another_result(run: Run, counted: Counted, tmp_path: Path) -> None:
+    exact = run("cosine")
+    with listening(heard := Notices()):
+        signs = run("cosine", quantize="binary")
+        again = run("cosine", quantize="binary")
+        same = run("cosine", quantize="float32")
+    used = [line.partition(": ")[2] for line in heard.messages if "used again" in line]
+    assert used == ["0 results used again, 1 computed"] + ["1 results used again, 0 computed"] * 2
+    assert plain(again) == plain(signs)
+    assert plain(same) == plain(exact)
+    assert signs.results[0].metrics != exact.results[0].metrics
+    assert signs.results[0].configuration["quantize"] == "binary"
+    shown = [system.encoder for system in evaluated_before(str(tmp_path / "results")).systems]
+    assert shown == ["counted:1", "counted:1, quantize binary"]
+
+
 def evaluate_anew(like: Evaluation, *similarities: str) -> Evaluation:
     found = evaluate(["counted:1"], like.tasks, similarities)
     for result, other in zip(found.results, like.results, strict=True):
@@ -440,7 +456,7 @@ def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path
     assert set(content) == {"checksum", "format", "key", "asked", "shown", "training", "added", "made", "result"}
     assert set(content["key"]) == {
         *("encoder", "similarity", "task", "precision", "dims", "fingerprint", "learned", "data", "device"),
-        *("index", "retrokit", "libraries", "source"),
+        *("index", "quantize", "retrokit", "libraries", "source"),
     }
     assert content["result"]["metrics"]["ndcg@10"] == run().results[0].metrics["ndcg@10"]
     assert file.name.startswith("counted_1-cosine-beir_")

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.data import exports
-from retrokit.data.exports import DTYPES
+from retrokit.data import exports, quantization
+from retrokit.data.dtypes import DTYPES
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.errors import UsageError
 from retrokit.export import export, open_export
@@ -32,6 +32,7 @@ CHUNK = 16
 @pytest.fixture(autouse=True)
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "CHUNK", CHUNK)
+    monkeypatch.setattr(quantization, "SAMPLE", CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def test_it_finds_what_the_numbers_say(tiny_bert, corpus, tmp_path, dtype, shard
     folder = made(tiny_bert, corpus, tmp_path / "out", shards, dtype=dtype)
     encoder = retrokit.encoder(str(tiny_bert))
     asked = encoder.similarity.prepare(torch.as_tensor(encoder.embed(QUERIES, "query", "fp32")), "query").numpy()
+    asked = np.where(asked > 0, 1, -1) if dtype == "binary" else asked
     scores = asked.astype(np.float64) @ folder.vectors().T.astype(np.float64)
     found = retrokit.search("", folder, QUERIES, k=9, precision="fp32")
     for row, (values, places) in zip(scores, found, strict=True):
@@ -69,6 +71,25 @@ def test_it_ranks_as_the_encoder_does(tiny_bert, corpus, tmp_path, sim):
         for (scores, places), (exact, best) in zip(found, expected, strict=True):
             assert scores == pytest.approx(exact, rel=1e-5, abs=1e-6)
             assert sorted(places) == sorted(best)
+
+
+@pytest.mark.parametrize("index", [None, "HNSW8:efSearch=100"])
+@pytest.mark.parametrize("quantize", ["float16", "int8", "binary", "binary+rescore"])
+def test_it_finds_what_an_evaluation_of_those_numbers_does(tiny_bert, corpus, tmp_path, quantize, index):
+    """A folder holds what ``eval --quantize`` searches in."""
+    if index is not None:
+        pytest.importorskip("faiss", reason="of the extra faiss")
+    folder = made(tiny_bert, corpus, tmp_path / "out", sim="sfs:4", dtype=quantize.removesuffix("+rescore"))
+    options = {"precision": "fp32", "quantize": quantize, "index": index}
+    expected = retrokit.search(str(tiny_bert), TEXTS, QUERIES, k=9, sim="sfs:4", **options)
+    for _ in range(2):  # the second time from the index that is kept in the folder
+        found = retrokit.search("", folder, QUERIES, k=9, **options)
+        for (scores, places), (values, best) in zip(found, expected, strict=True):
+            assert scores == pytest.approx(values, rel=1e-5)
+            assert places.tolist() == best.tolist() or index is not None
+    if quantize == "int8":
+        with pytest.raises(UsageError, match="holds int8; `quantize` binary does not fit"):
+            retrokit.search("", folder, QUERIES, quantize="binary")
 
 
 def test_no_document_is_embedded(tiny_bert, corpus, tmp_path, monkeypatch):

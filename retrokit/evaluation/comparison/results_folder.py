@@ -1,10 +1,10 @@
 """A folder of results: one strict JSON file each, used again while nothing that matters has changed.
 
-A file is named by its label: encoder, similarity, task, precision, dimensions, index. It is used again if its key is
-that of the new request (the encoder's fingerprint, what the similarity has learned, the digest of the data, the device,
-the versions of the libraries, retrokit's own source) and if it holds all the metrics asked for; else it is replaced.
-Of a task without a digest of its data nothing is used again. A checksum tells a damaged file. Rankings are not kept:
-they are large, and ``--save-run`` writes them in TREC's format.
+A file is named by its label: encoder, similarity, task, precision, dimensions, index, quantisation. It is used again if
+its key is that of the new request (the encoder's fingerprint, what the similarity has learned, the digest of the data,
+the device, the versions of the libraries, retrokit's own source) and if it holds all the metrics asked for; else it is
+replaced. Of a task without a digest of its data nothing is used again. A checksum tells a damaged file. Rankings are
+not kept: they are large, and ``--save-run`` writes them in TREC's format.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.similarities.base import Similarity
 
 FORMAT = 1
-_LABEL = ("encoder", "similarity", "task", "precision", "dims", "index")
+_LABEL = ("encoder", "similarity", "task", "precision", "dims", "index", "quantize")
 _LIBRARIES = (
     *("torch", "transformers", "tokenizers", "sentence-transformers", "numpy", "scipy", "scikit-learn"),
     *("pytrec-eval-terrier", "faiss-cpu"),
@@ -143,6 +143,7 @@ class ResultsFolder:
             "precision": encoder.computes_in(request.precision),
             "dims": request.dims or encoder.dimension,
             "index": request.index,
+            "quantize": request.quantize,
             "fingerprint": encoder.fingerprint(),
             "data": self._digest(task),
             "device": encoder.device.type,
@@ -241,7 +242,7 @@ def result_of(plain: dict[str, Any]) -> Result:
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
     """The key of a result that is kept to be shown: its label and data, and that no request has this key."""
-    told = {name: result.configuration.get(name) for name in ("precision", "dims", "index", "fingerprint")}
+    told = {name: result.configuration.get(name) for name in ("precision", "dims", "index", "quantize", "fingerprint")}
     label = {"encoder": result.encoder, "similarity": result.similarity, "task": result.task}
     return {**label, **told, "data": data, "source": None}
 

@@ -18,7 +18,7 @@ from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
 from retrokit.notices import notice
 
-_TELLING = ("dims", "precision", "device", "index")
+_TELLING = ("dims", "precision", "device", "index", "quantize")
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,14 @@ def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> 
 
 
 def _distinguished(system: System, systems: Sequence[System]) -> System:
-    """The system with whatever of its configuration differs from one of the same name on the same task."""
+    """The system with whatever of its configuration differs from one of the same name on the same task, and with its
+    quantisation, if it has any."""
     rivals = [other for other in systems if (other.task, other.name) == (system.task, system.name)]
     told = [
         f"{key} {system.first.configuration[key]}"
         for key in _TELLING
-        if key in system.first.configuration and len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1
+        if key in system.first.configuration
+        and (key == "quantize" or len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1)
     ]
     if not told:
         return system

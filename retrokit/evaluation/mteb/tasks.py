@@ -162,7 +162,7 @@ class MtebTask(Task):
         about |= {} if request.index is None else {"index": request.index}
         systems = []
         for similarity in chosen:
-            dense = Dense(embeddings, similarity, request.index)
+            dense = Dense(embeddings, similarity, request.index, request.quantize)
             make_model = partial(MtebModel, dense, self.task_prompts, self.by_neighbours)
             neighbours = Neighbours(similarity, embeddings.encoder.device) if self.by_neighbours else None
             systems.append(_System(dense, make_model, {**about, **similarity.statistics()}, neighbours))
