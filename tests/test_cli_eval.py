@@ -475,7 +475,10 @@ def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: 
         (["--index", "IVF100,Flat"], "index IVF100,Flat: faiss: Number of training points (24) should be at least"),
         (["--index", "HNSW32", "--sim", "l2"], "index HNSW32: it serves inner products, and l2 is none"),
         (["--quantize", "int8", "--sim", "l2"], "--quantize int8: stores hold inner products, and l2 is none"),
-        (["--quantize", "int7"], "--quantize int7: unknown (did you mean int8?); known: float32, float16, int8, binary"),
+        (
+            ["--quantize", "int7"],
+            "--quantize int7: unknown (did you mean int8?); known: float32, float16, int8, binary",
+        ),
     ],
 )
 def test_an_index_that_does_not_fit(

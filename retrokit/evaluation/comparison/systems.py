@@ -152,6 +152,11 @@ def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> 
     return System(tuple(members), seeds, found[0].similarity if found[0] else None)
 
 
+def _is_untold(key: str, result: Result) -> bool:
+    """Whether it is a quantisation that the spec does not tell."""
+    return key == "quantize" and str(result.configuration[key]) not in result.encoder
+
+
 def _distinguished(system: System, systems: Sequence[System]) -> System:
     """The system with whatever of its configuration differs from one of the same name on the same task, and with its
     quantisation, if it has any."""
@@ -160,7 +165,7 @@ def _distinguished(system: System, systems: Sequence[System]) -> System:
         f"{key} {system.first.configuration[key]}"
         for key in _TELLING
         if key in system.first.configuration
-        and (key == "quantize" or len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1)
+        and (len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1 or _is_untold(key, system.first))
     ]
     if not told:
         return system
