@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from retrokit import probe as probe
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
+    from retrokit.evaluation.deployment import deployment as deployment
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
+    "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",
     "search": "retrokit.retrieval",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -133,6 +133,16 @@ def listed(text: str) -> tuple[str, ...]:
     ('ndcg@10', 'mrr@10')
     """
     return tuple(name.strip() for name in text.split(","))
+
+
+def one_or_more(read: Callable[[str], Sequence[Any]]) -> Callable[[str], Any]:
+    """What reads as ``read`` does, and gives what it finds by itself where that is one."""
+
+    def found(text: str) -> Any:
+        several = tuple(read(text))
+        return several[0] if len(several) == 1 else several
+
+    return found
 
 
 def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit.cli.common import app, option, show, with_names, writable, writable_folder
@@ -30,6 +30,12 @@ class EvaluationOutput(Settings):
     )
     save_run: str | None = setting(
         None, "Write the ranking of retrieval as a TREC run; a folder if there are several results.", OUTPUT
+    )
+    deployment: bool = setting(
+        False,
+        "A sheet of dimensions × numbers × index: quality, recall, bytes, time. Takes several --dims and --quantize, "
+        "with commas between, and several --index, with spaces (exact is one).",
+        OUTPUT,
     )
     per_query: bool = setting(False, "With --json: add the values of every query, text or pair.", OUTPUT)
     fail_under: Sequence[str] = setting((), "Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.", GATES)
@@ -121,6 +127,9 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.01
     """
     _check_together(settings, output.save_run)
+    if output.deployment:
+        _show_deployment(settings, output)
+        return
     from retrokit.evaluation import evaluate as evaluation
     from retrokit.report.evaluation import evaluation_sheets, form
 
@@ -143,6 +152,37 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
         evaluation_plots(found, output.plot)
     show(*form(output.shape)(found, output.per_query))
     output.conclude(found, lambda: evaluation_sheets(replace(found, explanations=())))
+
+
+def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> None:
+    taken = ("encoders", "on", "sim", "metrics", "dims", "quantize", "index", "precision", "device")
+    shown = ("deployment", "format", "as_json", "plot")
+    others = [
+        option(one.name)
+        for asked, usual in ((settings, EvaluationSettings()), (output, EvaluationOutput()))
+        for one in fields(asked)
+        if one.name not in (*taken, *shown) and getattr(asked, one.name) != getattr(usual, one.name)
+    ]
+    if others or output.shape == "csv":
+        raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
+    from retrokit.evaluation.deployment import deployment
+    from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
+    from retrokit.report.evaluation import SHEETS
+    from retrokit.report.evaluation_plots import file_name
+    from retrokit.report.tables import to_json
+
+    several: dict[str, Any] = {
+        name: settings.several(name) for name in ("dims", "quantize", "index") if settings.several(name)
+    }
+    alike: dict[str, Any] = {
+        name: getattr(settings, name) for name in taken if name not in ("dims", "quantize", "index")
+    }
+    sheets = deployment(**alike, **several)
+    for number, one in enumerate(sheets, start=1):
+        if output.plot is not None:
+            deployment_plot(one, output.plot, f"{number:02}-{file_name(one.task)}-deployment")
+    written = SHEETS.get(output.shape)
+    show(*(written(deployment_sheet(one)) for one in sheets) if written else [to_json(deployment_json(sheets))])
 
 
 def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:

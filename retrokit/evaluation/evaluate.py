@@ -52,8 +52,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         DataError: a task's files.
     """
     encoders, on, sim, metrics, also = settings.encoders, settings.on, settings.sim, settings.metrics, settings.also
-    device, cross, index = settings.device, settings.cross, settings.index
-    quantize = quantization_name(settings.quantize)
+    device, cross, dims, index = settings.device, settings.cross, settings.one("dims"), settings.one("index")
+    quantize = quantization_name(settings.one("quantize"))
     requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
     parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
     embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
@@ -87,7 +87,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             chosen = [encoder.similarity_of(name) for name in columns]
             if cross and not sim:
                 chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
-            request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, settings.dims, index)
+            request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, dims, index)
             request = replace(request, quantize=quantize)
         else:
             request = Request(searcher=retrieval.create(spec, device))

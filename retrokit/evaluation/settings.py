@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrokit.data.dtypes import stored_as
-from retrokit.settings import PRECISION, Settings, listed, setting
+from retrokit.errors import UsageError
+from retrokit.settings import PRECISION, Settings, listed, numbers, one_or_more, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
@@ -42,7 +43,13 @@ class EvaluationSettings(Settings):
     )
     also: Sequence[str] = setting(())
     precision: str = setting("auto", PRECISION, SCORES)
-    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES)
+    dims: int | Sequence[int] | None = setting(
+        None,
+        "Use the first N dimensions only: for sfs, N / size fragments.",
+        SCORES,
+        read=one_or_more(numbers("dims", int)),
+        least=1,
+    )
     device: str | None = setting(None)
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
     results: str | None = setting(
@@ -58,14 +65,18 @@ class EvaluationSettings(Settings):
         OUTPUT,
         least=1,
     )
-    index: str | None = setting(
+    index: str | Sequence[str] | None = setting(
         None,
         "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
         "IVF4096,PQ32:nprobe=64.",
         SCORES,
+        read=one_or_more(str.split),
     )
-    quantize: str | None = setting(
-        None, "Store documents in fewer bits: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
+    quantize: str | Sequence[str] | None = setting(
+        None,
+        "Store documents in fewer bits: float16, int8, binary, binary+rescore (:N: N times k rescored).",
+        SCORES,
+        read=one_or_more(listed),
     )
     correlations: bool = setting(
         False,
@@ -78,8 +89,19 @@ class EvaluationSettings(Settings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.quantize is not None:
-            stored_as(self.quantize)
+        for name in self.several("quantize"):
+            stored_as(name)
+
+    def several(self, name: str) -> tuple[Any, ...]:
+        """What is given of ``dims``, ``index`` or ``quantize``: nothing, one or more."""
+        given = getattr(self, name)
+        return () if given is None else (given,) if isinstance(given, (int, str)) else tuple(given)
+
+    def one(self, name: str) -> Any:
+        """What is given of it, where only one may be; else ``None``. Raises :class:`UsageError` for more."""
+        if len(given := self.several(name)) > 1:
+            raise UsageError(f"`{name}` {' '.join(map(str, given))}: several are for `deployment`; give one")
+        return given[0] if given else None
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ def _in_sheets(written: Callable[[Sheet], Any]) -> Form:
     return lambda evaluation, _: [written(sheet) for sheet in evaluation_sheets(evaluation)]
 
 
+SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": to_rich, "markdown": to_markdown, "latex": to_latex}
 FORMATS: dict[str, Form] = {
     "table": _in_sheets(to_rich),
     "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
@@ -181,13 +182,14 @@ def _value(system: System, metric: str) -> str:
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
     value = _value(system, metric)
     if comparison is not None:
-        return value, _difference(comparison), f"p={comparison.corrected_p:.2g}"
+        return value, difference_of(comparison), f"p={comparison.corrected_p:.2g}"
     if comparable(first, system, metric):
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
 
 
-def _difference(comparison: Comparison) -> str:
+def difference_of(comparison: Comparison) -> str:
+    """The difference, with a star where it is significant."""
     return f"{comparison.test.difference:+.4f}{'*' if comparison.significant else ' '}"
 
 
@@ -239,7 +241,7 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     rows = []
     for one in evaluation.over_tasks:
         system, c = by_name[one.system], one.comparison
-        tested = (_difference(c), f"p={c.corrected_p:.2g}") if c is not None else ()
+        tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
         cell = (f"{one.mean:.4f} ± {one.deviation:.4f}", *tested)
         rows.append([system.encoder, system.similarity, one.metric, str(len(one.tasks)), cell])
     caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
@@ -260,7 +262,7 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
     for c in tested:
         randomised = f"{c.randomisation_p:.2g}" if c.randomisation_p is not None else "–"
         interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-        numbers = [_difference(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
+        numbers = [difference_of(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
         rows.append([c.task, c.result, c.metric, c.method, *numbers])
     columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
     families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
@@ -315,7 +317,7 @@ def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
         test = ["–", "–", "–", "–"]
         if (c := one.comparison) is not None:
             seen = f"{one.visible:.4f}" if one.visible is not None else "–"
-            test = [_difference(c), f"{c.test.low:+.4f} … {c.test.high:+.4f}", f"{c.corrected_p:.2g}", seen]
+            test = [difference_of(c), f"{c.test.low:+.4f} … {c.test.high:+.4f}", f"{c.corrected_p:.2g}", seen]
         values = ["–" if known(value) is None else f"{value:.4f}" for value in (one.before, one.after)]
         rows.append([one.task, one.system, one.baseline, one.metric, *values, *test])
     names = ["task", "system", "baseline", "metric"]

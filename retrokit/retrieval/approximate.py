@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -150,6 +150,24 @@ class ApproximateIndex:
             if self._kept is not None:
                 self._kept.write_recall(*self._checked)
         return Approximate(scores, indices, *self._checked)
+
+    @contextmanager
+    def alone(self) -> Iterator[Any]:
+        """What searches, ``search(queries, k)`` of what :meth:`search` prepares, in one thread meanwhile."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        _faiss().omp_set_num_threads(1)
+        try:
+            yield self._made
+        finally:
+            torch.set_num_threads(threads)
+            _faiss().omp_set_num_threads(threads)
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole index, as a file has them."""
+        made = self._made
+        return len(made.serialized() if isinstance(made, SignIndex) else _faiss().serialize_index(made))
 
     def account(self) -> dict[str, Any]:
         """The index and its recall, as results tell them."""

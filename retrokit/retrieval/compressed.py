@@ -89,6 +89,11 @@ class SignIndex:
             raise RuntimeError(f"could not set parameter {name}")
         setattr(owner, name, value)
 
+    def serialized(self) -> np.ndarray:
+        """All of it in bytes, as a file has them."""
+        made: np.ndarray = self._faiss.serialize_index_binary(self._made)
+        return made
+
     def write(self, path: Path) -> None:
         """Write it to a file."""
         self._faiss.write_index_binary(self._made, str(path))

@@ -108,7 +108,19 @@ class StoredIndex(DenseIndex):
 
     def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
         super().__init__(searcher, documents)
+        self.searcher = searcher
         self._stored = stored
+
+    def through(self, faiss: str | None) -> StoredIndex:
+        """The same documents through another index of faiss, or exactly."""
+        made = copy.copy(self)
+        made._faiss = faiss
+        made.parts = [part.through(faiss) for part in self.parts]
+        return made
+
+    def prepared_queries(self, queries: TextList) -> np.ndarray:
+        """Queries as the similarity prepares them, float32 ``[n, d']``."""
+        return self._prepared(self._embeddings.of(queries, "query"), "query")
 
     @cached_property
     def parts(self) -> list[StoredRows]:
@@ -129,7 +141,7 @@ class StoredIndex(DenseIndex):
         parts. Raises as :meth:`DenseIndex.search` does."""
         check_k(k)
         self._queries = queries
-        asked = self._prepared(self._embeddings.of(queries, "query"), "query")
+        asked = self.prepared_queries(queries)
         found, first = [], 0
         for part in self.parts:
             scores, places = part.search(asked, k)

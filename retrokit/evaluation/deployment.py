@@ -1,0 +1,220 @@
+"""What a deployment costs and keeps: dimensions × quantisation × index, each with quality, recall, bytes and time.
+
+Texts are encoded once. Every line is compared with exact search in float32 and all dimensions, by the paired tests of
+any evaluation, corrected over all lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from retrokit import encoders, similarities
+from retrokit.data.dtypes import quantization_name, stored_as
+from retrokit.encoders.views import MemoizedEncoder
+from retrokit.errors import UsageError
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison.comparison import Comparison, evaluation_of
+from retrokit.evaluation.result import Result
+from retrokit.evaluation.task import Request, check_measured
+from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.notices import notice, progress
+from retrokit.registry import parse_all
+from retrokit.retrieval import registry_of
+from retrokit.retrieval.base import account_of
+from retrokit.retrieval.dense import Dense, StoredIndex, check_fits
+from retrokit.retrieval.embeddings import SharedEmbeddings
+from retrokit.settings import PRECISION, Settings, setting, taking
+from retrokit.similarities.base import Similarity
+
+EXACT = "exact"
+QUANTIZATIONS = ("float32", "int8", "binary", "binary+rescore")
+_FLAT = "Flat"
+
+
+@dataclass(frozen=True)
+class DeploymentSettings(Settings):
+    """Which encoders on which tasks, stored and searched how.
+
+    Attributes:
+        dims: numbers of dimensions; by default all, a half and a quarter, as far as the similarity takes them.
+        quantize: names of quantisations.
+        index: ``exact``, and indexes of faiss; by default ``exact``, HNSW32, and clusters as many as the root of the
+            documents' number, an eighth of which is looked into.
+    """
+
+    encoders: Sequence[str] = setting(())
+    on: Sequence[str] = setting(())
+    _: KW_ONLY
+    sim: Sequence[str] = setting(())
+    metrics: Sequence[str] = setting(())
+    dims: Sequence[int] = setting((), least=1)
+    quantize: Sequence[str] = setting(QUANTIZATIONS)
+    index: Sequence[str] = setting(())
+    precision: str = setting("auto", PRECISION)
+    device: str | None = setting(None)
+
+
+@dataclass(frozen=True)
+class DeploymentRow:
+    """One way to deploy.
+
+    Attributes:
+        index: of faiss, or ``exact``.
+        result: the metrics.
+        recall: the share of what exact float32 search in all dimensions finds that is found, to the depth of the
+            search; a mean over queries.
+        row_bytes: of a document in faiss's index, everything in it counted: numbers, graph, lists, centroids.
+        milliseconds: processor time of a query, one at a time in one thread.
+        comparison: with the first row; of the first row ``None``.
+    """
+
+    dims: int
+    quantize: str
+    index: str
+    result: Result
+    recall: float
+    row_bytes: float
+    milliseconds: float
+    comparison: Comparison | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of a sheet."""
+        return f"{self.dims} {self.quantize} {self.index}"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The sheet of one encoder under one similarity on one task; the first row is exact search in float32 and all
+    dimensions.
+
+    Attributes:
+        metric: what is compared.
+        depth: documents of a query that are searched for.
+    """
+
+    encoder: str
+    similarity: str
+    task: str
+    metric: str
+    depth: int
+    rows: tuple[DeploymentRow, ...]
+
+    def front(self, cost: str) -> list[DeploymentRow]:
+        """The rows that no other beats in quality at no higher ``cost``, ``row_bytes`` or ``milliseconds``; the
+        cheapest first."""
+        best, found = -math.inf, []
+        for row in sorted(self.rows, key=lambda row: (getattr(row, cost), -row.result.metrics[self.metric])):
+            if row.result.metrics[self.metric] > best:
+                best = row.result.metrics[self.metric]
+                found.append(row)
+        return found
+
+
+@taking(DeploymentSettings)
+def deployment(settings: DeploymentSettings) -> list[Deployment]:
+    """A sheet for every encoder, similarity and task.
+
+    Raises:
+        UsageError: wrong names, a task that is no retrieval, a similarity that is no inner product, or dimensions,
+            quantisations or indexes that do not fit.
+        DataError: a task's files.
+        MissingExtra: faiss is not installed.
+    """
+    parse_all(
+        [
+            *((registry_of(spec), spec) for spec in settings.encoders),
+            *((tasks, spec) for spec in settings.on),
+            *((similarities.registry, spec) for spec in settings.sim),
+        ]
+    )
+    if searchers := [spec for spec in settings.encoders if registry_of(spec) is not encoders.registry]:
+        raise UsageError(f"`deployment` is about embeddings, and {', '.join(searchers)} is no encoder")
+    loaded = [tasks.create_on(spec, settings.device) for spec in settings.on]
+    rankings = [task for task in loaded if isinstance(task, Retrieval)]
+    if others := [task.spec for task in loaded if not isinstance(task, Retrieval)]:
+        raise UsageError(f"`deployment` is about retrieval (beir:…, bright:…), and {', '.join(others)} is not")
+    for name in settings.metrics:
+        check_measured(loaded, name)
+    for task in rankings:
+        notice(task.describe())
+    made = []
+    for spec in settings.encoders:
+        encoder = MemoizedEncoder(encoders.registry.create(spec, device=settings.device))
+        for similarity in [encoder.similarity_of(name) for name in settings.sim] or [encoder.similarity]:
+            made += [_sheet(encoder, similarity, task, settings) for task in rankings]
+    return made
+
+
+def _sheet(encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, asked: DeploymentSettings) -> Deployment:
+    if not similarity.factorable:
+        raise UsageError(f"`deployment`: stores hold inner products, and {similarity.spec} is none")
+    grid = _grid(encoder, similarity, len(task.documents), asked)
+    for dims, quantize, index in grid:
+        check_fits(similarity, dims, _FLAT if index == EXACT else index, quantize)
+    names = Request(metrics=asked.metrics or (task.main_metric,)).names(task)
+    depth = task.depth(names)
+    rows: list[DeploymentRow] = []
+    sizes = {dims: SharedEmbeddings(encoder, [similarity], asked.precision, dims) for dims, _, _ in grid}
+    stored: dict[tuple[int, str], StoredIndex] = {}
+    with progress("searching", len(grid), "ways") as advance:
+        for dims, quantize, index in grid:
+            if (dims, quantize) not in stored:
+                searcher = Dense(sizes[dims], similarity, None, quantize)
+                stored[dims, quantize] = StoredIndex(searcher, task.documents, stored_as(quantize))
+            rows.append(_row(task, stored[dims, quantize], (dims, quantize, index), names, depth, rows))
+            advance(1)
+    found = evaluation_of([row.result for row in rows], {task.spec: names}, {})
+    compared = {one.result: one for one in found.comparisons if one.metric == names[0]}
+    tested = [
+        replace(row, comparison=compared.get(system.name)) for row, system in zip(rows, found.systems, strict=True)
+    ]
+    return Deployment(encoder.spec, similarity.spec, task.spec, names[0], depth, tuple(tested))
+
+
+def _grid(
+    encoder: MemoizedEncoder, similarity: Similarity, documents: int, asked: DeploymentSettings
+) -> list[tuple[int, str, str]]:
+    """All combinations, exact float32 search in all dimensions first."""
+    whole = encoder.dimension
+    dims = list(asked.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
+    lists = 2 ** max(0, round(math.log2(math.sqrt(max(1, documents)))))
+    index = list(asked.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
+    quantize = [quantization_name(name) or "float32" for name in asked.quantize]
+    return list(dict.fromkeys([(whole, "float32", EXACT), *product(dims, quantize, index)]))
+
+
+def _takes(similarity: Similarity, dimension: int) -> bool:
+    try:
+        similarity.check_dimension(dimension)
+    except UsageError:
+        return False
+    return dimension > 0
+
+
+def _row(
+    task: Retrieval,
+    stored: StoredIndex,
+    way: tuple[int, str, str],
+    names: Sequence[str],
+    depth: int,
+    before: Sequence[DeploymentRow],
+) -> DeploymentRow:
+    dims, quantize, index = way
+    through = stored.through(None if index == EXACT else index)
+    searcher = through.searcher
+    found = task.measure_index(through, names, depth, searcher)
+    told = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
+    result = task.result(searcher.spec, searcher.similarity, names, found, None, told)
+    (part,) = (stored.through(_FLAT) if index == EXACT else through).parts
+    cost = part.cost(stored.prepared_queries(task.queries), depth)
+    first = before[0].result.run if before else found.run
+    recall = np.mean(
+        [len(first[query].keys() & found.run[query].keys()) / max(1, len(first[query])) for query in first]
+    )
+    return DeploymentRow(dims, quantize, index, result, float(recall), *cost)
