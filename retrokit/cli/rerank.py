@@ -55,17 +55,17 @@ class RerankingOutput(EvaluationOutput):
 
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
-@takes(TwoStageOptions, also=None)
+@takes(TwoStageOptions, also=None, results=writable_folder)
 @takes(RerankingOutput, plot=writable_folder, **WRITTEN)
 def run_two_stages(
-    encoder: str | None = typer.Argument(
-        None, help="Encoder or searcher of the first stage; left out where --run gives it."
+    encoders: list[str] | None = typer.Argument(
+        None, help="Encoders or searchers of the first stage; left out where --run gives it."
     ),
     on: list[str] | None = typer.Option(
         None, "--on", help="Task: beir:data/scifact, or near-misses: pairs:FILE. Repeatable."
     ),
     with_: list[str] | None = typer.Option(
-        None, "--with", help="Reranker, e.g. maxsim, cross-encoder:PATH. Repeatable."
+        None, "--with", help="Reranker, e.g. maxsim, cross-encoder:PATH, or an encoder. Repeatable."
     ),
     *,
     options: TwoStageOptions,
@@ -74,6 +74,8 @@ def run_two_stages(
     """Rerank what a search or a run has found, and measure both stages; test rerankers on near-misses (COMP 3.2).
 
     retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
+
+    retrokit rerank bm25 static --on beir:data/scifact --with minilm --results results
 
     retrokit rerank --run bm25.trec --on beir:data/scifact --with maxsim --save-run reranked.trec
 
@@ -94,7 +96,7 @@ def run_two_stages(
     options = replace(options, also=[metric for metric, _ in output.least])
     stored, found = output.stored(), None
     with readers_may_leave():
-        found = rerank(encoder, on, with_, options, output.work, output.save_run)
+        found = rerank(encoders, on, with_, options, output.work, output.save_run)
     if found is None:  # the reader of the run has seen enough
         return
     found = replace(found, whole=output.gated(found.whole, stored))

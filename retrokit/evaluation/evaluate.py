@@ -113,8 +113,7 @@ def check_baseline(name: str, specs: Sequence[str]) -> None:
     """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
     evaluated, or begins with one as the names of systems do."""
     for spec in specs:
-        parsed = retrieval.registry_of(spec).parse(spec)
-        heads = (spec, str(parsed), str(parsed.params.get("first")))
+        heads = (spec, str(retrieval.registry_of(spec).parse(spec)))
         if any(name == head or name.startswith(f"{head} ") for head in heads):
             return
     raise UsageError(f"`baseline_system` {name} is none of {', '.join(specs)}")

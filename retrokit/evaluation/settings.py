@@ -129,6 +129,9 @@ class TwoStageOptions(Settings):
         read=listed,
     )
     also: Sequence[str] = setting(())
+    results: str | None = setting(
+        None, "Keep results of rankings in this folder, and use them again while nothing has changed.", OUTPUT
+    )
     precision: str = setting(
         "auto", "Precision of the first stage: fp32, bf16, fp16, auto. Rerankers have their own.", FIRST_STAGE
     )

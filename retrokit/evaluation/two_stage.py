@@ -21,6 +21,9 @@ from retrokit.data.shards import Shards
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.comparison.trained import training_of
+from retrokit.evaluation.evaluate import check_baseline
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, Task, check_measured, measures
@@ -53,7 +56,7 @@ class Reranking:
 
 
 def rerank(
-    encoder: str | None,
+    encoder: str | Sequence[str] | None,
     on: Sequence[str],
     rerankers: Sequence[str],
     options: TwoStageOptions | None = None,
@@ -63,10 +66,11 @@ def rerank(
     """Rerank what a first stage finds on every task, and measure both stages.
 
     Args:
-        encoder: spec of the first stage: an encoder, or a retriever without embeddings; ``None`` where a run takes its
-            place, or where all tasks are of near-misses.
+        encoder: spec of the first stage, or of several: encoders or searchers; ``None`` where a run takes its place,
+            or where all tasks are of near-misses.
         on: tasks that rank documents, or ``pairs:FILE`` of near-misses.
-        rerankers: what to rerank with, one after the other.
+        rerankers: what to rerank with, one after the other: rerankers, or encoders, which score under their own
+            similarity.
         options: default: those of COMP.
         work: folder in which scores are kept, so that the same call after a break goes on where it was, to the same
             result, and other metrics or fusions need no new scores. Default: with ``save_run`` a folder beside it,
@@ -80,19 +84,20 @@ def rerank(
         Interrupted: Ctrl-C; what is done is kept in ``work``.
     """
     options = options or TwoStageOptions()
-    loaded = _tasks(encoder, on, rerankers, options)
+    given = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
+    loaded = _tasks(given, on, rerankers, options)
     if save_run is not None:
-        _check_output(save_run, loaded, rerankers, options.run)
+        _check_output(save_run, loaded, max(1, len(given)) * len(set(rerankers)), options.run)
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
     folder = None if place is None else Path(place)
     if folder is not None:
         check_folder(folder)
     with locked(folder) if folder is not None else nullcontext():
-        return _in_two_stages(encoder, loaded, rerankers, options, Shards(folder), work is not None, save_run)
+        return _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
 
 
 def _in_two_stages(
-    encoder: str | None,
+    firsts: Sequence[str],
     loaded: Sequence[Task],
     rerankers: Sequence[str],
     options: TwoStageOptions,
@@ -105,13 +110,13 @@ def _in_two_stages(
         notice(f"going on with the scores kept in {store.folder}")
     gates = [task.spec for task in loaded if not task.searches]
     try:
-        scorers = [reranking.registry.create_on(spec, options.device) for spec in dict.fromkeys(rerankers)]
+        scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
         for scorer in scorers:
             if gates and scorer.listwise:  # no score for a pair alone
                 raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it")
             if store.folder is not None:
                 scorer.keep_in(store.folder)
-        results = _measured(encoder, loaded, scorers, options, store)
+        results = _measured(firsts, loaded, scorers, options, store, save_run is not None)
     except KeyboardInterrupt:
         kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
         raise Interrupted(f"reranking stopped; {kept}") from None
@@ -126,29 +131,31 @@ def _in_two_stages(
     return found
 
 
-def _check_output(path: str, loaded: Sequence[Task], rerankers: Sequence[str], run: str | None) -> None:
+def _check_output(path: str, loaded: Sequence[Task], systems: int, run: str | None) -> None:
     """Hours of scoring should not end with a place that cannot be written to."""
     rankings = sum(task.searches for task in loaded)
     if not rankings:
         raise UsageError(f"{path} would hold a run, and no task here ranks documents")
-    several = rankings * len(set(rerankers)) > 1
+    several = rankings * systems > 1
     if path == "-" and several:
-        raise UsageError("standard output takes one run: give one task and one reranker, or a folder")
+        raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
     if several or os.path.isdir(path):
         check_folder(path)
     else:
         check_file(path, [] if run is None else [run])
 
 
-def _tasks(encoder: str | None, on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
+def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
     """The tasks, once everything that can be wrong with the request has been looked at."""
-    requests: list[tuple[Registry, str]] = [] if encoder is None else [(retrieval.registry_of(encoder), encoder)]
-    requests += [(tasks, spec) for spec in on] + [(reranking.registry, spec) for spec in rerankers]
+    requests: list[tuple[Registry, str]] = [(retrieval.registry_of(spec), spec) for spec in firsts]
+    requests += [(tasks, spec) for spec in on] + [(reranking.registry_of(spec), spec) for spec in rerankers]
     requests += [(similarities.registry, options.sim)] if options.sim is not None else []
     parse_all(requests)
+    if options.baseline_system is not None:
+        check_baseline(options.baseline_system, [*firsts, *([] if options.run is None else [f"run:{options.run}"])])
     loaded = [_task(spec, options) for spec in dict.fromkeys(on)]
     rankings = [task for task in loaded if task.searches]
-    _check_first_stage(encoder, rankings, len(loaded) > len(rankings), options)
+    _check_first_stage(firsts, rankings, len(loaded) > len(rankings), options)
     for name in _asked(options):
         check_measured(loaded, name)
     for task in loaded:
@@ -167,17 +174,17 @@ def _task(spec: str, options: TwoStageOptions) -> Task:
 
 
 def _check_first_stage(
-    encoder: str | None, rankings: Sequence[Task], has_near_misses: bool, options: TwoStageOptions
+    firsts: Sequence[str], rankings: Sequence[Task], has_near_misses: bool, options: TwoStageOptions
 ) -> None:
-    is_searcher = encoder is not None and retrieval.registry_of(encoder) is retrieval.registry
+    embedding = [spec for spec in firsts if retrieval.registry_of(spec) is not retrieval.registry]
     if options.run is None:
-        if rankings and encoder is None:
+        if rankings and not firsts:
             raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (`run` FILE)")
     elif len(rankings) != 1:
         raise UsageError(f"a run ranks the documents of one task; {len(rankings)} are given")
-    elif encoder is not None and not has_near_misses:
-        raise UsageError(f"the run {options.run} takes the place of {encoder}: give one of them")
-    searches = encoder is not None and not is_searcher and (options.run is None or has_near_misses)
+    elif firsts and not has_near_misses:
+        raise UsageError(f"the run {options.run} takes the place of {', '.join(firsts)}: give it as run:{options.run}")
+    searches = bool(embedding) and (options.run is None or has_near_misses)
     of_encoder = (options.sim, options.dims, options.index) != (None, None, None) or options.precision != "auto"
     if not searches and of_encoder:
         raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
@@ -200,43 +207,61 @@ def _shown(task: Task, options: TwoStageOptions) -> list[str]:
 
 
 def _measured(
-    spec: str | None,
+    firsts: Sequence[str],
     loaded: Sequence[Task],
     scorers: Sequence[Reranker],
     options: TwoStageOptions,
     store: Shards,
+    keep_runs: bool,
 ) -> list[Result]:
-    """All results, by task, the first stage's first: of near-misses that of its encoder, if there is one."""
-    asked = Request(precision=options.precision, dims=options.dims, index=options.index)
-    if spec is not None and retrieval.registry_of(spec) is retrieval.registry:
-        asked = replace(asked, searcher=retrieval.create(spec, options.device))
-    elif spec is not None:
-        encoder = encoders.registry.create(spec, device=options.device)
-        asked = replace(asked, encoder=encoder, similarities=[encoder.similarity_of(options.sim)])
+    """All results, by task and first stage, which comes first itself: of near-misses those of the encoders, and then
+    those of the rerankers. Results of rankings are kept in ``options.results``, and used again."""
     run = RunSearcher(options.run) if options.run is not None else None
-    begun: list[tuple[Request, list[Result]]] = []
+    asked = [_first_stage(spec, options) for spec in firsts]
+    on_rankings = asked if run is None else [Request(searcher=run, whole=True)]
+    folder = ResultsFolder(options.results) if options.results is not None else None
+
+    def evaluate(task: Task, request: Request) -> list[Result]:
+        if folder is None:
+            return task.evaluate(request)
+        training = training_of(request.encoder.spec) if request.encoder is not None else None
+        return folder.evaluate(task, request, training, keep_runs)
+
+    begun: list[tuple[Task, Request | None, list[Result]]] = []
     for task in loaded:
-        first = replace(asked, index=None, searcher=None, metrics=task.default_metrics)
-        if task.searches:
-            (searcher,) = replace(asked, searcher=asked.searcher if run is None else run).searchers(task)
-            asked_here = [name for name in _asked(options) if measures(task, name)]
-            # the last is the share of relevant documents that reranking can bring up
-            names = [task.main_metric, *_shown(task, options), *asked_here, f"recall@{options.depth}"]
-            first = Request(searcher=Shared(searcher), metrics=names, whole=run is not None)
-        is_asked = first.encoder is not None or first.searcher is not None
-        begun.append((first, task.evaluate(first) if is_asked else []))
+        named = [name for name in _asked(options) if measures(task, name)]
+        # the last is the share of relevant documents that reranking can bring up
+        names = [task.main_metric, *_shown(task, options), *named, f"recall@{options.depth}"]
+        for request in on_rankings if task.searches else []:
+            (searcher,) = request.searchers(task)
+            first = replace(request, searcher=Shared(searcher), metrics=names)
+            begun.append((task, first, evaluate(task, first)))
+        if not task.searches:
+            embedding = [replace(one, index=None, metrics=task.default_metrics) for one in asked if one.encoder]
+            begun.append((task, None, [result for request in embedding for result in task.evaluate(request)]))
     results: list[Result] = []
-    for task, (first, found) in zip(loaded, begun, strict=True):
+    for task, begun_with, found in begun:
         results += found
         for scorer in scorers:
             kept = KeptReranker(scorer, store)
-            if first.searcher is not None:
-                second = TwoStage(first.searcher, kept, options.together)
-                results += task.evaluate(replace(first, searcher=second))
+            if begun_with is not None and begun_with.searcher is not None:
+                second = TwoStage(begun_with.searcher, kept, options.together)
+                results += evaluate(task, Request(searcher=second, metrics=begun_with.metrics, whole=begun_with.whole))
             else:
-                (one,) = task.evaluate(replace(first, encoder=None, reranker=kept))
+                (one,) = task.evaluate(Request(reranker=kept, metrics=task.default_metrics))
                 results.append(replace(one, configuration=kept.configuration()))
+    if folder is not None:
+        folder.report()
     return results
+
+
+def _first_stage(spec: str, options: TwoStageOptions) -> Request:
+    """What asks a task for the results of a first stage."""
+    if retrieval.registry_of(spec) is retrieval.registry:
+        return Request(searcher=retrieval.create(spec, options.device))
+    encoder = encoders.registry.create(spec, device=options.device)
+    asked = Request(encoder, [encoder.similarity_of(options.sim)], precision=options.precision)
+    return replace(asked, dims=options.dims, index=options.index)
 
 
 def _reranking(results: Sequence[Result], loaded: Sequence[Task], options: TwoStageOptions) -> Reranking:

@@ -88,9 +88,19 @@ def _cost_sheet(found: Reranking) -> Sheet:
         recall = result.metrics.get(f"recall@{result.configuration.get('depth')}")
         spent = [f"{cost['pairs']:,}", f"{cost['pairs_computed']:,}", f"{cost['seconds']:.1f}"]
         each = [("–" if x is None else f"{x:{form}}") for x, form in ((pair, ".3g"), (query, ".4g"), (recall, ".4f"))]
-        rows.append([result.task, result.configuration["reranker"], *spent, *each])
-    columns = ["task", "reranker", "pairs", "computed now", "seconds", "ms a pair", "ms a query", "reachable recall"]
+        rows.append([result.task, result.encoder, result.configuration["reranker"], *spent, *each])
+    columns = [
+        "task",
+        "first stage",
+        "reranker",
+        "pairs",
+        "computed now",
+        "seconds",
+        "ms a pair",
+        "ms a query",
+        "reachable recall",
+    ]
     caption = (
         "reachable recall: the share of relevant documents among those that are reranked; seconds: of the second stage"
     )
-    return Sheet("cost", columns, 2, rows, caption)
+    return Sheet("cost", columns, 3, rows, caption)

@@ -86,7 +86,8 @@ def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list
         if any(at[system][DIFFERENCE[0]] is not None for system in others):
             label += "\nwhiskers: 95% interval of the paired difference from it"
         axes.axvline(line, color="black", linestyle="--", linewidth=1.2, label=label)
-        names = [wrapped(similarity.removeprefix(f"{first[1]} + "), LABEL) for _, similarity in others]
+        own = f"{' '.join(first)} + "
+        names = [wrapped(" ".join(system).removeprefix(own), LABEL) for system in others]
         axes.set_yticks(range(len(others)), names, fontsize=8)
         axes.invert_yaxis()
         axes.set_xlim(left=0)

@@ -6,7 +6,14 @@ A reranker scores a query with documents that a search has found. A verifier is 
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, Registry, SpecRegistry
+import os
+from typing import TYPE_CHECKING
+
+from retrokit import encoders
+from retrokit.registry import Entry, Param, Registry, Spec, SpecRegistry
+
+if TYPE_CHECKING:
+    from retrokit.reranking.base import Reranker
 
 _ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
 _PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
@@ -44,6 +51,17 @@ registry = SpecRegistry(
                 ("transformer", "a trained Transformer over patches of token maps (COMP, F4)"),
                 ("verifier", "whatever rerank train has made, F0 to F4"),
             )
+        ),
+        Entry(
+            "dense",
+            "an encoder's embeddings under a similarity, which an encoder's name alone stands for as well",
+            "retrokit.reranking.dense:dense_reranker",
+            (
+                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
+                Param("sim", str, summary="similarity; default: the encoder's own"),
+                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
+            ),
+            positional="encoder",
         ),
         Entry(
             "colbert",
@@ -96,6 +114,24 @@ registry = SpecRegistry(
         ),
     ],
 )
+
+
+def registry_of(spec: str) -> Registry:
+    """Where the name of a reranker is looked up, or that of an encoder: a registered one, a path, or a hub id of an
+    owner's."""
+    name = spec.partition(":")[0]
+    encodes = name in encoders.registry.names() or os.path.exists(spec) or "/" in name
+    return encoders.registry if encodes and name not in registry.names() else registry
+
+
+def create(spec: str, device: str | None = None) -> Reranker:
+    """The reranker of that spec; of an encoder, its scores under its own similarity. Raises :class:`UsageError`."""
+    plain = registry_of(spec) is not registry
+    made: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
+    if plain:
+        made.spec = str(encoders.registry.parse(spec))
+    return made
+
 
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
 _HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")

@@ -34,6 +34,7 @@ class KeptReranker(Reranker):
         pairs: pairs asked for.
         computed: those of them that were not kept from before.
         seconds: that computing them took.
+        key: the fingerprint, with all else that decides the bits of a score.
     """
 
     def __init__(self, reranker: Reranker, store: Shards, within: bool = False) -> None:
@@ -46,7 +47,7 @@ class KeptReranker(Reranker):
         self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
         self._tells = not (itself or within)
         self._fingerprint = reranker.fingerprint()
-        self._key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
+        self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
         self._counted = dict(reranker.counts)
 
     def fingerprint(self) -> str:
@@ -130,7 +131,7 @@ class KeptReranker(Reranker):
         self.pairs += len(queries)
         if not queries:
             return np.empty(0, dtype=np.float32)
-        return self._store.array((self._key, *about, *queries, *documents), (len(queries),), make)
+        return self._store.array((self.key, *about, *queries, *documents), (len(queries),), make)
 
 
 def _blocks(lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:

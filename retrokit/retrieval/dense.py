@@ -49,9 +49,8 @@ class Dense(Searcher):
 
     def fingerprint(self) -> str:
         embeddings = self.embeddings
-        computed_in = embeddings.encoder.computes_in(embeddings.precision)
-        made = f"{embeddings.encoder.fingerprint()} {self.similarity} {computed_in} {embeddings.dims}"
-        return f"{made} {self.faiss} {self.quantize}"
+        key = embeddings.encoder.key(embeddings.precision)
+        return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}"
 
 
 class DenseIndex(Index):

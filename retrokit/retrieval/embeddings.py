@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,15 +9,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 import retrokit
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
-from retrokit.reranking.base import check_finite
+from retrokit.reranking.dense import pair_scores as pair_scores
 from retrokit.similarities.base import Role, Similarity
 
-PAIRS_AT_ONCE = 65_536
 _BLOCK = 1 << 18  # numbers that are widened or gathered at a time: up to 2 MiB
 
 
@@ -138,31 +135,6 @@ class DistinctTexts:
     def add(self, texts: Iterable[str]) -> np.ndarray:
         """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
         return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
-
-
-@torch.inference_mode()
-def pair_scores(
-    similarity: Similarity,
-    queries: np.ndarray,
-    documents: np.ndarray,
-    rows: np.ndarray | None = None,
-    columns: np.ndarray | None = None,
-) -> np.ndarray:
-    """Scores float32 ``[n]`` of raw embeddings, of query i with document i, or of those at ``rows`` with those at
-    ``columns``, so many at a time; higher is more similar.
-
-    Raises:
-        DataError: a score is not finite.
-    """
-    on_cpu = copy.deepcopy(similarity).cpu()  # the caller's stays where it is
-    rows, columns = (np.arange(len(queries)) if some is None else some for some in (rows, columns))
-    parts = [np.empty(0, dtype=np.float32)]
-    for start in range(0, len(rows), PAIRS_AT_ONCE):
-        part = slice(start, start + PAIRS_AT_ONCE)
-        parts.append(on_cpu.score_pairs(queries[rows[part]], documents[columns[part]]).numpy())
-    scores = np.concatenate(parts)
-    check_finite(scores, similarity.spec)
-    return scores
 
 
 def row_norms(embeddings: np.ndarray) -> np.ndarray:

@@ -79,7 +79,7 @@ class TwoStage(Searcher):
         return TwoStageIndex(self, documents)
 
     def fingerprint(self) -> str:
-        return f"{self.first.fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
+        return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
 
 
 class TwoStageIndex(FilteredIndex):
@@ -184,6 +184,6 @@ def two_stage(
 ) -> TwoStage:
     """The searcher or the encoder ``first``, and the reranker of that spec behind it."""
     together = Fusion(depth, blend, fusion)
-    parse_all([(retrieval.registry_of(first), first), (reranking.registry, reranker)])
-    loaded = KeptReranker(reranking.registry.create_on(reranker, device), Shards(None))
+    parse_all([(retrieval.registry_of(first), first), (reranking.registry_of(reranker), reranker)])
+    loaded = KeptReranker(reranking.create(reranker, device), Shards(None))
     return TwoStage(retrieval.create(first, device=device), loaded, together)

@@ -7,6 +7,7 @@ restored, clipped and synchronised with the model it stands in.
 
 from __future__ import annotations
 
+import hashlib
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -113,6 +114,11 @@ class Similarity(nn.Module):
     def statistics(self) -> dict[str, float]:
         """What the similarity has learned, for logs (γ); empty for those that learn nothing."""
         return {}
+
+    def fingerprint(self) -> str:
+        """A digest of the spec and of all that it has learned."""
+        learned = {name: (str(one.dtype), one.tolist()) for name, one in sorted(self.state_dict().items())}
+        return hashlib.sha256(f"{self.spec} {learned}".encode()).hexdigest()
 
     def _checked(self, queries: Embeddings, documents: Embeddings) -> tuple[Tensor, Tensor]:
         q, d = as_rows(queries), as_rows(documents)

@@ -51,8 +51,8 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     asked = MinedFiles(searcher, data, output, **more)
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
     requests += [(training_data.registry, spec) for spec in data]
-    others = ((similarities.registry, asked.sim), (reranking.registry, asked.judge))
-    requests += [(registry, spec) for registry, spec in others if spec]
+    requests += [(similarities.registry, asked.sim)] if asked.sim else []
+    requests += [(reranking.registry_of(asked.judge), asked.judge)] if asked.judge else []
     check_file(output, paths_in(parse_all(requests)) + ([] if asked.corpus is None else [asked.corpus]))
     if [*data, asked.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
@@ -63,7 +63,7 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     loaded = retrieval.create(searcher, asked.device, **options)
     reranker: Reranker | None = None
     if asked.judge is not None:
-        reranker = reranking.registry.create_on(asked.judge, asked.device)
+        reranker = reranking.create(asked.judge, asked.device)
     return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
 
 

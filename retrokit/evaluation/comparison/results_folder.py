@@ -34,6 +34,7 @@ from retrokit.notices import notice
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.task import Request, Task
+    from retrokit.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
 
 FORMAT = 1
@@ -86,6 +87,8 @@ class ResultsFolder:
         folder cannot be written to, or whatever the task raises.
         """
         encoder, metrics = request.encoder, list(request.metrics)
+        if encoder is None and request.searcher is not None and self._digest(task) is not None:
+            return [self._searched(task, request, request.searcher, keep_runs)]
         if encoder is None or self._digest(task) is None:  # kept to be shown, and never used again
             results = task.evaluate(request)
             keys = [_key_of_no_use(one, self._digest(task)) for one in results]
@@ -106,6 +109,20 @@ class ResultsFolder:
         self._used += len(chosen) - len(missing)
         found = (records[one.spec] for one in chosen)  # which may hold more than was asked for now
         return [one.result.without(set(one.asked) - {*metrics, one.result.main_metric}) for one in found]
+
+    def _searched(self, task: Task, request: Request, searcher: Searcher, keep_runs: bool) -> Result:
+        """The result of a searcher that is no encoder."""
+        metrics = list(request.metrics)
+        decides = {"fingerprint": searcher.fingerprint(), "similarity": searcher.similarity}
+        key = self._any_key(task, searcher.spec, **decides, source=_source(searcher, task))
+        record = self._valid(key)
+        if record is None or keep_runs or not set(metrics) <= set(record.asked):
+            asked = list(dict.fromkeys([*metrics, *(record.asked if record is not None else ())]))
+            (result,) = task.evaluate(replace(request, metrics=asked))
+            record = self._keep(key, result, asked, task, None)
+        else:
+            self._used += 1
+        return record.result.without(set(record.asked) - {*metrics, record.result.main_metric})
 
     def report(self) -> None:
         """Say how many results were used again."""
@@ -137,22 +154,24 @@ class ResultsFolder:
 
     def _key(self, task: Task, encoder: Encoder, similarity: Similarity, request: Request) -> dict[str, Any]:
         """What decides the similarity's result."""
-        return {
-            "encoder": encoder.spec,
-            "task": task.spec,
-            "precision": encoder.computes_in(request.precision),
-            "dims": request.dims or encoder.dimension,
-            "index": request.index,
-            "quantize": request.quantize,
-            "fingerprint": encoder.fingerprint(),
-            "data": self._digest(task),
-            "device": encoder.device.type,
-            "retrokit": retrokit.__version__,
-            "libraries": _versions(),
-            "similarity": similarity.spec,
-            "learned": _learned(similarity),
-            "source": _source(encoder, task, similarity),
-        }
+        return self._any_key(
+            task,
+            encoder.spec,
+            precision=encoder.computes_in(request.precision),
+            dims=request.dims or encoder.dimension,
+            index=request.index,
+            quantize=request.quantize,
+            fingerprint=encoder.fingerprint(),
+            device=encoder.device.type,
+            similarity=similarity.spec,
+            learned=similarity.fingerprint(),
+            source=_source(encoder, task, similarity),
+        )
+
+    def _any_key(self, task: Task, name: str, **decides: Any) -> dict[str, Any]:
+        """What decides a result, on a task's data and with these libraries."""
+        always = {"data": self._digest(task), "retrokit": retrokit.__version__, "libraries": _versions()}
+        return {**dict.fromkeys(_LABEL), "encoder": name, "task": task.spec, **always, **decides}
 
     def _digest(self, task: Task) -> str | None:
         """The digest of the task's data, which is looked at once."""
@@ -249,14 +268,6 @@ def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
 
 def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=False, allow_nan=False).encode()).hexdigest()
-
-
-def _learned(similarity: Similarity) -> str:
-    """A digest of the parameters of a similarity."""
-    whole = hashlib.sha256()
-    for name, tensor in sorted(similarity.state_dict().items()):
-        whole.update(f"{name} {tensor.dtype} {tensor.tolist()}\n".encode())
-    return whole.hexdigest()
 
 
 @cache

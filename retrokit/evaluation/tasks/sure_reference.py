@@ -11,8 +11,6 @@ places of another one.
 
 from __future__ import annotations
 
-import difflib
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from retrokit import encoders, reranking, retrieval
-from retrokit.errors import UsageError
+from retrokit import reranking, retrieval
 from retrokit.notices import notice
 from retrokit.reranking.base import Reranker
 from retrokit.retrieval.base import Index, Searcher, TextList
@@ -167,11 +164,7 @@ def make_reference(spec: str, device: str | None = None) -> Reference[Any]:
         DataError: a run that cannot be read, or a folder that holds no model.
         ServiceError: a hub id that cannot be had.
     """
-    name, rerankers = spec.partition(":")[0], reranking.registry.names()
-    if name in rerankers:
-        reranker: Reranker = reranking.registry.create_on(spec, device)
-        return ListReference(reranker) if reranker.listwise else RerankerReference(reranker)
-    is_known = name in (*retrieval.registry.names(), *encoders.registry.names()) or os.path.exists(spec)
-    if not is_known and difflib.get_close_matches(name, rerankers, n=1, cutoff=0.8):
-        raise UsageError(f"reference={spec}: {reranking.registry.unknown(name)}")
-    return SearcherReference(retrieval.create(spec, device=device))
+    if retrieval.registry_of(spec) is retrieval.registry or reranking.registry_of(spec) is not reranking.registry:
+        return SearcherReference(retrieval.create(spec, device=device))
+    reranker = reranking.create(spec, device)
+    return ListReference(reranker) if reranker.listwise else RerankerReference(reranker)
