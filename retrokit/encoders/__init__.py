@@ -6,13 +6,20 @@ checkpoint) or a hub id, and goes to the entry ``model``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from retrokit.registry import Entry, Param, Spec, SpecRegistry
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
+_CHUNKS = (
+    Param("chunks", int, minimum=1, summary="documents are read in chunks of so many tokens"),
+    Param("overlap", int, 0, minimum=0, summary="tokens that a chunk shares with the one before"),
+    Param("pool", str, "max", choices=("max", "mean"), summary="of chunks: the best one's score, or their mean"),
+)
 _COMMON = (
+    *_CHUNKS,
     Param("query_prompt", str, summary="text put before every query"),
     Param("document_prompt", str, summary="text put before every document"),
     Param("query_max_length", int, minimum=1, summary="tokens of a query that count"),
@@ -46,13 +53,28 @@ _SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
 
 
 class EncoderRegistry(SpecRegistry):
-    """A registry whose encoders, third parties' too, lie over the user's embedding cache."""
+    """A registry whose encoders, third parties' too, lie over the user's embedding cache, and chunks over that."""
 
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names."""
         from retrokit.encoders.cached import cached
+        from retrokit.encoders.chunks import chunked
 
-        return cached(super().create(spec, **context))
+        spec = self.parse(spec)
+        joined: dict[str, Any] = {
+            param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
+        }
+        whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
+        made = cached(super().create(whole, **context))
+        return chunked(made, str(spec), **joined) if joined else made
+
+    def options(self, spec: Spec) -> dict[str, Any]:
+        """All parameters that its target takes."""
+        chunks = {param.name for param in self._chunks(spec)}
+        return {name: value for name, value in super().options(spec).items() if name not in chunks}
+
+    def _chunks(self, spec: Spec) -> list[Param]:
+        return [param for param in self.entry(spec.name).params if param in _CHUNKS]
 
 
 registry = EncoderRegistry(

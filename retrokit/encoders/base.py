@@ -133,6 +133,24 @@ class Encoder(Traits, Protocol):
         batches as before if no batch depends on another. Embeddings that are not finite are left to the caller."""
         yield np.arange(len(items)), self.embed(items, role, precision)
 
+    def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
+        """Which items have more tokens than count (:meth:`max_length`), bool ``[n]``; ``None``: it cannot be told."""
+        return np.zeros(len(items), dtype=bool) if self.max_length(role) is None else None
+
+    def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
+        """The chunks of each document, int64 ``[c, 2]``: from which character to which. They have ``size`` tokens at
+        most, special tokens and the prompt included, and share about ``overlap`` with the one before; words stay whole.
+
+        Raises:
+            UsageError: chunks larger than a text may be, or no larger than their overlap; or it has no tokenizer that
+                tells where tokens lie.
+        """
+        raise UsageError(f"{self.spec} has no tokenizer here that chunks could be measured with")
+
+    def in_chunks(self) -> Chunked | None:
+        """How documents are cut, where each has several embeddings; ``None``: each has one."""
+        return None
+
     def similarity_of(self, spec: str | None) -> Similarity:
         """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned
         something."""
@@ -165,6 +183,20 @@ class Encoder(Traits, Protocol):
     def to_train(self) -> TrainableEncoder:
         """The encoder, as one that can be trained; raises :class:`UsageError` if it cannot."""
         raise UsageError(f"{self.spec} cannot be trained: it gives embeddings, and no model")
+
+
+class Chunked(Protocol):
+    """Documents as their chunks, each with an embedding; the best one decides (MaxP; Dai and Callan, SIGIR 2019).
+
+    Attributes:
+        encoder: embeds chunks.
+    """
+
+    encoder: Encoder
+
+    def split(self, items: Sequence[Item]) -> tuple[list[Item], np.ndarray]:
+        """The chunks, document after document, and how many each document has, int64 ``[n]``, at least 1."""
+        ...
 
 
 class TokenEncoder(Encoder, Protocol):

@@ -10,12 +10,14 @@ import numpy as np
 from retrokit.encoders.base import Encoder, Item, LayeredEncoder, check_finite
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.store.database import EmbeddingCache
-from retrokit.encoders.store.embeddings import Store
+from retrokit.encoders.store.embeddings import CHUNKS, CUT, Store
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_UNKNOWN = -1  # of a text, whether it is cut
 
 
 def cached(encoder: Encoder) -> Encoder:
@@ -40,6 +42,25 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         made = store.embed(items, role, lambda missing: self._encoder.batches(missing, role, precision))
         check_finite(made, self.spec)
         return made
+
+    def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
+        def make(missing: list[Item]) -> list[np.ndarray]:
+            found = self._encoder.cut(missing, role)
+            return list(np.full((len(missing), 1, 1), _UNKNOWN) if found is None else found.reshape(-1, 1, 1))
+
+        identity = self._encoder.identity() if self.max_length(role) is not None else None
+        if identity is None:
+            return self._encoder.cut(items, role)
+        found = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)
+        flags = np.array([int(one[0, 0]) for one in found], dtype=np.int8)
+        return None if (flags == _UNKNOWN).any() else flags.astype(bool)
+
+    def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
+        identity = self._encoder.identity()
+        if identity is None:
+            return self._encoder.spans(texts, size, overlap)
+        store = Store(self._cache, {**identity, "dimension": 2, "chunks": [size, overlap]}, self.spec, CHUNKS)
+        return store.arrays(texts, "document", lambda missing: self._encoder.spans(missing, size, overlap))
 
     def with_layers(self) -> LayeredEncoder:
         self._encoder.with_layers()

@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
 from retrokit.data.images import check_texts
-from retrokit.encoders import engine, layers, processes
+from retrokit.encoders import engine, layers, lengths, processes
 from retrokit.encoders.base import (
     Batch,
     Encoder,
@@ -77,8 +77,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def fingerprint(self) -> str:
         digest = self._weights.digest(self._model)
-        lengths = {role: engine.token_limit(self._model, role) for role in ("query", "document")}
-        described = {**describe(self._model), "prompts": self.prompts, "max_length": lengths}
+        limits = {role: engine.token_limit(self._model, role) for role in ("query", "document")}
+        described = {**describe(self._model), "prompts": self.prompts, "max_length": limits}
         digest.update(json.dumps(described, sort_keys=True, default=str).encode())
         return str(digest.hexdigest())
 
@@ -99,6 +99,13 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         if processes.can_help(self, len(items)):
             return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
         return engine.batches(self._model, items, role, self.prompts[role], dtype)
+
+    def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
+        return lengths.cut(self._model, items, role, self.prompts[role])
+
+    def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
+        check_texts(texts, f"{self.spec} in chunks")
+        return lengths.spans(self._model, texts, self.prompts["document"], size, overlap, self.spec)
 
     def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
         check_texts(items, self.spec)

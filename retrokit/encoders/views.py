@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrokit.encoders.base import Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder, Traits
+from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder, Traits
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
@@ -62,6 +62,15 @@ class EncoderView(Encoder):
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         return self.computing().embed(items, role, precision)
+
+    def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
+        return self.computing().cut(items, role)
+
+    def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
+        return self.computing().spans(texts, size, overlap)
+
+    def in_chunks(self) -> Chunked | None:
+        return self._encoder.in_chunks()
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         self._encoder.use_with(similarity, dims or self.dimension)

@@ -84,6 +84,10 @@ class Request:
         encoder = self.encoder
         if encoder is None:
             raise UsageError(needs_embeddings(task, [self.name]))
+        if encoder.in_chunks() is not None and not task.searches:
+            raise UsageError(
+                f"{encoder.spec}: the best chunk is searched for, and {task.spec} does not: take pool=mean"
+            )
         check_searched([task], self.index, self.quantize)
         for similarity in self.similarities:
             check_fits(similarity, self.dims or encoder.dimension, self.index, self.quantize)

@@ -168,6 +168,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *_about_seeds(systems),
         *_about_indexes(systems),
         *_about_precisions(systems),
+        *_about_cuts(systems),
     ]
     return Sheet(task, ["encoder", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
 
@@ -227,6 +228,23 @@ def _about_indexes(systems: Sequence[System]) -> list[str]:
             elif index:
                 told.append(f"{result.name}: searched through {index}; how much it finds was not measured")
     return told
+
+
+def _about_cuts(systems: Sequence[System]) -> list[str]:
+    """How many texts are longer than an encoder takes."""
+    told: dict[str, None] = {}
+    for system in systems:
+        counts = system.first.counts
+        cuts = {name.removesuffix("_cut"): count for name, count in counts.items() if name.endswith("_cut") and count}
+        shares = (
+            f"{count:,} {name}" + (f" ({count / counts[name]:.1%})" if counts.get(name) else "")
+            for name, count in cuts.items()
+        )
+        if cuts:
+            told[f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"] = (
+                None
+            )
+    return list(told)
 
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:

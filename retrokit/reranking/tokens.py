@@ -40,7 +40,7 @@ class TokenCache:
         if self._store is None:  # the code cannot be told
             return make(texts)
         # where a text is the same in both roles, it is kept once
-        return self._store.tokens(texts, role if self.encoder.tells_roles_apart else "document", make)
+        return self._store.arrays(texts, role if self.encoder.tells_roles_apart else "document", make)
 
     def fill(self, texts: Sequence[str], role: Role) -> None:
         """Make and keep the token embeddings of all texts, without holding more than a part of them."""

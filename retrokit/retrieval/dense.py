@@ -14,6 +14,7 @@ from retrokit import encoders
 from retrokit.data.dtypes import Stored, quantization_name, stored_as
 from retrokit.data.quantization import Quantization, step_of
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.chunks import best_chunks, starts_of
 from retrokit.errors import UsageError
 from retrokit.retrieval.approximate import ApproximateIndex, empty_index
 from retrokit.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs
@@ -70,9 +71,21 @@ class DenseIndex(Index):
         documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
         check_k(k)
         self._queries = queries
-        asked = self._embeddings.of(queries, "query")
+        asked, owners = self._asked(queries), self._owners()
+        return self._rows(asked, k) if owners is None else best_chunks(self._rows, asked, k, owners)
+
+    def _asked(self, queries: TextList) -> np.ndarray:
+        """Queries as :meth:`_rows` takes them."""
+        return self._embeddings.of(queries, "query")
+
+    def _owners(self) -> np.ndarray | None:
+        """The document of each row, int64 ``[n]``; ``None``: row i is document i."""
+        return self._embeddings.owners(self._documents)
+
+    def _rows(self, asked: np.ndarray, k: int) -> list[Ranking]:
+        """The best rows."""
         if not len(self._documents):
-            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in queries]
+            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in asked]
         documents = self._embeddings.of(self._documents, "document")
         if self._faiss is None:
             return list(zip(*top_k(self._scorer, asked, documents, k, self._device), strict=True))
@@ -85,16 +98,27 @@ class DenseIndex(Index):
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
         check_pairs(queries, texts)
+        chunks, counts = self._embeddings.chunks, None
+        if chunks is not None:
+            parts, counts = chunks.split(texts)
+            texts = TextList(parts)
         self._others = texts
         asked, rows = self._embeddings.of_distinct(queries, "query")
         found, columns = self._embeddings.of_distinct(texts, "document")
+        scores = self._pair_scores(asked, found, rows if counts is None else np.repeat(rows, counts), columns)
+        return scores if counts is None or not len(scores) else np.maximum.reduceat(scores, starts_of(counts))
+
+    def _pair_scores(self, asked: np.ndarray, found: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Scores of raw embeddings, of those at ``rows`` with those at ``columns``."""
         return pair_scores(self._scorer, asked, found, rows, columns)
 
     def account(self) -> Account:
         """What made the embeddings, what an index found of the best, and the norms of what was embedded."""
         norms = self._embeddings.norms(self._queries, (), "query")
         norms |= self._embeddings.norms(self._documents, self._others, "document")
-        return Account(self._about(), norms)
+        counts = self._embeddings.counts(self._queries, "query", "queries")
+        counts |= self._embeddings.counts(self._documents, "document", "documents")
+        return Account(self._about(), norms, counts)
 
     def _about(self) -> dict[str, Any]:
         about = {**self._embeddings.configuration(), **self._scorer.statistics()}
@@ -134,13 +158,11 @@ class StoredIndex(DenseIndex):
     def _part(self, rows: np.ndarray, kept: Quantization, folder: Path | None = None) -> StoredRows:
         return StoredRows(rows, kept, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder)
 
+    _asked = prepared_queries
+
     @torch.inference_mode()
-    def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """The ``k`` best documents of each query, or about them through an index of faiss; positions count through all
-        parts. Raises as :meth:`DenseIndex.search` does."""
-        check_k(k)
-        self._queries = queries
-        asked = self.prepared_queries(queries)
+    def _rows(self, asked: np.ndarray, k: int) -> list[Ranking]:
+        """The best rows, which count through all parts."""
         found, first = [], 0
         for part in self.parts:
             scores, places = part.search(asked, k)
@@ -150,12 +172,8 @@ class StoredIndex(DenseIndex):
         scores, places = (side.numpy()[:, :k] for side in in_order(*both))
         return [(row[place >= 0], place[place >= 0]) for row, place in zip(scores, places, strict=True)]
 
-    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Scores float32 ``[n]``, of texts as they would be stored in the first part."""
-        check_pairs(queries, texts)
-        self._others = texts
-        asked, rows = self._embeddings.of_distinct(queries, "query")
-        found, columns = self._embeddings.of_distinct(texts, "document")
+    def _pair_scores(self, asked: np.ndarray, found: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Of texts as they would be stored in the first part."""
         return self.parts[0].score_pairs(
             self._prepared(asked, "query"), self._prepared(found, "document"), rows, columns
         )

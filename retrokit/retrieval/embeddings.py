@@ -37,25 +37,36 @@ class SharedEmbeddings:
         self.encoder = encoder
         self.precision = precision
         self.dims = dims or encoder.dimension
+        self.chunks = encoder.in_chunks()
         self._seconds = 0.0
         self._lists: dict[Role, _Embedded] = {}
         self._distinct: dict[Role, _Distinct] = {}
 
     def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
-        """Raw embeddings float32 ``[n, dims]`` of ``texts``, in their order."""
+        """Raw embeddings float32 ``[n, dims]`` of ``texts``, in their order; of documents in chunks those of all their
+        chunks."""
+        return self._list(texts, role).embeddings
+
+    def owners(self, documents: Sequence[str]) -> np.ndarray | None:
+        """The document of each chunk, int64 ``[n]``; ``None``: documents have an embedding each."""
+        counts = self._list(documents, "document").counts
+        return None if counts is None else np.repeat(np.arange(len(counts)), counts)
+
+    def _list(self, texts: Sequence[str], role: Role) -> _Embedded:
         known = self._lists.get(role)
         if known is None or known.texts is not texts:
-            known = self._lists[role] = _Embedded(texts, self.embed(texts, role))
-        return known.embeddings
+            items, counts = self.chunks.split(texts) if self.chunks and role == "document" else (texts, None)
+            known = self._lists[role] = _Embedded(texts, self._embed(items, role), items, counts)
+        return known
 
     def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
         """Raw embeddings float32 ``[m, dims]`` of the distinct ones among ``texts``, and where each of ``texts`` stands
-        among them, int64 ``[n]``. Those that the role's last list lacks are encoded."""
+        among them, int64 ``[n]``. Those that the role's last list lacks are encoded. Documents in chunks are chunks."""
         known = self._distinct.get(role)
         if known is None or known.texts is not texts:
             distinct = DistinctTexts()
             rows = distinct.add(texts)
-            listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32))
+            listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
             place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
             found = np.empty((len(place), self.dims), dtype=np.float32)
             at_once = max(1, _BLOCK // self.dims)  # so that no second copy of all of them comes up
@@ -64,7 +75,7 @@ class SharedEmbeddings:
                 found[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
-                found[place < 0] = self.embed(new, role)
+                found[place < 0] = self._embed(new, role)
             known = self._distinct[role] = _Distinct(texts, found, rows, row_norms(found[place < 0]))
         return known.embeddings, known.rows
 
@@ -74,6 +85,15 @@ class SharedEmbeddings:
         distinct = self._distinct.get(role)
         more = [distinct.norms] if distinct is not None and distinct.texts is others else []
         return norm_statistics(np.concatenate([self._lists[role].norms, *more]), role)
+
+    def counts(self, texts: Sequence[str], role: Role, name: str) -> dict[str, int]:
+        """How many of ``texts``, called ``name``, are longer than counts, where that can be told; and their chunks."""
+        known = self._list(texts, role)
+        if known.told is None:
+            found = self.encoder.cut(texts, role)
+            known.told = {} if known.counts is None else {"chunks": int(known.counts.sum())}
+            known.told |= {} if found is None else {f"{name}_cut": int(found.sum())}
+        return known.told
 
     def configuration(self) -> dict[str, Any]:
         """What made them, as results tell it."""
@@ -88,23 +108,30 @@ class SharedEmbeddings:
 
     def embed(self, texts: Sequence[str], role: Role) -> np.ndarray:
         """Raw embeddings float32 ``[n, dims]``, which are not kept here."""
+        return self._embed(texts, role, self.encoder)
+
+    def _embed(self, items: Sequence[str], role: Role, encoder: Encoder | None = None) -> np.ndarray:
         start = time.perf_counter()
-        made = self.encoder.embed(texts, role, self.precision)[:, : self.dims]
+        by = encoder or (self.chunks.encoder if self.chunks and role == "document" else self.encoder)
+        made = by.embed(items, role, self.precision)[:, : self.dims]
         self._seconds += time.perf_counter() - start
         return made
 
 
 @dataclass
 class _Embedded:
-    """A list of texts with its embeddings."""
+    """A list of texts with the embeddings of ``items``: of them, or of their chunks, of which each has ``counts``."""
 
     texts: Sequence[str]
     embeddings: np.ndarray
+    items: Sequence[str]
+    counts: np.ndarray | None = None
+    told: dict[str, int] | None = None
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Where each text stands."""
-        return {text: row for row, text in enumerate(self.texts)}
+        """Where each item stands."""
+        return {text: row for row, text in enumerate(self.items)}
 
     @cached_property
     def norms(self) -> np.ndarray:

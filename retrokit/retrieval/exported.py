@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from retrokit import similarities
 from retrokit.data.dtypes import Stored, stored_as
 from retrokit.data.exports import Export
@@ -29,6 +31,9 @@ class ExportIndex(StoredIndex):
     def parts(self) -> list[StoredRows]:
         """The shards."""
         return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self._export.parts]
+
+    def _owners(self) -> np.ndarray | None:
+        return None
 
     def account(self) -> Account:
         """What made the embeddings of both sides, and the norms of the queries."""

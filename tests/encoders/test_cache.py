@@ -110,7 +110,7 @@ def test_tokens_lie_beside_pooled_embeddings(tmp_path):
 
     for part in (texts(0, 20), [*texts(10, 30), texts(10, 11)[0]]):
         opened = Store(EmbeddingCache(tmp_path, 10**9), {"fingerprint": "given", "dimension": 3}, "given", TOKENS)
-        for found, text in zip(opened.tokens(part, "document", encode), part, strict=True):
+        for found, text in zip(opened.arrays(part, "document", encode), part, strict=True):
             assert found.dtype == np.float16
             assert np.array_equal(found, whole[text].astype("f2"))
     assert asked == texts(0, 30)

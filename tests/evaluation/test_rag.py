@@ -86,6 +86,8 @@ def test_values_by_hand(folder: Path) -> None:
     assert [list(ranked) for ranked in dot.run.values()] == [["c", "f"], ["d", "c"]]
     assert dot.metrics == {"exact_match": 1.0, "f1": 1.0}
     assert dot.counts == {
+        "documents_cut": 0,
+        "queries_cut": 0,
         "queries": 2,
         "queries_without_answers": 1,
         "documents": 3,

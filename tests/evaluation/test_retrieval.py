@@ -15,6 +15,7 @@ import pytest
 import retrokit
 from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
+from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
@@ -233,7 +234,7 @@ def test_norm_statistics_need_no_copy_of_the_embeddings() -> None:
 
 
 def test_distinct_texts_need_one_copy_of_the_embeddings() -> None:
-    class Known:
+    class Known(Encoder):
         dimension, spec = 256, "known"
 
         def embed(self, texts: list[str], role: str, precision: str) -> np.ndarray:

@@ -63,7 +63,7 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     found = evaluate(["hashed:1", "hashed:2"], ["spread:cat,b=dog"], ["cosine", "dot"], results=results)
     assert [result.task for result in found.results] == ["spread:cat,b=dog"] * 4
     assert list(found.results[0].metrics) == ["apart", "together"]
-    assert found.results[0].counts == {"texts": 2}
+    assert found.results[0].counts == {"texts": 2, "texts_cut": 0}
     assert found.results[0].metrics["apart"] == pytest.approx(1 - found.results[0].metrics["together"])
     check_gates(gates_of(found, [("apart", -1e9)], False))
     again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results=results)

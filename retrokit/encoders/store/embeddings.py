@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 SECONDS_AT_RISK = 1.0  # of encoding, which a kill may lose; a batch may take longer
 SPREAD = 512  # rows copied at a time
-POOLED, TOKENS = "pooled", "tokens"
-_GROUP = {POOLED: 4096, TOKENS: 256}  # items read at once
+POOLED, TOKENS, CUT, CHUNKS = "pooled", "tokens", "cut", "chunks"
+_GROUP = {POOLED: 4096, TOKENS: 256, CUT: 4096, CHUNKS: 4096}  # items read at once
+_TYPE = {TOKENS: "<f2", CUT: "i1", CHUNKS: "<i8"}
 
 
 class Store:
@@ -59,19 +60,19 @@ class Store:
             return rows
         return _spread(rows, np.fromiter((places[item] for item in items), dtype=np.int64, count=len(items)))
 
-    def tokens(
+    def arrays(
         self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Sequence[np.ndarray]]
     ) -> list[np.ndarray]:
-        """Embeddings of tokens in half precision, float16 ``[t, d]`` an item; what is not there is encoded, each item
-        once, and kept."""
-        distinct = list(dict.fromkeys(items))
+        """An array ``[?, d]`` an item, of the type of its kind: embeddings of tokens in half precision, chunks, whether
+        it is cut. What is not there is made, each item once, and kept."""
+        distinct, dtype = list(dict.fromkeys(items)), _TYPE[self._kind]
         found = {
-            distinct[number]: np.frombuffer(content, "<f2").reshape(-1, self._dimension)
+            distinct[number]: np.frombuffer(content, dtype).reshape(-1, self._dimension)
             for number, content in self._read(distinct, role)
         }
         missing = [item for item in distinct if item not in found]
         if missing:
-            found |= dict(zip(missing, (one.astype("<f2") for one in encode(missing)), strict=True))
+            found |= dict(zip(missing, (one.astype(dtype) for one in encode(missing)), strict=True))
             self._keep([(item, found[item]) for item in missing], role)
         return [found[item] for item in items]
 

@@ -119,11 +119,14 @@ class EmbeddingTask(MeasuringTask):
         embeddings = [embedded.of(texts, role) for _, texts, role in sides]
         configuration = embedded.configuration()
         norms: dict[str, float] = {}
-        for (label, _, _), rows in zip(sides, embeddings, strict=True):
+        counts: dict[str, int] = {}
+        for (label, texts, role), rows in zip(sides, embeddings, strict=True):
             norms |= norm_statistics(row_norms(rows), label)
+            counts |= embedded.counts(texts, role, f"{label}s")
         results = []
         for similarity in chosen:
             found = self.measure(request, similarity, embeddings, names)
+            found = replace(found, counts={**counts, **found.counts})
             about = {**configuration, **similarity.statistics()}
             results.append(self.result(request.name, similarity.spec, names, found, norms, about))
         return results
