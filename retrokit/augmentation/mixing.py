@@ -28,7 +28,7 @@ from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, opened, writing
 from retrokit.data.jsonl import Row, fields_of, read_jsonl
 from retrokit.data.outputs import check_file
-from retrokit.data.pairs import Kind, iterate_records
+from retrokit.data.training_rows import Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Entry, Param, Registry

@@ -20,8 +20,9 @@ from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import chunk, pair
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
-from retrokit.data.pairs import Source, Unlabelled
+from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore
+from retrokit.data.training_rows import Unlabelled
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.notices import notice

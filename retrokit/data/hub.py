@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.columns import pair_columns, scored_columns, text_column
 from retrokit.data.jsonl import fields_of
-from retrokit.data.pairs import Kind, Source, build_source, iterate_records
+from retrokit.data.pairs import Source, build_source
+from retrokit.data.training_rows import Kind, iterate_records
 from retrokit.errors import DataError, ServiceError, UsageError, first_line
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.data.pairs import read_source, texts_of_record
+from retrokit.data.pairs import read_source
 from retrokit.data.pairs import registry as sources
+from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError

@@ -15,7 +15,7 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
-from retrokit.data.pairs import Pair
+from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Request

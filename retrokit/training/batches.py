@@ -16,8 +16,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from retrokit.augmentation.online import Augmentation, Masking
-from retrokit.data.pairs import Pair, ScoredPair, Source, Unlabelled, texts_of_record
+from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
+from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
 from retrokit.errors import UsageError
 
 _T = TypeVar("_T")

@@ -13,8 +13,9 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
-from retrokit.data.pairs import ScoredPair, Source, read_source
+from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
+from retrokit.data.training_rows import ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from retrokit.data.images import Image
-from retrokit.data.pairs import texts_of_record
+from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet

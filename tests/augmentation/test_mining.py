@@ -17,7 +17,8 @@ from retrokit import similarities
 from retrokit.augmentation.mining import mine as mining
 from retrokit.augmentation.mining.mine import mine, mine_pairs
 from retrokit.augmentation.mining.settings import Mined, MiningSettings
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import Pair
 from retrokit.encoders import registry as encoders
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.reranking.base import PairwiseReranker

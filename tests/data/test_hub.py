@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from retrokit.data.pairs import Pair, ScoredPair, read_source
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.errors import DataError, ServiceError, UsageError
 from tests.codes import codes
 

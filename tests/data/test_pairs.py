@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from retrokit.data.files import digest
-from retrokit.data.pairs import Pair, ScoredPair, read_source, registry
+from retrokit.data.pairs import read_source, registry
+from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import Advance, listening
 from tests.codes import codes

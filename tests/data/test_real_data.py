@@ -9,7 +9,8 @@ import pytest
 
 from retrokit.data import files
 from retrokit.data.beir import read_beir
-from retrokit.data.pairs import ScoredPair, read_source
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import ScoredPair
 
 pytestmark = pytest.mark.shared_data
 

@@ -15,7 +15,8 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import Pair
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.reranking import registry
 from retrokit.reranking.training import trainer

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from retrokit.data.pairs import Pair, Source
+from retrokit.data.pairs import Source
+from retrokit.data.training_rows import Pair
 from retrokit.errors import UsageError
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
 from tests.codes import codes

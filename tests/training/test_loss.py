@@ -10,7 +10,8 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from sentence_transformers.util import cos_sim, dot_score
 
 import retrokit
-from retrokit.data.pairs import Pair, ScoredPair, Source
+from retrokit.data.pairs import Source
+from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.training.batches import Collator, TrainingSet
 from retrokit.training.loss import InfoNCE, ScoredMSE

@@ -20,8 +20,9 @@ from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.outputs import check_file, locked, paths_in
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import read_source
 from retrokit.data.shards import Shards
+from retrokit.data.training_rows import Pair
 from retrokit.errors import Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.registry import Registry, parse_all

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from retrokit.augmentation.mining.settings import MiningSettings
-from retrokit.data.pairs import Pair
+from retrokit.data.training_rows import Pair
 from retrokit.errors import DataError
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from retrokit.data.beir import corpus_file, digest_beir, has_judgements, read_beir
 from retrokit.data.files import digest
-from retrokit.data.pairs import Unlabelled, read_source, texts_file
+from retrokit.data.pairs import read_source, texts_file
+from retrokit.data.training_rows import Unlabelled
 from retrokit.errors import DataError
 from retrokit.metrics.ranking import evaluate_run, mean
 from retrokit.metrics.significance import paired_t_test

@@ -23,7 +23,8 @@ import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled_pairs import LabelledNearMiss
-from retrokit.data.pairs import Pair, read_source
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import Pair
 from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request

@@ -16,7 +16,7 @@ from retrokit import similarities as similarity_functions
 from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
-from retrokit.data.pairs import ScoredPair, iterate_records
+from retrokit.data.training_rows import ScoredPair, iterate_records
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate, resampled
 from retrokit.evaluation.task import Request

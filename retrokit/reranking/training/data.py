@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrokit.data.pairs import Pair, Source, texts_of_record
+from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
+from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.errors import DataError
 from retrokit.training.batches import Example
 from retrokit.training.loss import known_pairs

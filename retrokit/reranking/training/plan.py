@@ -13,8 +13,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from retrokit import encoders, reranking
-from retrokit.data.pairs import Pair, Source, read_source
+from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
+from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.errors import UsageError

@@ -13,7 +13,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from retrokit.data.pairs import Pair, Source
+from retrokit.data.pairs import Source
+from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.precision import choose_precision

@@ -1,0 +1,163 @@
+"""The records of training data, and how each is made of a row of a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from retrokit.data.columns import pair_columns, scored_columns, text_column
+from retrokit.data.files import named
+from retrokit.data.images import Image
+from retrokit.data.jsonl import Row, kind_of
+from retrokit.errors import DataError
+
+Kind = Literal["pairs", "scored", "texts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A query-like text, a text that belongs to it, and texts that do not; or images in place of either."""
+
+    anchor: str
+    positive: str
+    negatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """Two sentences and how similar people found them; higher is more similar, the scale is the data's own."""
+
+    sentence1: str
+    sentence2: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """A text without a label, from which an augmentation makes a pair."""
+
+    text: str
+
+
+Records = Sequence[Pair] | Sequence[ScoredPair] | Sequence[Unlabelled]
+
+
+def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[str, ...]]:
+    """The query-like text of a record, and its documents, a positive first."""
+    if isinstance(record, Pair):
+        return record.anchor, (record.positive, *record.negatives)
+    if isinstance(record, Unlabelled):
+        return record.text, (record.text,)
+    return record.sentence1, (record.sentence2,)
+
+
+def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
+    """The records of numbered rows of the place ``where`` (a path or a data set's name).
+
+    Raises:
+        DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
+    """
+    makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
+    makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
+    records_of = makers[kind]
+    kinds: tuple[str, ...] | None = None
+    for line, row in rows:
+        try:
+            for record in records_of(row):
+                if isinstance(record, Pair):
+                    kinds = same_kinds(record, kinds)
+                yield record
+        except ValueError as error:
+            raise DataError(named(where), str(error), line) from error
+
+
+def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
+    goes through one tower on either side."""
+    anchor, documents = texts_of_record(pair)
+    found = [tuple(_kind(item) for item in (anchor, document)) for document in documents]
+    first = before or found[0]
+    other = next((one for one in found if one != first), None)
+    if other is not None:
+        found_pair, expected = (" and ".join(kinds) for kinds in (other, first))
+        raise ValueError(f"anchor and document are {found_pair}; expected {expected}, as in all pairs of one source")
+    return first
+
+
+def _kind(item: str) -> str:
+    return "an image" if isinstance(item, Image) else "a text"
+
+
+def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
+    columns = pair_columns(tuple(row))
+    anchor = _item(row, columns.anchor)
+    negatives: list[str] = []
+    for column in columns.negatives:
+        if row[column] is not None:
+            negatives += _items(row, column)
+    positives = _items(row, columns.positive)
+    if not positives:
+        raise ValueError(f"field {columns.positive!r} is an empty list")
+    return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
+
+
+def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
+    columns = scored_columns(tuple(row))
+    score = row[columns.score]
+    if isinstance(score, bool) or not isinstance(score, (int, float)):
+        raise ValueError(f"field {columns.score!r} should be a number, found {kind_of(score)}")
+    try:
+        number = float(score)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"field {columns.score!r} should be a finite number")
+    return [ScoredPair(_text(row, columns.sentence1), _text(row, columns.sentence2), number)]
+
+
+def _text_record_of(row: Mapping[str, Any]) -> list[Unlabelled]:
+    return [Unlabelled(_string(row, text_column(tuple(row))))]
+
+
+def _string(row: Mapping[str, Any], column: str) -> str:
+    value = row[column]
+    if not isinstance(value, str):
+        raise ValueError(f"field {column!r} should be a string, found {kind_of(value)}")
+    return value
+
+
+def _text(row: Mapping[str, Any], column: str) -> str:
+    return _not_blank(_string(row, column), column)
+
+
+def _item(row: Mapping[str, Any], column: str) -> str:
+    return _image(row, row[column]) or _text(row, column)
+
+
+def _items(row: Mapping[str, Any], column: str) -> list[str]:
+    value = row[column]
+    if isinstance(value, str) or _names_image(row, value):
+        return [_item(row, column)]
+    if not isinstance(value, list):
+        raise ValueError(f"field {column!r} should be a string or a list of strings, found {kind_of(value)}")
+    for item in value:
+        if not (isinstance(item, str) or _names_image(row, item)):
+            raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
+    return [_image(row, item) or _not_blank(item, column) for item in value]
+
+
+def _names_image(row: Mapping[str, Any], value: Any) -> bool:
+    """Whether ``value`` is ``{"image": PATH}``, in a row of a file, to which a path can be relative."""
+    return isinstance(row, Row) and isinstance(value, dict) and isinstance(value.get("image"), str)
+
+
+def _image(row: Mapping[str, Any], value: Any) -> Image | None:
+    return row.image(value["image"]) if isinstance(row, Row) and _names_image(row, value) else None
+
+
+def _not_blank(text: str, column: str) -> str:
+    if not text or text.isspace():
+        raise ValueError(f"field {column!r} is empty")
+    return text
