@@ -17,6 +17,9 @@ ANCHOR = ("anchor", "query", "question", "sentence", "text1")
 POSITIVE = ("positive", "answer", "response", "pos", "passage", "document", "text2")
 NEGATIVES = ("negatives", "negative", "neg", "hard_negatives", "hard_negative")
 SCORE = ("score", "label", "similarity")
+POSITIVE_SCORE = ("positive_score", "positive_scores", "pos_scores")
+NEGATIVE_SCORES = ("negative_scores", "neg_scores")
+ALL_SCORES = ("scores", "score", "label")
 _NUMBERED = re.compile(r"((?:hard_)?negative|neg)_?([0-9]{1,6})")
 
 
@@ -26,6 +29,14 @@ class PairColumns(NamedTuple):
     anchor: str
     positive: str
     negatives: tuple[str, ...]
+
+
+class TeacherColumns(NamedTuple):
+    """The columns of a teacher's scores: of the positive, or of each, and of the negatives; or all in one, which is
+    ``positive`` then."""
+
+    positive: str
+    negatives: str | None
 
 
 class ScoredColumns(NamedTuple):
@@ -53,6 +64,22 @@ def pair_columns(names: tuple[str, ...]) -> PairColumns:
         _only(names, "anchor", ANCHOR),
         _only(names, "positive", POSITIVE),
         tuple(plain) or tuple(column for _, _, column in numbered),
+    )
+
+
+@lru_cache(maxsize=64)
+def teacher_columns(names: tuple[str, ...]) -> TeacherColumns:
+    """The columns of a teacher's scores among ``names``.
+
+    Raises:
+        ValueError: as for :func:`pair_columns`.
+    """
+    apart = {*POSITIVE_SCORE, *NEGATIVE_SCORES}
+    if apart.isdisjoint(names) and not set(ALL_SCORES).isdisjoint(names):
+        return TeacherColumns(_only(names, "teacher's scores", ALL_SCORES), None)
+    return TeacherColumns(
+        _only(names, "teacher's score of the positive", POSITIVE_SCORE),
+        _only(names, "teacher's scores of the negatives", NEGATIVE_SCORES),
     )
 
 

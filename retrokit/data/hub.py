@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.columns import pair_columns, scored_columns, text_column
+from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column
 from retrokit.data.jsonl import fields_of
 from retrokit.data.pairs import Source, build_source
 from retrokit.data.training_rows import Kind, iterate_records
@@ -46,8 +46,9 @@ def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text:
 def _used_columns(names: tuple[str, ...], kind: Kind) -> list[str]:
     if kind == "texts":
         return [text_column(names)]
-    columns = pair_columns(names) if kind == "pairs" else scored_columns(names)
-    return [column for role in columns for column in ((role,) if isinstance(role, str) else role)]
+    roles: list[str | tuple[str, ...] | None] = [*(scored_columns(names) if kind == "scored" else pair_columns(names))]
+    roles += teacher_columns(names) if kind == "taught" else ()
+    return [column for role in roles if role for column in ((role,) if isinstance(role, str) else role)]
 
 
 def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -104,8 +104,8 @@ registry = Registry(
 
 
 def read_source(text: str, kind: Kind, images: bool = False) -> Source:
-    """Read and validate the training data that the spec ``text`` names: as pairs, as scored pairs, or as texts. Pairs
-    may hold images if ``images`` says so.
+    """Read and validate the training data that the spec ``text`` names: as pairs (with
+    a teacher's scores: taught), as scored pairs, or as texts. Pairs may hold images if ``images`` says so.
 
     Raises:
         UsageError: a wrong spec, or a source that cannot give this kind, or gives images where texts are meant.
@@ -160,7 +160,8 @@ def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) 
         texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(path)))
         return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(path)), **use)
     if kind != "pairs":
-        raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not sentences with scores")
+        what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
+        raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
     data = read_beir(path, split, images=True)
     documents = dict(zip(data.document_ids, data.documents, strict=True))
     records, without_text = [], 0
@@ -228,12 +229,12 @@ def build_source(
 
 
 def _packed_pair(pair: Pair) -> list[Any]:
-    return [packed(item) for item in (pair.anchor, pair.positive, *pair.negatives)]
+    return [pair.scores, *(packed(item) for item in (pair.anchor, pair.positive, *pair.negatives))]
 
 
 def _unpacked_pair(row: list[Any]) -> Pair:
-    anchor, positive, *negatives = map(unpacked, row)
-    return Pair(anchor, positive, tuple(negatives))
+    anchor, positive, *negatives = map(unpacked, row[1:])
+    return Pair(anchor, positive, tuple(negatives), tuple(row[0]))
 
 
 _PAIR = (_packed_pair, _unpacked_pair)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from retrokit.data.columns import pair_columns, scored_columns, text_column
+from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column
 from retrokit.data.files import named
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, kind_of
 from retrokit.errors import DataError
 
-Kind = Literal["pairs", "scored", "texts"]
+Kind = Literal["pairs", "taught", "scored", "texts"]
+"""Pairs; pairs with a teacher's scores; scored pairs; texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query-like text, a text that belongs to it, and texts that do not; or images in place of either."""
+    """A query-like text, a text that belongs to it, and texts that do not; or images in place of either. ``scores`` are
+    a teacher's, of the positive and then of each negative; higher is more relevant; none where none were asked for."""
 
     anchor: str
     positive: str
     negatives: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, w
         DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
     """
     makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
-    makers = {"pairs": _pairs_of, "scored": _scored_of, "texts": _text_record_of}
+    makers = {"pairs": _pairs_of, "taught": _taught_pairs_of, "scored": _scored_of, "texts": _text_record_of}
     records_of = makers[kind]
     kinds: tuple[str, ...] | None = None
     for line, row in rows:
@@ -103,18 +106,44 @@ def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
     return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
 
 
-def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
-    columns = scored_columns(tuple(row))
-    score = row[columns.score]
-    if isinstance(score, bool) or not isinstance(score, (int, float)):
-        raise ValueError(f"field {columns.score!r} should be a number, found {kind_of(score)}")
+def _taught_pairs_of(row: Mapping[str, Any]) -> list[Pair]:
+    pairs = _pairs_of(row)
+    columns = teacher_columns(tuple(row))
+    first = _numbers(row, columns.positive)
+    if columns.negatives is None:
+        given, rest = [first[:1]], first[1:]
+    else:
+        given, rest = [[score] for score in first], _numbers(row, columns.negatives)
+    for column, scores, texts, what in (
+        (columns.positive, given, pairs, "positives"),
+        (columns.negatives or columns.positive, rest, pairs[0].negatives, "negatives"),
+    ):
+        if len(scores) != len(texts):
+            raise ValueError(f"field {column!r} has scores of {len(scores)} {what}; expected {len(texts)}")
+    return [replace(pair, scores=(*score, *rest)) for pair, score in zip(pairs, given, strict=True)]
+
+
+def _numbers(row: Mapping[str, Any], column: str) -> list[float]:
+    value = row[column]
+    return [_number(one, column) for one in (value if isinstance(value, list) else [value])]
+
+
+def _number(value: Any, column: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"field {column!r} should be a number, found {kind_of(value)}")
     try:
-        number = float(score)
+        number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"field {columns.score!r} should be a finite number")
-    return [ScoredPair(_text(row, columns.sentence1), _text(row, columns.sentence2), number)]
+        raise ValueError(f"field {column!r} should be a finite number")
+    return number
+
+
+def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
+    columns = scored_columns(tuple(row))
+    score = _number(row[columns.score], columns.score)
+    return [ScoredPair(_text(row, columns.sentence1), _text(row, columns.sentence2), score)]
 
 
 def _text_record_of(row: Mapping[str, Any]) -> list[Unlabelled]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from retrokit.augmentation.online import Augmentation, Masking
@@ -110,7 +111,8 @@ class Collator:
     """Examples to features: ``{"query": {...}, "document": {...}}``, tokenised under their source's prompts.
 
     The documents are the examples' positives in order, then all their negatives. ``text_ids`` say which texts are the
-    same. Scored pairs also give ``label``.
+    same. Scored pairs also give ``label`` ``[b]``; pairs that a teacher has scored, its scores ``[b, 1 + most
+    negatives]``, the positive's first, filled up with NaN.
     """
 
     preprocess: Callable[..., dict[str, Any]]
@@ -125,6 +127,9 @@ class Collator:
         batch: dict[str, Any] = {}
         if isinstance(records[0], ScoredPair):
             batch["label"] = torch.tensor([record.score for record in records if isinstance(record, ScoredPair)])
+        taught = [torch.tensor(record.scores) for record in records if isinstance(record, Pair) and record.scores]
+        if taught:
+            batch["label"] = pad_sequence(taught, batch_first=True, padding_value=torch.nan)
         queries, documents = zip(*map(texts_of_record, records), strict=True)
         ids = [example.anchor_id for example in examples]
         batch["query"] = self._features(list(queries), "query", source.query_prompt, ids)

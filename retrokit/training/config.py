@@ -3,19 +3,25 @@ model and no data."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, parse_all
 from retrokit.settings import Settings, duration, number_or, numbers, setting
 
+if TYPE_CHECKING:
+    from retrokit.data.training_rows import Kind
+
 DIRECTIONS = ("query-to-document", "document-to-query", "both")
-LOSSES = ("infonce", "mse")
+LOSSES = ("infonce", "kl", "margin-mse", "mse")
+TAUGHT = {"kl", "margin-mse"}
+"""Losses against a teacher's scores."""
 SCHEDULES = ("linear", "cosine", "constant")
-DEFAULT_SCALE = {"infonce": 20.0, "mse": 1.0}
+DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
 """In place of a similarity: the one that a probe of the encoder chooses."""
 
@@ -116,10 +122,15 @@ class FinetuneConfig(TrainingConfig):
     sim: str = setting(
         "cosine", "Similarity to train with; auto: qnorm or dnorm as a probe predicts (MAG 4.5), else learn.", LOSS
     )
-    loss: str = setting("infonce", "infonce, or mse on scored pairs.", LOSS)
+    loss: str = setting(
+        "infonce",
+        "infonce; mse on scored pairs; kl or margin-mse against a teacher's scores; sums: infonce+kl=0.5.",
+        LOSS,
+    )
+    teacher_temperature: float = setting(1.0, "With kl: what the teacher's scores are divided by.", LOSS, above=0)
     scale: float | str | None = setting(
         None,
-        "Multiplier of the scores (infonce: 20; mse: 1); auto: starts as sharp as cosine at 20.",
+        "Multiplier of the scores (infonce, kl: 20; else 1); auto: starts as sharp as cosine at 20.",
         LOSS,
         above=0,
         read=number_or("auto", "scale"),
@@ -175,18 +186,21 @@ class FinetuneConfig(TrainingConfig):
         return [(evaluation.registry, self.eval)] if self.eval else []
 
     def combination_problems(self) -> list[str | None]:
-        scored = self.loss == "mse"
+        losses = self.losses
+        scored, ranks = self.loss == "mse", not {"infonce", "kl"}.isdisjoint(losses)
         no_number = isinstance(self.scale, str) and self.scale != AUTO
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         wrong: dict[str, Any] = {
             "`scale` and `temperature` say the same thing: give one": None not in (self.scale, self.temperature),
             f"`scale` {self.scale}: expected a number or auto": no_number,
-            "`scale` auto is for `loss` infonce": scored and self.scale == AUTO,
+            f"`loss` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
+            "`teacher_temperature` is for `loss` kl": "kl" not in losses and self.teacher_temperature != 1,
+            "`scale` auto is for `loss` infonce or kl": not ranks and self.scale == AUTO,
             "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
             "`augment` is for `loss` infonce": self.loss != "infonce" and self.augment,
-            "`temperature` is for `loss` infonce": scored and self.temperature is not None,
+            "`temperature` is for `loss` infonce or kl": not ranks and self.temperature is not None,
             "`max_score` is for `loss` mse": not scored and self.max_score is not None,
-            "`directions` is for `loss` infonce": scored and self.directions != "query-to-document",
+            "`directions` is for `loss` infonce": "infonce" not in losses and self.directions != "query-to-document",
             f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
             "`eval_every` needs `eval`": self.eval_every and not self.eval,
             "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),
@@ -196,17 +210,50 @@ class FinetuneConfig(TrainingConfig):
             f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
         return [
-            one_of("loss", self.loss, LOSSES),
             one_of("directions", self.directions, DIRECTIONS),
             *(problem for problem, is_there in wrong.items() if is_there),
         ]
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Each loss with its weight in the sum; NaN for a weight that is not a number."""
+        parts = (part.partition("=") for part in self.loss.split("+"))
+        return {name: _weight(text) if is_weighted else 1.0 for name, is_weighted, text in parts}
+
+    @property
+    def _is_loss(self) -> bool:
+        parts, names = self.loss.split("+"), LOSSES[:-1] if "+" in self.loss else LOSSES
+        known = all(name in names and 0 < weight < math.inf for name, weight in self.losses.items())
+        return known and len(parts) == len(self.losses)
+
+    @property
+    def kind(self) -> Kind:
+        """What it trains on."""
+        return "texts" if self.augment else "scored" if self.loss == "mse" else "taught" if self.is_taught else "pairs"
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether it needs a teacher's scores."""
+        return not TAUGHT.isdisjoint(self.losses)
 
     @property
     def fixed_scale(self) -> float:
         """The multiplier of the scores, before ``auto`` divides it."""
         if isinstance(self.scale, float):
             return self.scale
-        return 1 / self.temperature if self.temperature is not None else DEFAULT_SCALE[self.loss]
+        if self.temperature is not None:
+            return 1 / self.temperature
+        return max(DEFAULT_SCALE[name] for name in self.losses)
+
+
+_LOSS_EXPECTED = f"expected one of {', '.join(LOSSES)}, or a sum of the first three such as infonce+kl=0.5"
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> str | None:

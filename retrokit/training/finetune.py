@@ -15,7 +15,7 @@ from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
-from retrokit.data.training_rows import ScoredPair
+from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of
@@ -30,7 +30,7 @@ from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.history import Outcome
-from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE
+from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE, Taught
 from retrokit.training.model import (
     build,
     check_weights,
@@ -99,15 +99,15 @@ class Plan(Job):
         widths = [self.similarity.prepare(one, "query").shape[-1] for one in sizes] or None
         if config.loss == "mse":
             return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
-        return InfoNCE(
-            self.model,
-            self.similarity,
-            scale,
-            positives=self.data.positives,
-            directions=config.directions,
-            mini_batch=config.mini_batch,
-            widths=widths,
-        )
+        options: dict[str, Any] = {
+            "positives": self.data.positives,
+            "directions": config.directions,
+            "mini_batch": config.mini_batch,
+            "widths": widths,
+        }
+        if config.is_taught:
+            options |= {"weights": config.losses, "temperature": config.teacher_temperature}
+        return (Taught if config.is_taught else InfoNCE)(self.model, self.similarity, scale, **options)
 
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
         """By the rows of a table, where it is one that can be trained so."""
@@ -231,10 +231,13 @@ def finetune(config: FinetuneConfig) -> Outcome:
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
     if augmentation is not None:
-        return [usable_part(read_source(spec, "texts"), augmentation) for spec in config.data]
-    if config.loss == "infonce":
-        return [read_source(spec, "pairs", images=True) for spec in config.data]
-    sources = [read_source(spec, "scored") for spec in config.data]
+        return [usable_part(read_source(spec, config.kind), augmentation) for spec in config.data]
+    sources = [read_source(spec, config.kind, images=config.kind != "scored") for spec in config.data]
+    for source in sources if config.is_taught else ():
+        if not any(record.negatives for record in source.records if isinstance(record, Pair)):
+            raise DataError(source.spec, "has no negatives; a teacher's scores count among an anchor's own documents")
+    if config.kind != "scored":
+        return sources
     scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
     highest = config.max_score or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:

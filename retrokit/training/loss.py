@@ -1,4 +1,5 @@
-"""The losses: InfoNCE over prepared embeddings (MAG, Eq. 2), and mean squared error on scored pairs (MAG, Appendix R).
+"""The losses: InfoNCE over prepared embeddings (MAG, Eq. 2), what a teacher's scores ask for, and mean squared error on
+scored pairs (MAG, Appendix R).
 
 The model puts embeddings through the similarity's role transforms itself, so a loss sees prepared embeddings, applies
 the kernel in float32, and learns nothing of its own. Gradient caching is the library's.
@@ -9,6 +10,7 @@ at a time: little is padding, and the loss is that of the whole batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -137,6 +139,59 @@ class InfoNCE(PreparedLoss):
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
         """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
         return known_pairs(self.positives, query_ids, document_ids) & (document_ids >= 0)[None, :]
+
+
+class Taught(InfoNCE):
+    """A weighted sum of InfoNCE and of two losses against a teacher's scores of each anchor's own positive and
+    negatives, ``labels [b, 1 + most negatives]``, filled up with NaN.
+
+    ``kl``: the Kullback–Leibler divergence of the student's distribution over them, the softmax of its scaled scores,
+    from the teacher's, the softmax of its scores divided by ``temperature``; mean over the anchors. (The library's
+    ``DistillKLDivLoss`` with a student's temperature of ``1 / scale`` multiplies that by the temperature's square.)
+
+    ``margin-mse``: the squared difference between the student's margin, the scaled score of the positive less that of
+    a negative, and the teacher's; mean over an anchor's negatives, then over the anchors, 0 where there is none.
+    (Hofstätter et al. 2020; the library's ``MarginMSELoss`` where all anchors have equally many.)
+
+    Args:
+        weights: of ``infonce``, ``kl`` and ``margin-mse``; what is not there has none.
+        temperature: the teacher's.
+        options: those of :class:`InfoNCE`.
+    """
+
+    def __init__(self, *args: Any, weights: Mapping[str, float], temperature: float = 1.0, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.weights, self.temperature = dict(weights), temperature
+
+    def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
+        """As of the base class."""
+        assert labels is not None
+        terms = {"kl": self._divergence, "margin-mse": self._margins, "infonce": super().loss_of}
+        parts = [weight * terms[name](queries, documents, labels) for name, weight in self.weights.items()]
+        return torch.stack(parts).sum()
+
+    def _divergence(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        missing = labels.isnan()
+        student = self._own_scores(queries, documents, labels).masked_fill(missing, -torch.inf).log_softmax(dim=1)
+        teacher = (labels / self.temperature).masked_fill(missing, -torch.inf).log_softmax(dim=1)
+        parts = teacher.exp() * (teacher - student).masked_fill(missing, 0.0)
+        return parts.sum(dim=1).mean()
+
+    def _margins(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        student = self._own_scores(queries, documents, labels)
+        errors = (student[:, :1] - student[:, 1:]) - (labels[:, :1] - labels[:, 1:])
+        missing = errors.isnan()
+        squares = errors.masked_fill(missing, 0.0).square()
+        return (squares.sum(dim=1) / (~missing).sum(dim=1).clamp_min(1)).mean()
+
+    def _own_scores(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
+        """Scaled scores of each anchor with its own documents, in the places of the ``labels``, 0 where there is none;
+        the positives stand first in ``documents``, then the anchors' negatives, one anchor after another."""
+        rows, places = (~labels.isnan()).nonzero(as_tuple=True)
+        is_negative = places > 0
+        columns = torch.where(is_negative, len(queries) - 1 + is_negative.cumsum(0), rows)
+        scores = self.scale * self._similarity[0].kernel_pairs(queries[rows], documents[columns])
+        return scores.new_zeros(labels.shape).index_put((rows, places), scores)
 
 
 def known_pairs(positives: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:

@@ -6,15 +6,19 @@ import copy
 
 import pytest
 import torch
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.util import cos_sim, dot_score
+from sentence_transformers.sentence_transformer.losses import (
+    DistillKLDivLoss,
+    MarginMSELoss,
+    MultipleNegativesRankingLoss,
+)
+from sentence_transformers.util import cos_sim, dot_score, pairwise_cos_sim, pairwise_dot_score
 
 import retrokit
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.training.batches import Collator, TrainingSet
-from retrokit.training.loss import InfoNCE, ScoredMSE
+from retrokit.training.loss import InfoNCE, ScoredMSE, Taught
 from retrokit.training.model import build
 from tests.codes import codes
 from tests.models import sentences
@@ -56,7 +60,7 @@ def make(folder, spec, records, **options):
     collator = Collator(model.preprocess, data.sources, encoder.prompts, None)
     batch = collator([data[i] for i in range(len(data))])
     kind = options.pop("kind", InfoNCE)
-    if kind is InfoNCE:
+    if issubclass(kind, InfoNCE):
         options |= {"positives": data.positives}
     prefixes = list(model)[-1].prefixes
     widths = [similarity.prepare(torch.ones(1, size), "query").shape[-1] for size in prefixes] if prefixes else None
@@ -223,3 +227,61 @@ def test_little_is_padding(tiny_bert, monkeypatch, mini_batch):
     assert tokens <= given < 0.9 * unsorted
     widths = [width for _, width in shapes]
     assert widths[0] == masks[0].sum(1).max()  # the longest first: what does not fit fails at once
+
+
+def taught(counts: list[int]) -> list[Pair]:
+    """Pairs of so many negatives, with a teacher's scores."""
+    texts, made, numbers = sentences(2 * len(counts) + sum(counts)), [], torch.Generator().manual_seed(0)
+    for place, count in enumerate(counts):
+        start = 2 * len(counts) + sum(counts[:place])
+        scores = torch.randn(count + 1, generator=numbers).tolist()
+        made.append(Pair(texts[place], texts[len(counts) + place], tuple(texts[start : start + count]), tuple(scores)))
+    return made
+
+
+@pytest.mark.parametrize(("spec", "function"), [("cosine", pairwise_cos_sim), ("dot", pairwise_dot_score)])
+@pytest.mark.parametrize("term", ["kl", "margin-mse"])
+def test_a_teachers_loss_equals_the_librarys(tiny_bert, spec, function, term):
+    loss, batch = make(tiny_bert, spec, taught([2] * 6), scale=1.0, kind=Taught, weights={term: 1.0}, temperature=0.7)
+    ours, our_gradients = value_and_gradients(loss, batch)
+    plain = copy.deepcopy(loss.model)
+    del plain[len(plain) - 1]
+    documents = batch["document"]
+    columns = [
+        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
+        for rows in (slice(0, 6), slice(6, 18, 2), slice(7, 18, 2))
+    ]
+    if term == "kl":
+        library = DistillKLDivLoss(plain, function, teacher_temperature=0.7)
+    else:
+        library = MarginMSELoss(plain, function)
+    theirs = library([dict(batch["query"]), *columns], batch["label"])
+    plain.zero_grad()
+    theirs.backward()
+    assert ours == near(theirs.item())
+    assert_near(our_gradients, {n: p.grad for n, p in plain.named_parameters() if p.grad is not None})
+
+
+@pytest.mark.parametrize("spec", SIMILARITIES)
+def test_a_teachers_loss_cached_and_by_rows_of_any_length(tiny_bert, spec):
+    records, weights = taught([2, 0, 3, 1, 2]), {"infonce": 1.0, "kl": 0.5, "margin-mse": 2.0}
+    options = {"scale": 0.5, "kind": Taught, "weights": weights}
+    loss, batch = make(tiny_bert, spec, records, **options)
+    value, gradients = value_and_gradients(loss, batch)
+    cached, again = make(tiny_bert, spec, records, **options, mini_batch=3)
+    cached_value, cached_gradients = value_and_gradients(cached, again)
+    assert cached_value == near(value)
+    assert_near(cached_gradients, gradients)
+    plain, batch = make(tiny_bert, spec, records, scale=0.5)
+    expected, _ = value_and_gradients(plain, batch)
+    similarity = plain.model[-1].similarity
+    with torch.no_grad():
+        for place, record in enumerate(records):
+            places = [place, *range(5 + sum([2, 0, 3, 1, 2][:place]), 5 + sum([2, 0, 3, 1, 2][: place + 1]))]
+            q = plain.model(dict(batch["query"]))["sentence_embedding"][place : place + 1]
+            d = plain.model(dict(batch["document"]))["sentence_embedding"][places]
+            student, teacher = 0.5 * similarity.kernel(q, d)[0], torch.tensor(record.scores)
+            divergence = (teacher.softmax(0) * (teacher.log_softmax(0) - student.log_softmax(0))).sum()
+            margins = (student[0] - student[1:]) - (teacher[0] - teacher[1:])
+            expected += (0.5 * divergence + 2 * margins.square().sum() / max(1, len(margins))).item() / 5
+    assert value == near(expected)
