@@ -17,6 +17,7 @@ from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.negatives.files import write_near_misses as negatives
 from retrokit.augmentation.settings import MaskSettings, PairSettings
+from retrokit.augmentation.teaching import score
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
@@ -34,6 +35,7 @@ __all__ = [
     "mine",
     "mix",
     "negatives",
+    "score",
     "split",
 ]
 

@@ -41,6 +41,17 @@ class MaskSettings(Settings):
 
 
 @dataclass(frozen=True)
+class TeacherSettings(Settings):
+    """Which pairs a teacher scores."""
+
+    data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    _: KW_ONLY
+    teacher: str = setting(help="Reranker that scores, e.g. maxsim or a cross-encoder's folder.", flags=("--with",))
+    device: str | None = setting(None)
+
+
+@dataclass(frozen=True)
 class MixSettings(Settings):
     """Which parts become a mixture."""
 

@@ -11,7 +11,7 @@ import typer
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
 from retrokit.augmentation.negatives.settings import NearMissSettings
-from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings
+from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings, TeacherSettings
 from retrokit.cli.common import Commands, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -133,6 +133,21 @@ def mine(
     with readers_may_leave():
         mined = mine(**vars(asked), settings=replace(settings, keep_negatives=not replace_))
         notice(mined.summary())
+
+
+@augment.command(cls=with_names("rerankers"))
+@takes(TeacherSettings)
+def score(asked: TeacherSettings) -> None:
+    """A teacher's scores of pairs and their negatives, by any reranker, for finetune --loss kl or margin-mse.
+
+    retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
+    """
+    import retrokit.augment
+    from retrokit.notices import notice
+
+    with readers_may_leave():
+        count = retrokit.augment.score(**vars(asked))
+        notice(f"{count:,} rows with a teacher's scores")
 
 
 @augment.command(cls=with_names("mixture"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -117,6 +117,24 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
     if source.counts.get("images") and not images:
         raise UsageError(f"{spec} holds images; expected texts")
     return source
+
+
+def read_pairs(data: Sequence[str]) -> list[Pair]:
+    """The different pairs of several sources, for a command that takes every one once, as it is.
+
+    Raises:
+        UsageError: a source with a weight or prompts; otherwise as :func:`read_source`.
+    """
+    pairs: dict[Pair, None] = {}
+    for spec in data:
+        source = read_source(spec, "pairs")
+        if source.weight != 1 or source.query_prompt is not None or source.document_prompt is not None:
+            raise UsageError(
+                f"{spec}: every row is taken once, as it is; weights are for mixing and training, "
+                "and prompts are given to the encoder (ENCODER,query_prompt=…,document_prompt=…)"
+            )
+        pairs.update(dict.fromkeys(pair for pair in source.records if isinstance(pair, Pair)))
+    return list(pairs)
 
 
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:

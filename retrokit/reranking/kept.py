@@ -5,20 +5,23 @@ The blocks are the same whether or not a run before was interrupted, so the scor
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import retrokit
 from retrokit.data.images import check_texts
+from retrokit.data.outputs import locked
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
-from retrokit.errors import DataError
+from retrokit.errors import DataError, Interrupted
 from retrokit.notices import Advance, notice, progress, unseen
 from retrokit.reranking.base import Reranker, pairs_of
 
@@ -132,6 +135,29 @@ class KeptReranker(Reranker):
         if not queries:
             return np.empty(0, dtype=np.float32)
         return self._store.array((self.key, *about, *queries, *documents), (len(queries),), make)
+
+
+@contextmanager
+def kept_beside(output: str | None, doing: str, what: str) -> Iterator[Shards]:
+    """Where scores are kept while the file ``output`` is made: its folder ``OUTPUT.work``, which is locked, and gone
+    once the block has come to its end; nowhere for ``None``, standard output, a pipe or a device.
+
+    Raises:
+        UsageError: another command works there.
+        Interrupted: Ctrl-C, which says that ``doing`` has stopped and ``what`` is kept.
+    """
+    is_file = output is not None and output != "-" and (os.path.isfile(output) or not os.path.exists(output))
+    folder = Path(f"{output}.work") if is_file else None
+    with locked(folder) if folder is not None else nullcontext():
+        store = Shards(folder)
+        if store.goes_on:
+            notice(f"going on with what is kept in {folder}")
+        try:
+            yield store
+        except KeyboardInterrupt:
+            kept = "" if folder is None else f"; {what} are kept in {folder}"
+            raise Interrupted(f"{doing} stopped{kept}") from None
+        store.remove()
 
 
 def _blocks(lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:

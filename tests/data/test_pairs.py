@@ -150,6 +150,69 @@ def test_a_wrong_pair_is_named(tmp_path: Path, row: dict[str, object], problem: 
     assert str(caught.value) == f"{path}:2: {problem}"
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"positive": "b", "negatives": ["x", "y"], "positive_score": 3, "negative_scores": [1.5, -2]},
+        {"positive": ["b"], "neg": ["x", "y"], "pos_scores": [3], "neg_scores": [1.5, -2]},
+        {"positive": "b", "negative_1": "x", "negative_2": "y", "score": [3, 1.5, -2]},
+    ],
+)
+def test_a_teachers_scores(tmp_path: Path, row: dict[str, object]) -> None:
+    path = write(tmp_path / "a.jsonl", {"anchor": "a", **row})
+    found = Pair("a", "b", ("x", "y"), (3.0, 1.5, -2.0))
+    assert list(read_source(str(path), "taught").records) == [found]
+    assert list(read_source(str(path), "pairs").records) == [replace(found, scores=())]
+
+
+def test_each_of_several_positives_has_a_score(tmp_path: Path) -> None:
+    row = {"query": "a", "pos": ["b", "c"], "neg": ["x"], "pos_scores": [3, 2], "neg_scores": [1]}
+    pairs = list(read_source(str(write(tmp_path / "a.jsonl", row)), "taught").records)
+    assert pairs == [Pair("a", "b", ("x",), (3.0, 1.0)), Pair("a", "c", ("x",), (2.0, 1.0))]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "",
+            "no field 'positive_score' (or positive_scores, pos_scores) for the teacher's score of the positive;"
+            " the fields are 'anchor', 'positive', 'negatives'",
+        ),
+        (
+            ', "positive_score": 1',
+            "no field 'negative_scores' (or neg_scores) for the teacher's scores of the negatives;"
+            " the fields are 'anchor', 'positive', 'negatives', 'positive_score'",
+        ),
+        (
+            ', "positive_score": 1, "negative_scores": [1]',
+            "field 'negative_scores' has scores of 1 negatives; expected 2",
+        ),
+        (
+            ', "positive_score": [1, 2], "negative_scores": [1, 2]',
+            "field 'positive_score' has scores of 2 positives; expected 1",
+        ),
+        (', "scores": [1, 2]', "field 'scores' has scores of 1 negatives; expected 2"),
+        (
+            ', "positive_score": null, "negative_scores": [1, 2]',
+            "field 'positive_score' should be a number, found null",
+        ),
+        (
+            ', "positive_score": 1, "negative_scores": [1, 1e999]',
+            "field 'negative_scores' should be a finite number",
+        ),
+        (', "positive_score": 1, "negative_scores": [1, NaN]', "NaN is no JSON number"),
+    ],
+)
+def test_a_wrong_teachers_score_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'\n{{"anchor": "a", "positive": "b", "negatives": ["x", "y"]{text}}}\n')
+    with pytest.raises(DataError) as caught:
+        read_source(str(path), "taught")
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert problem in str(caught.value)
+
+
 def test_scored_pairs_are_all_kept(tmp_path: Path) -> None:
     row = {"sentence1": "a", "sentence2": "b", "score": 4}
     path = write(tmp_path / "sts.jsonl", row, row, {"sentence1": "a", "sentence2": "c", "label": 0.25, "genre": "news"})
@@ -252,5 +315,5 @@ def test_a_beir_folder_without_pairs(folder: Path) -> None:
         read_source(f"beir:{folder},split=zero", "pairs")
     with pytest.raises(DataError, match=r"pets: query 'q4' of split 'blank' has no text$"):
         read_source(f"beir:{folder},split=blank", "pairs")
-    with pytest.raises(UsageError, match="a BEIR folder gives pairs or texts, not sentences with scores"):
+    with pytest.raises(UsageError, match="a BEIR folder gives pairs or texts, not scored sentences"):
         read_source(f"beir:{folder}", "scored")

@@ -32,21 +32,35 @@ from tests.processes import Ended, in_processes, retrokit_in, torchrun
 
 @pytest.fixture(scope="module")
 def triplets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pairs of which some have hard negatives, and not equally many; one anchor has two positives."""
+    """Pairs of which some have hard negatives, and not equally many, with a teacher's scores; one anchor has two
+    positives."""
     texts = sentences(120)
     rows = [
         {"anchor": texts[i], "positive": texts[32 + i], "negatives": texts[64 + i : 64 + i + i % 3]} for i in range(32)
     ]
+    for place, row in enumerate(rows):
+        row |= {"positive_score": place % 5, "negative_scores": [place % 7 - 3, place % 4][: place % 3]}
     rows[1]["anchor"] = rows[0]["anchor"]
     path = tmp_path_factory.mktemp("data") / "triplets.jsonl"
     write_jsonl(path, rows)
     return path
 
 
-def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: int | None, batch: int) -> Any:
+def gradients(
+    encoder: Path, data: Path, sim: str, directions: str, mini_batch: int | None, losses: str, batch: int
+) -> Any:
     """The loss and all gradients of a first batch, the mean over the processes."""
-    options = {"sim": sim, "directions": directions, "mini_batch": mini_batch, "batch_size": batch, "steps": 1}
-    made = plan(FinetuneConfig(str(encoder), [str(data)], **options, precision="fp32", dropout=0.0, device="cpu"))
+    options = {
+        "sim": sim,
+        "directions": directions,
+        "mini_batch": mini_batch,
+        "batch_size": batch,
+        "steps": 1,
+        "loss": losses,
+    }
+    made = plan(
+        FinetuneConfig(str(encoder), [str(data)], **options, steps=1, precision="fp32", dropout=0.0, device="cpu")
+    )
     loss = made.loss()
     made.model.train()
     joint = torch.distributed.is_initialized()
@@ -54,7 +68,7 @@ def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: 
         loss.model = DistributedDataParallel(made.model)
     collator = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
     features = next(iter(Loader(made.data, made.batches, collator)))
-    value = loss([features["query"], features["document"]], None)
+    value = loss([features["query"], features["document"]], features.get("label"))
     value.backward()
     values = value.detach().clone()
     if joint:
@@ -64,8 +78,12 @@ def gradients(encoder: Path, data: Path, sim: str, directions: str, mini_batch: 
 
 
 CASES = {
-    f"{sim}-{'cached' if mini_batch else 'whole'}": (sim, directions, mini_batch)
-    for sim, directions in (("learn", "query-to-document"), ("cosine", "both"))
+    f"{sim}-{losses}-{'cached' if mini_batch else 'whole'}": (sim, directions, mini_batch, losses)
+    for sim, directions, losses in (
+        ("learn", "query-to-document", "infonce"),
+        ("cosine", "both", "infonce"),
+        ("qnorm", "query-to-document", "infonce+kl=0.5+margin-mse=2"),
+    )
     for mini_batch in (None, 3)
 }
 

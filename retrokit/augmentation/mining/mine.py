@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +16,15 @@ from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_file, locked, paths_in
-from retrokit.data.pairs import read_source
+from retrokit.data.outputs import check_file, paths_in
+from retrokit.data.pairs import read_pairs
 from retrokit.data.shards import Shards
 from retrokit.data.training_rows import Pair
-from retrokit.errors import Interrupted, UsageError
-from retrokit.notices import notice, progress
+from retrokit.errors import UsageError
+from retrokit.notices import progress
 from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Reranker
-from retrokit.reranking.kept import KeptReranker
+from retrokit.reranking.kept import KeptReranker, kept_beside
 from retrokit.retrieval.base import Index, Searcher, TextList
 
 SEARCHED = 1024  # anchors searched at once
@@ -57,7 +54,7 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     check_file(output, paths_in(parse_all(requests)) + ([] if asked.corpus is None else [asked.corpus]))
     if [*data, asked.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
-    pairs = _read_pairs(data)
+    pairs = read_pairs(data)
     path = None if asked.corpus is None else training_data.texts_file(asked.corpus, corpus_file)
     candidates = None if path is None else [document.full_text for document in read_corpus(path)]
     options = {"sim": asked.sim, "index": asked.index, "precision": asked.precision}
@@ -66,19 +63,6 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     if asked.judge is not None:
         reranker = reranking.create(asked.judge, asked.device)
     return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
-
-
-def _read_pairs(data: Sequence[str]) -> list[Pair]:
-    pairs: dict[Pair, None] = {}
-    for spec in data:
-        source = read_source(spec, "pairs")
-        if source.weight != 1 or source.query_prompt is not None or source.document_prompt is not None:
-            raise UsageError(
-                f"{spec}: mining takes every row once, as it is; weights are for mixing and training, "
-                "and prompts are given to the encoder (ENCODER,query_prompt=…,document_prompt=…)"
-            )
-        pairs.update(dict.fromkeys(pair for pair in source.records if isinstance(pair, Pair)))
-    return list(pairs)
 
 
 def mine_pairs(
@@ -103,19 +87,8 @@ def mine_pairs(
     settings = settings or MiningSettings()
     check_file(output)
     work = MiningWork(pairs, candidates, settings)
-    is_stream = output == "-" or (os.path.exists(output) and not os.path.isfile(output))
-    folder = None if judge is None or is_stream else Path(f"{output}.work")
-    with locked(folder) if folder is not None else nullcontext():
-        store = Shards(folder)
-        if store.goes_on:
-            notice(f"going on with what is kept in {folder}")
-        try:
-            mined = _mine(work, searcher, output, settings, judge, store)
-        except KeyboardInterrupt:
-            kept = "" if folder is None else f"; the judge's scores are kept in {folder}"
-            raise Interrupted(f"mining stopped{kept}") from None
-        store.remove()
-    return mined
+    with kept_beside(None if judge is None else output, "mining", "the judge's scores") as store:
+        return _mine(work, searcher, output, settings, judge, store)
 
 
 def _mine(
