@@ -595,7 +595,7 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         mine("minilmm", [data], str(tmp_path / "o.jsonl"), sim="cosin", judge="best")
     with pytest.raises(DataError, match=r"p2\.jsonl: does not exist"):
         mine("static:8", [str(tmp_path / "p2.jsonl")], str(tmp_path / "o.jsonl"))
-    with pytest.raises(UsageError, match=r"mining takes every row once"):
+    with pytest.raises(UsageError, match=r"every row is taken once"):
         mine("static:8", [f"{data},weight=2"], str(tmp_path / "o.jsonl"))
     with pytest.raises(UsageError, match=r"prompts are given to the encoder"):
         mine("static:8", [f"{data},query_prompt=x"], str(tmp_path / "o.jsonl"))

@@ -691,7 +691,7 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "tripplet"}, "`loss` tripplet is none of infonce, mse"),
+        ({"loss": "tripplet"}, "`loss` tripplet: expected one of infonce, kl, margin-mse, mse"),
         ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs`, `steps`, `time_budget`"),
         ({"scale": 10.0, "temperature": 0.1}, "give one"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
