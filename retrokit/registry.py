@@ -42,7 +42,7 @@ def importing() -> Iterator[None]:
 @dataclass(frozen=True)
 class Param:
     """One parameter of an entry: its type, its default (``None``: none), and the values it may take; a number without
-    bounds has those of :func:`~retrokit.errors.out_of_range`."""
+    bounds has those of :func:`~retrokit.errors.out_of_range`. Each of ``words`` stands for itself, of any type."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] = str
@@ -53,10 +53,11 @@ class Param:
     maximum: float | None = None
     pattern: str | None = None
     summary: str = ""
+    words: tuple[str, ...] = ()
 
     def read(self, text: str, of: str) -> Value:
         """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
-        value = self._convert(text, of)
+        value = text if text in self.words else self._convert(text, of)
         if self.choices and value not in self.choices:
             raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
         if self.pattern and not re.fullmatch(self.pattern, text):

@@ -55,12 +55,14 @@ class RetrievalData:
     counts: dict[str, int]
 
 
-def read_beir(folder: str | Path, split: str = "test", images: bool = False) -> RetrievalData:
+def read_beir(
+    folder: str | Path, split: str = "test", images: bool = False, documents: Mapping[str, str] | None = None
+) -> RetrievalData:
     """Read the corpus of a BEIR folder and the queries that ``split`` judges; ``images`` is that of
     :func:`~retrokit.data.corpus.read_corpus`.
 
     Judgements may also be in TREC's four columns, and their header may be missing. ``folder`` may also be the name of
-    one of BEIR's sets (:func:`located`).
+    one of BEIR's sets (:func:`located`). ``documents`` by id are those of the corpus, where they were read before.
 
     Raises:
         MissingExtra, ServiceError: as for :func:`located`.
@@ -69,7 +71,8 @@ def read_beir(folder: str | Path, split: str = "test", images: bool = False) -> 
     """
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
-    documents = {document.id: document.full_text for document in read_corpus(corpus_path, images=images)}
+    if documents is None:
+        documents = {document.id: document.full_text for document in read_corpus(corpus_path, images=images)}
     queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
     for line, query_id, document_id, grade in read_judgements(qrels_path):
@@ -79,6 +82,22 @@ def read_beir(folder: str | Path, split: str = "test", images: bool = False) -> 
             raise DataError(qrels_path, f"document {document_id!r} is not in {corpus_path.name}", line)
         qrels.setdefault(query_id, {})[document_id] = grade
     return retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels)
+
+
+def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData | None:
+    """The queries of the split ``dev``, or else of ``train``, over the documents of ``data``, without those that are
+    queries of ``data`` too, by id or by text; ``None`` where none is left. Raises as :func:`read_beir`."""
+    documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
+    for split in ("dev", "train"):
+        if split == data.split or plain_or_packed(located(folder) / "qrels" / f"{split}.tsv") is None:
+            continue
+        found = read_beir(folder, split, True, documents)
+        pairs = zip(found.query_ids, found.queries, strict=True)
+        kept = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
+        qrels = {id: found.qrels[id] for id in kept}
+        if qrels:
+            return retrieval_data(found.name, split, documents, kept, qrels)
+    return None
 
 
 def retrieval_data(

@@ -19,7 +19,16 @@ from retrokit.evaluation.comparison.explain import explanations
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of
 from retrokit.evaluation.settings import EvaluationSettings
-from retrokit.evaluation.task import Request, Task, check_measured, check_searched, measures, needs_embeddings
+from retrokit.evaluation.task import (
+    Request,
+    Task,
+    check_measured,
+    check_searched,
+    check_tunable,
+    measures,
+    needs_embeddings,
+    tuned,
+)
 from retrokit.notices import notice
 from retrokit.registry import parse_all
 from retrokit.settings import taking
@@ -77,6 +86,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
+        for spec in filter(retrieval.leaves_open, encoders):  # before a model is loaded
+            check_tunable(task, spec, task.main_metric)
         notice(task.describe())
     folder = ResultsFolder(settings.results) if settings.results is not None else None
     keep_runs = settings.keep_runs or settings.explain is not None
@@ -95,6 +106,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             baseline = request.name if request.searcher is None else full_name(request.searcher)
         for task in loaded:
             asked_here = replace(request, metrics=asked[task.spec])
+            if request.searcher is not None:
+                asked_here = replace(asked_here, searcher=tuned(request.searcher, spec, task, shown[task.spec]))
             if folder is None:
                 computed += task.evaluate(asked_here)
             else:

@@ -66,8 +66,8 @@ class Result:
         return self.configuration.get("precision")
 
     def leading_metric(self, shown: Sequence[str]) -> str:
-        """What one figure tells of it: its main metric, or the first of those ``shown``, where it is none of them."""
-        return shown[0] if shown and self.main_metric not in shown else self.main_metric
+        """What one figure tells of it (:func:`leading_metric`)."""
+        return leading_metric(self.main_metric, shown)
 
     def without(self, metrics: Set[str]) -> Result:
         """The result without these metrics."""
@@ -82,6 +82,11 @@ class Result:
         kept = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
         shown = {name: getattr(self, name) for name in (*kept, *["per_query"][:with_queries])}
         return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
+
+
+def leading_metric(main: str, shown: Sequence[str]) -> str:
+    """What one figure tells: the ``main`` metric, or the first of those ``shown``, where it is none of them."""
+    return shown[0] if shown and main not in shown else main
 
 
 def known(value: float | None) -> float | None:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from retrokit.errors import UsageError, did_you_mean
+from retrokit.evaluation.result import leading_metric
 from retrokit.notices import notice
+from retrokit.retrieval import leaves_open
 
 if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     import torch
@@ -22,7 +24,7 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
     from retrokit.reranking.base import Reranker
-    from retrokit.retrieval.base import Searcher
+    from retrokit.retrieval.base import Searcher, TuningQueries
     from retrokit.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
 
@@ -158,6 +160,10 @@ class Task(Protocol):
         """The documents, queries and judgements of a task that ranks documents by them; ``None`` of any other."""
         return None
 
+    def tuning(self, metric: str) -> TuningQueries | None:
+        """Queries of another split of the same data, to tune a searcher on by ``metric``; ``None``: there are none."""
+        return None
+
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:
         """What two stages are measured on: of documents that are ranked the task itself; of near-misses the test of a
         gate, with the pairs of ``reference`` in place of their positives; ``None``: nothing."""
@@ -176,6 +182,23 @@ class Task(Protocol):
                 self._warned |= {similarity.spec}
                 notice(f"{self.spec}: {similarity.spec} is asymmetric, {texts} (MAG, 2.1)")
         return list(similarities)
+
+
+def tuned(searcher: Searcher, spec: str, task: Task, shown: Sequence[str]) -> Searcher:
+    """The searcher of that ``spec`` with what it leaves open tuned for ``task``, by the metric that leads those
+    ``shown``. Raises :class:`UsageError` where the task has no queries to tune on."""
+    if not leaves_open(spec):
+        return searcher
+    return searcher.tuned(check_tunable(task, spec, leading_metric(task.main_metric, shown)))
+
+
+def check_tunable(task: Task, spec: str, metric: str) -> TuningQueries:
+    """The queries of ``task`` to tune ``spec`` on; raises :class:`UsageError` where there are none."""
+    found = task.tuning(metric)
+    if found is None:
+        problem = f"{task.spec} has no dev or train split with other queries than those that are reported"
+        raise UsageError(f"{spec}: weight=auto cannot be tuned: {problem}; give a number")
+    return found
 
 
 def measures(task: Task, metric: str) -> bool:

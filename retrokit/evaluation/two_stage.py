@@ -26,7 +26,7 @@ from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.evaluate import check_baseline
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
-from retrokit.evaluation.task import Request, Task, check_measured, measures
+from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
 from retrokit.evaluation.tasks.near_misses import read_reference
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.notices import notice
@@ -34,7 +34,8 @@ from retrokit.registry import Registry, parse_all
 from retrokit.reranking.base import Reranker
 from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.run import RunSearcher
-from retrokit.retrieval.two_stage import Shared, TwoStage
+from retrokit.retrieval.shared import Shared
+from retrokit.retrieval.two_stage import TwoStage
 
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
@@ -159,6 +160,8 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
     for name in _asked(options):
         check_measured(loaded, name)
     for task in loaded:
+        for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
+            check_tunable(task, spec, task.main_metric)
         notice(task.describe())
     return loaded
 
@@ -234,6 +237,7 @@ def _measured(
         names = [task.main_metric, *_shown(task, options), *named, f"recall@{options.depth}"]
         for request in on_rankings if task.searches else []:
             (searcher,) = request.searchers(task)
+            searcher = tuned(searcher, searcher.spec, task, _shown(task, options))
             first = replace(request, searcher=Shared(searcher), metrics=names)
             begun.append((task, first, evaluate(task, first)))
         if not task.searches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -167,6 +167,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
+        *(told for system in systems for told in _about_weights(system.name, system.first.configuration)),
         *_about_precisions(systems),
         *_about_cuts(systems),
     ]
@@ -245,6 +246,16 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
                 None
             )
     return list(told)
+
+
+def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
+    """The weights that were tuned, in what made a result and in its parts."""
+    if on := configuration.get("tuned_on"):
+        queries = f"{on['queries']:,} queries of the split {on['split']}"
+        yield f"{name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
+    for part in configuration.values():
+        if isinstance(part, Mapping):
+            yield from _about_weights(name, part)
 
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:

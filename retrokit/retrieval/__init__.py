@@ -56,7 +56,13 @@ registry = SpecRegistry(
                 Param("a", str, required=True, summary="encoder or searcher; with parameters in quotes"),
                 Param("b", str, required=True, summary="another"),
                 Param("fusion", str, "rrf", choices=("rrf", "minmax", "zscore"), summary="ranks, or which scores"),
-                Param("weight", float, 0.5, minimum=0, maximum=1, summary="share of b in the sum"),
+                Param(
+                    *("weight", float, 0.5),
+                    minimum=0,
+                    maximum=1,
+                    words=("auto",),
+                    summary="share of b in the sum; auto: the best on the dev or the train split",
+                ),
                 Param("depth", int, 1000, minimum=1, summary="documents of a query that each finds, at least"),
             ),
         ),
@@ -88,6 +94,14 @@ def registry_of(spec: str) -> Registry:
     """Where the name of a searcher or of an encoder is looked up. A path that is there is an encoder's."""
     name, colon, _ = spec.partition(":")
     return registry if name in registry.names() and (colon or not os.path.exists(spec)) else encoders.registry
+
+
+def leaves_open(spec: str) -> bool:
+    """Whether something in a searcher is to be tuned (:meth:`retrokit.retrieval.base.Searcher.tuned`)."""
+    if registry_of(spec) is not registry:
+        return False
+    given = registry.parse(spec).params
+    return given.get("weight") == "auto" or any(isinstance(one, str) and leaves_open(one) for one in given.values())
 
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:

@@ -7,7 +7,7 @@ searches takes any of them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -91,6 +91,26 @@ class FilteredIndex(Index):
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]: ...
 
 
+@dataclass(frozen=True)
+class TuningQueries:
+    """Judged queries that are tuned on, and never those that are reported.
+
+    Attributes:
+        documents: what the queries that are reported search, too.
+        left_out: positions of documents that each query does not find.
+        depth: how many documents of each ``measure`` needs.
+        measure: what the rankings of the queries, in their order, are worth; higher is better.
+        about: what results tell of them: ``split``, ``metric`` and the number of ``queries``.
+    """
+
+    documents: TextList
+    queries: TextList
+    left_out: Sequence[Set[int]]
+    depth: int
+    measure: Callable[[Sequence[Ranking]], float]
+    about: dict[str, Any]
+
+
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`.
 
@@ -115,6 +135,11 @@ class Searcher(Protocol):
     @abstractmethod
     def fingerprint(self) -> str:
         """A digest of all that decides a score, but the documents."""
+
+    def tuned(self, on: TuningQueries) -> Searcher:
+        """The searcher with what its spec leaves open decided by the queries ``on``, for the same documents; itself, if
+        that is nothing."""
+        return self
 
 
 def account_of(searcher: Searcher, index: Index) -> Account:

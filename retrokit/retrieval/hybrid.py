@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import copy
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from retrokit import retrieval
 from retrokit.errors import UsageError
 from retrokit.metrics.ranking import DEEPEST
+from retrokit.notices import progress
 from retrokit.registry import Spec, parse_all
-from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, account_of
+from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, TuningQueries, account_of
 from retrokit.retrieval.fusion import min_max, reciprocal_ranks, z_scores
+from retrokit.retrieval.shared import Shared
 
 NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rrf": reciprocal_ranks,
@@ -22,17 +25,45 @@ NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 """What becomes of one query's scores ``[n]``, best first, in one of the rankings."""
 
 
-class Hybrid(Searcher):
-    """What ``a`` and ``b`` find, to ``depth`` each: ``(1 − weight) · a + weight · b`` of what their scores become."""
+AUTO = "auto"
+_STEPS = 20
 
-    def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float, depth: int) -> None:
+
+class Hybrid(Searcher):
+    """What ``a`` and ``b`` find, to ``depth`` each: ``(1 − weight) · a + weight · b`` of what their scores become. A
+    ``weight`` of ``auto`` has to be tuned first."""
+
+    tuned_on: Mapping[str, Any] | None = None
+    """What the weight was tuned on, and what it was worth there."""
+
+    def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float | str, depth: int) -> None:
         self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
         self.by_ids = a.by_ids or b.by_ids
         given: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
         self.spec = str(retrieval.registry.parse(str(Spec("hybrid", given))))
 
     def index(self, documents: TextList) -> HybridIndex:
+        if self.weight == AUTO:
+            raise UsageError(f"{self.spec}: weight=auto is tuned on judged queries, and there are none; give a number")
         return HybridIndex(self, documents)
+
+    def tuned(self, on: TuningQueries) -> Searcher:
+        """Of the weights 0, 0.05, …, 1 the best one; of equally good ones that nearest to 0.5, then the lower."""
+        made = copy.copy(self)
+        made.a, made.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
+        if self.weight != AUTO:
+            return made
+        depth = min(max(on.depth, self.depth), max(1, len(on.documents)))
+        sides = [side.index(on.documents).search_without(on.queries, depth, on.left_out) for side in (made.a, made.b)]
+        worth = {}
+        with progress(f"tuning {self.spec}", _STEPS + 1, "weights") as advance:
+            for step in range(_STEPS + 1):
+                lists = [fuse(a, b, self.fusion, step / _STEPS, on.depth) for a, b in zip(*sides, strict=True)]
+                worth[step] = on.measure(lists)
+                advance(1)
+        best = max(worth, key=lambda step: (worth[step], -abs(2 * step - _STEPS), -step))
+        made.weight, made.tuned_on = best / _STEPS, {**on.about, "value": worth[best]}
+        return made
 
     def fingerprint(self) -> str:
         return f"{self.a.fingerprint()} {self.b.fingerprint()} {self.fusion} {self.weight} {self.depth}"
@@ -51,7 +82,7 @@ class HybridIndex(FilteredIndex):
         hybrid = self._searcher
         depth = min(max(k, hybrid.depth), self._most)
         found = [side.search_without(queries, depth, left_out) for side in self._sides]
-        return [fuse(a, b, hybrid.fusion, hybrid.weight, k) for a, b in zip(*found, strict=True)]
+        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*found, strict=True)]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         raise UsageError(f"{self._searcher.spec} scores whole lists, and no pair by itself")
@@ -60,7 +91,8 @@ class HybridIndex(FilteredIndex):
         """Of both; norms are left out, as two encoders would have theirs."""
         hybrid = self._searcher
         a, b = (account_of(*side) for side in zip((hybrid.a, hybrid.b), self._sides, strict=True))
-        joined = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
+        joined: dict[str, Any] = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
+        joined |= {} if hybrid.tuned_on is None else {"tuned_on": hybrid.tuned_on}
         return Account({"a": a.configuration, "b": b.configuration, **joined}, {}, {**b.counts, **a.counts})
 
 
@@ -79,7 +111,7 @@ def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
     return fused[order], positions[order]
 
 
-def hybrid(a: str, b: str, fusion: str, weight: float, depth: int, device: str | None = None) -> Hybrid:
+def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device: str | None = None) -> Hybrid:
     """Two searchers or encoders as one searcher. Raises :class:`UsageError` for wrong specs, or one and the same."""
     if depth > DEEPEST:
         raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")

@@ -6,6 +6,7 @@ reranked keeps its place behind it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
@@ -17,7 +18,15 @@ from retrokit.errors import UsageError
 from retrokit.metrics.ranking import DEEPEST
 from retrokit.registry import parse_all
 from retrokit.reranking.kept import KeptReranker
-from retrokit.retrieval.base import Account, FilteredIndex, Index, Ranking, Searcher, TextList, account_of
+from retrokit.retrieval.base import (
+    Account,
+    FilteredIndex,
+    Ranking,
+    Searcher,
+    TextList,
+    TuningQueries,
+    account_of,
+)
 from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
 
 RRF = "rrf"
@@ -81,6 +90,11 @@ class TwoStage(Searcher):
     def fingerprint(self) -> str:
         return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
 
+    def tuned(self, on: TuningQueries) -> Searcher:
+        made = copy.copy(self)
+        made.first = self.first.tuned(on)
+        return made
+
 
 class TwoStageIndex(FilteredIndex):
     """The documents of the first stage."""
@@ -137,46 +151,6 @@ def _above(top: np.ndarray, below: int) -> np.ndarray:
     lowest = float(top.min())
     step = max(1.0, abs(lowest) * 1e-6)
     return np.concatenate([top.astype(np.float64), [lowest - step * place for place in range(1, below + 1)]])
-
-
-class Shared(Searcher):
-    """A searcher over one task's documents, those that it is given first, whose last search is kept: for what several
-    compared ones begin with."""
-
-    def __init__(self, searcher: Searcher) -> None:
-        self.spec, self.similarity = searcher.spec, searcher.similarity
-        self._searcher = searcher
-        self._index: _SharedIndex | None = None
-
-    def index(self, documents: TextList) -> Index:
-        if self._index is None:
-            self._index = _SharedIndex(self._searcher, self._searcher.index(documents))
-        return self._index
-
-    def fingerprint(self) -> str:
-        return self._searcher.fingerprint()
-
-
-class _SharedIndex(FilteredIndex):
-    """Keeps what was found, and the account of it, which would embed anew what another task has displaced."""
-
-    def __init__(self, searcher: Searcher, index: Index) -> None:
-        self._searcher, self._index = searcher, index
-        self._last: tuple[TextList, int, Sequence[Set[int]], Sequence[Ranking]] | None = None
-        self._account = Account()
-
-    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
-        last = self._last
-        if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
-            last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
-            self._account = account_of(self._searcher, self._index)
-        return [(scores[:k], positions[:k]) for scores, positions in last[3]]
-
-    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        return self._index.score_pairs(queries, texts)
-
-    def account(self) -> Account:
-        return self._account
 
 
 def two_stage(

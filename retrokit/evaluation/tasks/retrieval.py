@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from retrokit.data.beir import RetrievalData, digest_beir, read_beir
+from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
 from retrokit.errors import disk_errors
@@ -16,7 +16,7 @@ from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.notices import notice
-from retrokit.retrieval.base import Index, Searcher, TextList
+from retrokit.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
 
 class Retrieval(SearchTask):
@@ -27,6 +27,8 @@ class Retrieval(SearchTask):
     default_metrics: tuple[str, ...] = DEFAULT_METRICS
     digest_files: Callable[[], str] | None = None
     """How to get the digest of the files that all data are from; none: there is no telling if they changed."""
+    other_split: Callable[[], RetrievalData | None] | None = None
+    """How to read queries of another split, to tune on; none: there is no other."""
 
     def __init__(
         self,
@@ -57,6 +59,19 @@ class Retrieval(SearchTask):
     def judged(self) -> RetrievalData:
         return self.data
 
+    def tuning(self, metric: str) -> TuningQueries | None:
+        data = self.other_split() if self.other_split is not None else None
+        if data is None:
+            return None
+        other = Retrieval(data, self.ignore_identical_ids)
+        other.documents = self.documents  # in the same order: what is indexed for them serves both
+
+        def measure(lists: Sequence[Ranking]) -> float:
+            return mean(evaluate_run(data.qrels, other.run_of(lists), [metric])[metric])
+
+        about = {"split": data.split, "queries": len(data.queries), "metric": metric}
+        return TuningQueries(self.documents, other.queries, other._excluded, self.depth([metric]), measure, about)
+
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
         return self
 
@@ -83,19 +98,23 @@ class Retrieval(SearchTask):
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
-        lists = index.search_without(self.queries, depth, self._excluded)
-        run = {
+        run = self.run_of(index.search_without(self.queries, depth, self._excluded))
+        per_query = evaluate_run(self.data.qrels, run, names)
+        return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
+
+    def run_of(self, lists: Sequence[Ranking]) -> dict[str, dict[str, float]]:
+        """The scores of the documents found for each query, by their ids."""
+        return {
             query: {self.documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
             for query, (scores, positions) in zip(self.data.query_ids, lists, strict=True)
         }
-        per_query = evaluate_run(self.data.qrels, run, names)
-        return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
 
 
 def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
     """The retrieval task of a BEIR folder."""
     task = Retrieval(read_beir(path, split, images=True), ignore_identical_ids)
     task.digest_files = partial(digest_beir, path, split)
+    task.other_split = partial(read_other_split, path, task.data)
     return task
 
 
