@@ -73,7 +73,7 @@ def _answer(asked: SearchSettings, form: str) -> None:
     if asks:
         import readline  # noqa: F401  # arrows and history
     opened = Opened(asked)
-    opened.search(TextList(["ready"], ["0"]), 1)  # documents are embedded before the first question
+    opened.make_ready()
     for number in itertools.count(1):
         try:
             text = (input("query> ") if asks else sys.stdin.readline()).strip()

@@ -7,8 +7,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from retrokit.data.files import read_lines
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, read_jsonl
+
+_HEADERS = {(id, text) for id in ("id", "_id", "qid", "query-id", "query_id") for text in ("text", "query")}
 
 
 class Document(NamedTuple):
@@ -49,7 +52,8 @@ def read_corpus(
 def read_queries(
     path: str | Path, images: bool = False, watched: Container[int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a JSONL file, in file order; the rest is as for :func:`read_corpus`."""
+    """``(id, text)`` of each query of a JSONL file, in file order; the rest is as for :func:`read_corpus`. A file that
+    is called ``.tsv`` holds an id, a tab and a text a line, below a header (``id``, ``text``) or none."""
     for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line', watched=watched):
         yield identifier, row.item() if images else row.text("text")
 
@@ -81,10 +85,21 @@ def _identified(
     watched: Container[int] | None = None,
 ) -> Iterator[tuple[str, Row]]:
     line_of: dict[str, int] = {}
-    for line, row in read_jsonl(path, expected, feed):
+    is_table = expected.startswith("queries") and str(path).removesuffix(".gz").endswith(".tsv")
+    for line, row in _tabbed(path) if is_table else read_jsonl(path, expected, feed):
         identifier = row.id
         is_watched = watched is None or (watched != () and hash(identifier) in watched)
         first = line_of.setdefault(identifier, line) if is_watched else line
         if first != line:
             raise row.wrong(f"the id {identifier!r} is already on line {first}")
         yield identifier, row
+
+
+def _tabbed(path: str | Path) -> Iterator[tuple[int, Row]]:
+    """The lines of a TSV file of queries as rows, each with its number."""
+    for number, line in read_lines(path, "queries, an id, a tab and a text a line"):
+        row = Row(dict(zip(("id", "text"), line.split("\t"), strict=False)), path, number)
+        if line.count("\t") != 1:
+            raise row.wrong(f"expected an id, one tab and a text, found {line.count(chr(9))} tabs")
+        if number > 1 or (row["id"].lower(), row["text"].lower()) not in _HEADERS:
+            yield number, row

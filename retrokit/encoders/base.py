@@ -151,6 +151,10 @@ class Encoder(Traits, Protocol):
         """How documents are cut, where each has several embeddings; ``None``: each has one."""
         return None
 
+    def settle(self) -> None:
+        """Nobody changes it from here on: what decides its embeddings need not be looked at again and again."""
+        return
+
     def similarity_of(self, spec: str | None) -> Similarity:
         """The similarity of that spec; the encoder's own by default, and where it is the same, for it has learned
         something."""

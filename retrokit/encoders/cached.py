@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,9 +33,20 @@ class CachedEncoder(EncoderView, LayeredEncoder):
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         super().__init__(encoder)
         self._cache = cache
+        self._settled: dict[str, Any] | None = None
+
+    def settle(self) -> None:
+        self._settled = {}
+
+    def identity(self, precision: str = "auto") -> dict[str, Any] | None:
+        if self._settled is None:
+            return self._encoder.identity(precision)
+        if precision not in self._settled:
+            self._settled[precision] = self._encoder.identity(precision)
+        return self._settled[precision]
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        identity = self._encoder.identity(precision) if len(items) else None
+        identity = self.identity(precision) if len(items) else None
         if identity is None:
             return self._encoder.embed(items, role, precision)
         store = Store(self._cache, identity, self.spec)
@@ -48,7 +59,7 @@ class CachedEncoder(EncoderView, LayeredEncoder):
             found = self._encoder.cut(missing, role)
             return list(np.full((len(missing), 1, 1), _UNKNOWN) if found is None else found.reshape(-1, 1, 1))
 
-        identity = self._encoder.identity() if self.max_length(role) is not None else None
+        identity = self.identity() if self.max_length(role) is not None else None
         if identity is None:
             return self._encoder.cut(items, role)
         found = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)
@@ -56,7 +67,7 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         return None if (flags == _UNKNOWN).any() else flags.astype(bool)
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
-        identity = self._encoder.identity()
+        identity = self.identity()
         if identity is None:
             return self._encoder.spans(texts, size, overlap)
         store = Store(self._cache, {**identity, "dimension": 2, "chunks": [size, overlap]}, self.spec, CHUNKS)

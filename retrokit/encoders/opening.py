@@ -178,4 +178,4 @@ class RememberedEncoder(EncoderView):
             self._loaded = loaded
         return self._loaded
 
-    use_with, in_chunks = Encoder.use_with, Encoder.in_chunks
+    use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

@@ -69,6 +69,9 @@ class EncoderView(Encoder):
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         return self.computing().spans(texts, size, overlap)
 
+    def settle(self) -> None:
+        self._encoder.settle()
+
     def in_chunks(self) -> Chunked | None:
         return self._encoder.in_chunks()
 

@@ -75,6 +75,10 @@ class Index(Protocol):
         found = self.search(queries, k + most)
         return found if not most else [without(one, out, k) for one, out in zip(found, left_out, strict=True)]
 
+    def ready(self) -> Index:
+        """The same documents, for many searches of a few queries each: what can be done beforehand is done."""
+        return self
+
     def account(self) -> Account:
         """What it says of its work so far."""
         return Account()

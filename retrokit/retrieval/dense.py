@@ -59,6 +59,7 @@ class DenseIndex(Index):
     of texts."""
 
     def __init__(self, searcher: Dense, documents: TextList) -> None:
+        self.searcher = searcher
         self._embeddings, self._scorer, self._faiss = searcher.embeddings, searcher.scorer, searcher.faiss
         self._quantize = searcher.quantize
         self._device = searcher.embeddings.encoder.device
@@ -73,6 +74,12 @@ class DenseIndex(Index):
         self._queries = queries
         asked, owners = self._asked(queries), self._owners()
         return self._rows(asked, k) if owners is None else best_chunks(self._rows, asked, k, owners)
+
+    def ready(self) -> DenseIndex:
+        """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
+        self._embeddings.encoder.settle()
+        is_prepared = self._quantize is not None or self._faiss is not None or not self._scorer.factorable
+        return self if is_prepared else StoredIndex(self.searcher, self._documents, Stored("float32"))
 
     def _asked(self, queries: TextList) -> np.ndarray:
         """Queries as :meth:`_rows` takes them."""
@@ -131,8 +138,11 @@ class StoredIndex(DenseIndex):
 
     def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
         super().__init__(searcher, documents)
-        self.searcher = searcher
         self._stored = stored
+
+    def ready(self) -> StoredIndex:
+        self._embeddings.encoder.settle()
+        return self
 
     def through(self, faiss: str | None) -> StoredIndex:
         """The same documents through another index of faiss, or exactly."""

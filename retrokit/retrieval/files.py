@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,11 @@ class Opened:
             self._texts = TextList([one.full_text for one in documents], [one.id for one in documents])
         there = self._texts if self._export is None else self._export
         self._index = retrieval.index_of(searcher or "", there, asked.device, **asked.options())
+
+    def make_ready(self) -> None:
+        """Load what embeds queries, and prepare the documents, so that each search is quick."""
+        self._index = self._index.ready()
+        self._index.search(TextList([f"ready {secrets.token_hex(8)}"]), 1)  # a text that no cache knows
 
     def search(self, queries: TextList, k: int) -> Hits:
         """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""

@@ -25,7 +25,7 @@ class SearchSettings(Settings):
     index_folder: str | None = setting(
         None, "Folder of retrokit export, whole or in shards, whose documents are not embedded again."
     )
-    queries: str | None = setting(None, "Queries: JSON lines of id and text, or a BEIR folder.")
+    queries: str | None = setting(None, "Queries: JSON lines of id and text, TSV of both, or a BEIR folder.")
     query: Sequence[str] = setting((), "A query. Repeatable.")
     k: int = setting(10, "Documents of a query.", flags=("-k",), least=1)
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")

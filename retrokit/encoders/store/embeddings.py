@@ -42,9 +42,9 @@ class Store:
         distinct = list(places)
         rows = np.empty((len(distinct), self._dimension), dtype=np.float32)
         is_there = np.zeros(len(distinct), dtype=bool)
-        for number, content in self._read(distinct, role):
-            rows[number] = np.frombuffer(content, "<f4")
-            is_there[number] = True
+        for numbers, contents in self._read(distinct, role):
+            rows[numbers] = np.frombuffer(b"".join(contents), "<f4").reshape(-1, self._dimension)
+            is_there[numbers] = True
         missing = np.flatnonzero(~is_there)
         if len(missing):
             waiting, kept = [], time.monotonic()
@@ -68,7 +68,8 @@ class Store:
         distinct, dtype = list(dict.fromkeys(items)), _TYPE[self._kind]
         found = {
             distinct[number]: np.frombuffer(content, dtype).reshape(-1, self._dimension)
-            for number, content in self._read(distinct, role)
+            for numbers, contents in self._read(distinct, role)
+            for number, content in zip(numbers, contents, strict=True)
         }
         missing = [item for item in distinct if item not in found]
         if missing:
@@ -76,12 +77,13 @@ class Store:
             self._keep([(item, found[item]) for item in missing], role)
         return [found[item] for item in items]
 
-    def _read(self, items: Sequence[Item], role: str) -> Iterator[tuple[int, bytes]]:
-        """The position and the content of those that are there."""
+    def _read(self, items: Sequence[Item], role: str) -> Iterator[tuple[list[int], list[bytes]]]:
+        """The positions and the contents of those that are there, many at a time."""
         for start in range(0, len(items), _GROUP[self._kind]):
             keys = [_item_key(item, role) for item in items[start : start + _GROUP[self._kind]]]
             found = self._cache.read(self._key, self._about, keys)
-            yield from ((start + i, found[key]) for i, key in enumerate(keys) if key in found)
+            there = [i for i, key in enumerate(keys) if key in found]
+            yield [start + i for i in there], [found[keys[i]] for i in there]
 
     def _add(self, items: Sequence[Item], role: str, waiting: Sequence[np.ndarray], rows: np.ndarray) -> None:
         """Keep what was made, but for what is not finite: that is an error, which the encoder reports."""
