@@ -95,6 +95,7 @@ def export(asked: ExportSettings) -> Export:
                 side,
                 asked.precision,
                 asked.dims,
+                asked.one_length,
             )
             about = {
                 **prepared.describe(),
@@ -109,7 +110,7 @@ def export(asked: ExportSettings) -> Export:
             with ExportWriter(unfinished, numbers, decided_by) as writer:
                 _write(writer, prepared, read, rows, known)
                 note = {"count": writer.count, "dimension": prepared.width, **about}
-                writer.finish(note)
+                writer.finish(note, asked.one_length and side == "document")
     except RetrokitError as error:
         error.heard = None if asked.shard is None else True  # it may be of this shard alone
         raise
@@ -133,35 +134,45 @@ def _rows_of(total: int, number: int, count: int) -> range:
     return range(*(min(total, portions * one // count * exports.CHUNK) for one in (number - 1, number)))
 
 
-def _prepared(encoder: Encoder, sim: str | None, role: Role, precision: str, dims: int | None) -> Prepared:
+def _prepared(
+    encoder: Encoder, sim: str | None, role: Role, precision: str, dims: int | None, one_length: bool
+) -> Prepared:
     """What prepares; raises :class:`UsageError` if the similarity or ``dims`` does not fit the encoder."""
     similarity = encoder.similarity_of(sim)
     _check_factorable(similarity)
     if dims is not None and not 1 <= dims <= encoder.dimension:
         raise UsageError(f"`dims` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
     encoder.use_with(similarity, dims)
-    return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims)
+    return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims, one_length)
 
 
 class Prepared:
-    """Prepared embeddings of texts in one role, a chunk at a time."""
+    """Prepared embeddings of texts in one role, a chunk at a time; with ``one_length`` a 0 follows each."""
 
-    def __init__(self, encoder: Encoder, similarity: Similarity, role: Role, precision: str, dims: int | None) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        similarity: Similarity,
+        role: Role,
+        precision: str,
+        dims: int | None,
+        one_length: bool = False,
+    ) -> None:
         self._encoder, self._similarity, self._role = encoder, similarity, role
-        self._precision, self._dims = precision, dims
+        self._precision, self._dims, self._more = precision, dims, int(one_length)
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """float32 ``[n, d]`` in the order of ``texts``."""
         raw = self._encoder.embed(texts, self._role, self._precision)[:, : self._dims]
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
-        return np.ascontiguousarray(rows.numpy(), dtype="<f4")
+        return np.ascontiguousarray(torch.nn.functional.pad(rows, (0, self._more)).numpy(), dtype="<f4")
 
     @property
     def width(self) -> int:
         """Dimensions of a prepared embedding."""
         raw = torch.ones(1, self._dims or self._encoder.dimension)
-        return self._similarity.prepare(raw, self._role).shape[1]
+        return self._similarity.prepare(raw, self._role).shape[1] + self._more
 
     def key(self) -> str:
         """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""
@@ -171,11 +182,15 @@ class Prepared:
         """What makes them, and what makes the embeddings of the other role."""
         encoder, similarity = self._encoder, self._similarity
         taken = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
+        added = {"query": ", then a 0", "document": ", then √(M² − the square of its length), M the greatest length"}
         return {
             "role": self._role,
-            "metric": "inner product, higher is better",
+            "metric": "inner product, higher is better" + ("; cosine and L2 rank alike" if self._more else ""),
             "similarity": {"spec": similarity.spec, "learned": similarity.statistics()},
-            "transform": {role: f"{taken}{similarity.prepare_in_words(role)}" for role in ROLES},
+            "transform": {
+                role: f"{taken}{similarity.prepare_in_words(role)}{added[role] if self._more else ''}" for role in ROLES
+            },
+            "one_length": bool(self._more),
             "encoder": {
                 "spec": encoder.spec,
                 "fingerprint": encoder.fingerprint(),
@@ -196,14 +211,19 @@ class Prepared:
         is_own = encoder.similarity.spec == spec  # which may have learned something
         options = ["--dims", str(self._dims)] if self._dims else []
         options += ["--precision", self._precision] if self._precision != "auto" else []
+        options += ["--one-length"] if self._more else []
         words = ["retrokit", "export", encoder.spec, "--role", "query", "--sim", spec, *options]
         columns = f"[:, :{self._dims}]" if self._dims else ""
         precision = f", {self._precision!r}" if self._precision != "auto" else ""
         similarity = "encoder.similarity" if is_own else f"retrokit.similarity({spec!r})"
+        imports = "import torch\n" if self._more else ""
+        made = f'{similarity}.prepare(raw, "query")'
+        made = f"torch.nn.functional.pad({made}, (0, 1))" if self._more else made
         return {
-            "python": f"import retrokit\n\nencoder = retrokit.encoder({encoder.spec!r})\n"
+            "python": f"import retrokit\n{imports}\n"
+            f"encoder = retrokit.encoder({encoder.spec!r})\n"
             f'raw = encoder.embed(["a query"], "query"{precision}){columns}\n'
-            f'prepared = {similarity}.prepare(raw, "query").numpy(force=True)',
+            f"prepared = {made}.numpy(force=True)",
             "command": f"{shlex.join(words)} --on queries.jsonl --output queries",
         }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -53,3 +55,15 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     """A tiny sequence-to-sequence checkpoint that reads 64 tokens; do not write into it."""
     return make_t5(tmp_path_factory.mktemp("models") / "t5", tiny_bert)
+
+
+@pytest.fixture(scope="session")
+def stores() -> ModuleType:
+    """The example that searches exports in stores."""
+    script = Path(__file__).resolve().parents[1] / "examples" / "search_in_stores.py"
+    spec = importlib.util.spec_from_file_location("search_in_stores", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

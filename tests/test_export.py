@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import sys
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ from tests.close import assert_rounded
 from tests.evaluation.fakes import piped, write_folder, write_lines
 from tests.models import sentences
 
-SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "search_in_duckdb.py"
 TEXTS = sentences(90, seed=21)
 DOCUMENTS = {f"d{number:02}": text for number, text in enumerate(TEXTS[:70])}
 QUERIES = {f"q{number:02}": text for number, text in enumerate(TEXTS[70:])}
@@ -51,17 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def encoder(tiny_bert: Path) -> Encoder:
     return retrokit.encoder(str(tiny_bert))
-
-
-@pytest.fixture
-def example() -> ModuleType:
-    pytest.importorskip("duckdb", reason="the example searches in DuckDB, of the extra test")
-    spec = importlib.util.spec_from_file_location("search_in_duckdb", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_files_hold_what_the_note_says(tiny_bert, encoder, folder, tmp_path):
@@ -130,7 +116,7 @@ def test_the_inner_product_is_the_similarity(tiny_bert, encoder, folder, tmp_pat
 
 
 @pytest.mark.parametrize("sim", ["sfs:4", "learn:query=0.3,document=0.8", "qnorm"])
-def test_a_database_finds_the_same_top_10(example, tiny_bert, encoder, folder, tmp_path, monkeypatch, capsys, sim):
+def test_a_database_finds_the_same_top_10(stores, tiny_bert, encoder, folder, tmp_path, monkeypatch, capsys, sim):
     for role in ("query", "document"):
         export.export(str(tiny_bert), f"beir:{folder}", str(tmp_path / role), role=role, sim=sim, precision="fp32")
     result = beir(str(folder), "test", False)
@@ -138,10 +124,18 @@ def test_a_database_finds_the_same_top_10(example, tiny_bert, encoder, folder, t
     save_runs(
         result.evaluate(Request(encoder, [encoder.similarity_of(sim)], precision="fp32")), str(tmp_path / "exact.trec")
     )
-    words = ["search", str(tmp_path / "document"), str(tmp_path / "query"), "--run", str(tmp_path / "found.trec")]
+    pytest.importorskip("duckdb", reason="of the extra test")
+    words = [
+        "search",
+        "duckdb",
+        str(tmp_path / "document"),
+        str(tmp_path / "query"),
+        "--run",
+        str(tmp_path / "found.trec"),
+    ]
     monkeypatch.setattr(sys, "argv", [*words, "--compare", str(tmp_path / "exact.trec")])
-    assert example.main() == 0
-    assert capsys.readouterr().out == "20 of 20 queries have the same top 10\n"
+    assert stores.main() == 0
+    assert capsys.readouterr().out == "duckdb: 20 of 20 queries have the same top 10\n"
     raw = (
         encoder.embed(list(QUERIES.values()), "query", "fp32"),
         encoder.embed(list(DOCUMENTS.values()), "document", "fp32"),
@@ -151,16 +145,16 @@ def test_a_database_finds_the_same_top_10(example, tiny_bert, encoder, folder, t
     assert [set(found[query]) for query in QUERIES] == [{f"d{place:02}" for place in row} for row in best.tolist()]
 
 
-def test_the_example_sees_a_difference(example, tiny_bert, folder, tmp_path, monkeypatch, capsys):
+def test_the_example_sees_a_difference(stores, tiny_bert, folder, tmp_path, monkeypatch, capsys):
     for role, sim in (("document", "dot"), ("query", "dot"), ("other", "cosine")):
         export.export(str(tiny_bert), str(folder), str(tmp_path / role), role=role.replace("other", "query"), sim=sim)
     ours = {"a": 3.0, "b": 2.0, "c": 2.0 - 1e-7, "d": 1.0}
-    assert example.is_same(ours, [("a", 3.0), ("c", 2.0)])  # equal within rounding
-    assert not example.is_same(ours, [("a", 3.0), ("d", 2.0)])
-    assert not example.is_same(ours, [("b", 2.0), ("a", 3.0)])
-    monkeypatch.setattr(sys, "argv", ["search", str(tmp_path / "document"), str(tmp_path / "other")])
+    assert stores.is_same(ours, [("a", 3.0), ("c", 2.0)])  # equal within rounding
+    assert not stores.is_same(ours, [("a", 3.0), ("d", 2.0)])
+    assert not stores.is_same(ours, [("b", 2.0), ("a", 3.0)])
+    monkeypatch.setattr(sys, "argv", ["search", "duckdb", str(tmp_path / "document"), str(tmp_path / "other")])
     with pytest.raises(SystemExit, match="differ in the spec of their similarity"):
-        example.main()
+        stores.main()
 
 
 @pytest.mark.parametrize("sim", ["l1", "l2", "sfs:size=4,base=l2", "sfs:size=4,base=l1"])

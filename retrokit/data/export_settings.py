@@ -33,6 +33,9 @@ class ExportSettings(Settings):
     role: str = setting("document", "What the texts are: document or query.")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
     dtype: str = setting("float32", "What is stored: float32, float16 (half of it), int8 (a quarter) or binary.")
+    one_length: bool = setting(
+        False, "Add a dimension in which documents get one length, for stores that know only cosine or L2."
+    )
     shard: str | None = setting(
         None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
     )
@@ -46,3 +49,7 @@ class ExportSettings(Settings):
             yield f"role {self.role!r} is none of {', '.join(ROLES)}"
         if self.dtype not in DTYPES:
             yield f"`dtype` {self.dtype!r} is none of {', '.join(DTYPES)}"
+        if self.one_length and self.dtype != "float32":
+            yield f"`one_length` is for float32, and `dtype` is {self.dtype}"
+        if self.one_length and self.shard is not None:
+            yield f"`one_length` is that of all documents: give no `shard` ({self.shard})"

@@ -35,6 +35,11 @@ class ExportIndex(StoredIndex):
     def _owners(self) -> np.ndarray | None:
         return None
 
+    def prepared_queries(self, queries: TextList) -> np.ndarray:
+        """As the similarity prepares them, and a 0 where the documents have one dimension more."""
+        made = super().prepared_queries(queries)
+        return np.pad(made, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else made
+
     def account(self) -> Account:
         """What made the embeddings of both sides, and the norms of the queries."""
         return Account(self._about(), self._embeddings.norms(self._queries, (), "query"))
