@@ -16,7 +16,7 @@ for sim in "${@:-sfs:16}"; do
     mkdir -p "$here"
     retrokit export "$encoder" --on "beir:$data" --sim "$sim" -o "$here/documents" --overwrite
     retrokit export "$encoder" --on "beir:$data" --sim "$sim" --role query -o "$here/queries" --overwrite
-    retrokit eval "$encoder" --on "beir:$data" --sim "$sim" --metrics ndcg@10 --save-run "$here/exact.trec" >/dev/null
+    retrokit eval "$encoder" --on "beir:$data" --sim "$sim" --metrics ndcg@10,recall@30 --save-run "$here/exact.trec" >/dev/null
     echo "$sim:"
     python "$(dirname "$0")/search_in_stores.py" duckdb "$here/documents" "$here/queries" \
         --run "$here/duckdb.trec" --compare "$here/exact.trec"
