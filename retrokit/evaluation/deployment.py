@@ -212,9 +212,9 @@ def _row(
     told = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
     result = task.result(searcher.spec, searcher.similarity, names, found, None, told)
     (part,) = (stored.through(_FLAT) if index == EXACT else through).parts
-    cost = part.cost(stored.prepared_queries(task.queries), depth)
+    whole, milliseconds = part.cost(stored.prepared_queries(task.queries), depth)
     first = before[0].result.run if before else found.run
     recall = np.mean(
         [len(first[query].keys() & found.run[query].keys()) / max(1, len(first[query])) for query in first]
     )
-    return DeploymentRow(dims, quantize, index, result, float(recall), *cost)
+    return DeploymentRow(dims, quantize, index, result, float(recall), whole / len(task.documents), milliseconds)

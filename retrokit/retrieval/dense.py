@@ -168,7 +168,8 @@ class StoredIndex(DenseIndex):
     def _part(self, rows: np.ndarray, kept: Quantization, folder: Path | None = None) -> StoredRows:
         return StoredRows(rows, kept, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder)
 
-    _asked = prepared_queries
+    def _asked(self, queries: TextList) -> np.ndarray:
+        return self.prepared_queries(queries)
 
     @torch.inference_mode()
     def _rows(self, asked: np.ndarray, k: int) -> list[Ranking]:

@@ -110,8 +110,8 @@ class StoredRows:
         return StoredRows(self.rows, *given, index, self._device)
 
     @torch.inference_mode()
-    def cost(self, prepared: np.ndarray, k: int) -> tuple[float, float]:
-        """Of the index of faiss: bytes of a document, and milliseconds of a processor that one query takes, asked
+    def cost(self, prepared: np.ndarray, k: int) -> tuple[int, float]:
+        """Of the index of faiss: its bytes, and milliseconds of a processor that one query takes, asked
         alone, in one thread; the least of three rounds over at most :data:`QUERIES_TIMED` of the queries."""
         approximate = self.approximate
         assert approximate is not None
@@ -127,7 +127,7 @@ class StoredRows:
                     if self._rescored:
                         self._scored_again(queries[row : row + 1], places, k)
                 rounds.append(time.process_time() - start)
-        return approximate.bytes / len(self.rows), 1000 * min(rounds) / max(1, len(queries))
+        return approximate.bytes, 1000 * min(rounds) / max(1, len(queries))
 
     def score_pairs(
         self, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
