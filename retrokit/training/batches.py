@@ -21,6 +21,8 @@ from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
 from retrokit.errors import UsageError
+from retrokit.similarities.base import Role
+from retrokit.training.guide import Guide
 
 _T = TypeVar("_T")
 
@@ -120,6 +122,7 @@ class Collator:
     prompts: Mapping[str, str | None]
     max_length: int | None
     masking: Masking | None = None
+    guide: Guide | None = None
 
     def __call__(self, examples: list[Example]) -> dict[str, Any]:
         source = self.sources[examples[0].source]
@@ -142,11 +145,12 @@ class Collator:
                 batch[role]["input_ids"] = self.masking(batch[role], key)
         return batch
 
-    def _features(self, texts: list[str], role: str, prompt: str | None, ids: list[int]) -> dict[str, Any]:
+    def _features(self, texts: list[str], role: Role, prompt: str | None, ids: list[int]) -> dict[str, Any]:
         prompt = self.prompts[role] if prompt is None else prompt
         limit = {"max_length": self.max_length} if self.max_length is not None else {}
         features = self.preprocess(texts, prompt=prompt, task=role, **limit)
-        return {**features, "task": role, "text_ids": torch.tensor(ids, dtype=torch.int64)}
+        guided = {} if self.guide is None else {"guide": self.guide.prepared(texts, role)}
+        return {**features, **guided, "task": role, "text_ids": torch.tensor(ids, dtype=torch.int64)}
 
 
 def _positives_first(of_examples: Sequence[Sequence[_T]]) -> list[_T]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, parse_all
 from retrokit.settings import Settings, duration, number_or, numbers, setting
+from retrokit.training import guides
 
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
@@ -128,6 +129,12 @@ class FinetuneConfig(TrainingConfig):
         LOSS,
     )
     teacher_temperature: float = setting(1.0, "With kl: what the teacher's scores are divided by.", LOSS, above=0)
+    guide: str | None = setting(
+        None,
+        "Encoder that masks false negatives: those that it finds nearer than the positive, "
+        "e.g. minilm,margin=0.05,type=relative.",
+        LOSS,
+    )
     scale: float | str | None = setting(
         None,
         "Multiplier of the scores (infonce, kl: 20; else 1); auto: starts as sharp as cosine at 20.",
@@ -175,15 +182,21 @@ class FinetuneConfig(TrainingConfig):
     )
 
     def read_specs(self) -> list[tuple[Registry, str]]:
-        return [*super().read_specs(), *self._task_specs()]
+        return [*super().read_specs(), *self._task_specs(), *self._guide_specs()]
 
     def specs(self) -> list[tuple[Registry, str]]:
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         augmentations = [(augmentation.registry, spec) for spec in self.augment]
-        return [*super().read_specs(), *sims, *augmentations, *self._task_specs()]
+        return [*super().read_specs(), *sims, *augmentations, *self._task_specs(), *self._guide_specs()]
 
     def _task_specs(self) -> list[tuple[Registry, str]]:
         return [(evaluation.registry, self.eval)] if self.eval else []
+
+    def _guide_specs(self) -> list[tuple[Registry, str]]:
+        if self.guide is None:
+            return []
+        encoder = str(guides.parse(self.guide).params["encoder"])
+        return [(guides, self.guide), (encoders.registry, encoder)]
 
     def combination_problems(self) -> list[str | None]:
         losses = self.losses
@@ -201,6 +214,8 @@ class FinetuneConfig(TrainingConfig):
             "`temperature` is for `loss` infonce or kl": not ranks and self.temperature is not None,
             "`max_score` is for `loss` mse": not scored and self.max_score is not None,
             "`directions` is for `loss` infonce": "infonce" not in losses and self.directions != "query-to-document",
+            "`guide` is for `loss` infonce": "infonce" not in losses and self.guide,
+            "`guide` and `augment` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
             f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
             "`eval_every` needs `eval`": self.eval_every and not self.eval,
             "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),

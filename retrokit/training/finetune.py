@@ -25,10 +25,12 @@ from retrokit.notices import notice
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
 from retrokit.similarities.base import Similarity
+from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.guide import Guide
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE, Taught
 from retrokit.training.model import (
@@ -56,6 +58,7 @@ class Plan(Job):
     model: SentenceTransformer
     similarity: Similarity
     masking: Masking | None
+    guide: Guide | None
     task: Task | None
     chosen_by: dict[str, Any] | None
 
@@ -71,8 +74,8 @@ class Plan(Job):
     @property
     def loader(self) -> Loader:
         """Batches, tokenised."""
-        prompts, limit = self.encoder.prompts, self.config.max_length
-        collator = Collator(partial(engine.preprocess, self.model), self.data.sources, prompts, limit, self.masking)
+        tokenise, prompts, limit = partial(engine.preprocess, self.model), self.encoder.prompts, self.config.max_length
+        collator = Collator(tokenise, self.data.sources, prompts, limit, self.masking, self.guide)
         return Loader(self.data, self.batches, collator)
 
     def describe(self) -> Run:
@@ -104,6 +107,7 @@ class Plan(Job):
             "directions": config.directions,
             "mini_batch": config.mini_batch,
             "widths": widths,
+            "guide": self.guide,
         }
         if config.is_taught:
             options |= {"weights": config.losses, "temperature": config.teacher_temperature}
@@ -181,17 +185,20 @@ def plan(config: FinetuneConfig) -> Plan:
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
     found = of_any_run(config, encoder, batches, config.max_length, precision=name_of(dtype))
+    guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
+    of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     digests = {"data_digests": [source.digest for source in sources]}
     return Plan(
         encoder=encoder,
         batches=batches,
         metric=metric,
-        identity=identity_of(config, encoder, fingerprint, digests),
+        identity=identity_of(config, encoder, fingerprint, digests, **of_guide),
         config=config,
         preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale),
         model=model,
         similarity=similarity,
         masking=masking,
+        guide=guide,
         task=task,
         chosen_by=chosen_by,
     )

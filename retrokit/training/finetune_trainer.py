@@ -45,7 +45,10 @@ class FinetuneTrainer(RunTrainer):
         return result.metrics
 
     def learned(self) -> dict[str, float]:
-        return {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
+        found = {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
+        guide = self.loss.guide
+        share = guide.share() if guide is not None else None
+        return found if share is None else {**found, "masked_by_guide": round(share, 6)}
 
     def write_model(self, folder: Path) -> bool:
         export(self.model, folder)

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from retrokit.data.records import pair_codes
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.similarities.base import Similarity
+from retrokit.training.guide import Guide
 
 
 class PreparedLoss(CachedLossMixin, nn.Module):
-    """Base of both: embeds queries and documents, whole or in cached mini-batches, and compares them.
+    """Base of all: embeds queries and documents, whole or in cached mini-batches, and compares them.
 
     Args:
         model: a SentenceTransformer that ends in ``Prepare``.
@@ -46,11 +47,14 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         self.mini_batch_size = mini_batch or 0
         self.widths = widths
         self._ids: tuple[Tensor, Tensor] | None = None
+        self.guide: Guide | None = None
+        self._guided: list[Tensor] = []
         self._places: list[Tensor | None] = []
 
     def forward(self, sentence_features: list[dict[str, Any]], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch ``[query features, document features]``, a scalar."""
         self._ids = (sentence_features[0]["text_ids"], sentence_features[1]["text_ids"])
+        self._guided = [features.pop("guide") for features in sentence_features if "guide" in features]
         by_length, self._places = zip(*map(_by_length, sentence_features), strict=True)
         if self.mini_batch_size:
             return self.forward_cached(by_length, labels)  # type: ignore[operator] # the library is untyped
@@ -100,6 +104,7 @@ class InfoNCE(PreparedLoss):
     Args:
         positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
         directions: ``query-to-document``, ``document-to-query`` or ``both``.
+        guide: masks further candidates, by its own embeddings, ``guide`` among the features of either side.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class InfoNCE(PreparedLoss):
         *,
         positives: Tensor,
         directions: str = "query-to-document",
+        guide: Guide | None = None,
         mini_batch: int | None = None,
         widths: list[int] | None = None,
     ) -> None:
@@ -117,6 +123,7 @@ class InfoNCE(PreparedLoss):
         self.positives: Tensor
         self.register_buffer("positives", positives, persistent=False)
         self.directions = directions
+        self.guide = guide
 
     def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
         """Mean over the process's own anchors; ``queries [b, w]``, ``documents [b + negatives, w]``."""
@@ -127,12 +134,20 @@ class InfoNCE(PreparedLoss):
             candidates, candidate_ids, own = _gathered_documents(documents, document_ids, len(queries))
             scores = self.scale * self._similarity[0].kernel(queries, candidates)
             excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
+            if self.guide is not None:
+                asked, given = self._guided
+                nearest = self.guide.similarity.kernel(asked, _gathered_documents(given, document_ids, len(queries))[0])
+                excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         if self.directions in ("document-to-query", "both"):
             all_queries, all_ids, own = _gathered_queries(queries, query_ids)
             positives = documents[: len(queries)]
             scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
             excluded = self._known(all_ids, document_ids[: len(queries)]).T
+            if self.guide is not None:
+                asked, given = self._guided
+                nearest = self.guide.similarity.kernel(_gathered_queries(asked, query_ids)[0], given[: len(queries)]).T
+                excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         return torch.stack(losses).mean()
 

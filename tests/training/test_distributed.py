@@ -19,7 +19,6 @@ from torch.nn.parallel import DistributedDataParallel
 import retrokit
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import UsageError
-from retrokit.training.batches import Collator, Loader
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
@@ -46,18 +45,9 @@ def triplets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def gradients(
-    encoder: Path, data: Path, sim: str, directions: str, mini_batch: int | None, losses: str, batch: int
-) -> Any:
+def gradients(encoder: Path, data: Path, batch: int, **options: Any) -> Any:
     """The loss and all gradients of a first batch, the mean over the processes."""
-    options = {
-        "sim": sim,
-        "directions": directions,
-        "mini_batch": mini_batch,
-        "batch_size": batch,
-        "steps": 1,
-        "loss": losses,
-    }
+    options |= {"batch_size": batch, **({"guide": f"{encoder},margin=0.001"} if options.get("guide") else {})}
     made = plan(
         FinetuneConfig(str(encoder), [str(data)], **options, steps=1, precision="fp32", dropout=0.0, device="cpu")
     )
@@ -66,8 +56,7 @@ def gradients(
     joint = torch.distributed.is_initialized()
     if joint:
         loss.model = DistributedDataParallel(made.model)
-    collator = Collator(made.model.preprocess, made.data.sources, made.encoder.prompts, None)
-    features = next(iter(Loader(made.data, made.batches, collator)))
+    features = next(iter(made.loader))
     value = loss([features["query"], features["document"]], features.get("label"))
     value.backward()
     values = value.detach().clone()
@@ -77,20 +66,21 @@ def gradients(
     return {"loss": values, **{name: p.grad for name, p in made.model.named_parameters() if p.requires_grad}}
 
 
-CASES = {
-    f"{sim}-{losses}-{'cached' if mini_batch else 'whole'}": (sim, directions, mini_batch, losses)
-    for sim, directions, losses in (
-        ("learn", "query-to-document", "infonce"),
-        ("cosine", "both", "infonce"),
-        ("qnorm", "query-to-document", "infonce+kl=0.5+margin-mse=2"),
-    )
+CASES: dict[str, dict[str, Any]] = {
+    f"{name}-{'cached' if mini_batch else 'whole'}": {**options, "mini_batch": mini_batch}
+    for name, options in {
+        "learn": {"sim": "learn"},
+        "both": {"sim": "cosine", "directions": "both"},
+        "taught": {"sim": "qnorm", "loss": "infonce+kl=0.5+margin-mse=2"},
+        "guided": {"sim": "dnorm", "directions": "both", "guide": True},
+    }.items()
     for mini_batch in (None, 3)
 }
 
 
 def save_gradients(encoder: Path, data: Path) -> None:
     """What :func:`gradients` gives in every case, in a file that the first process writes."""
-    found = {name: gradients(encoder, data, *case, 4) for name, case in CASES.items()}
+    found = {name: gradients(encoder, data, 4, **case) for name, case in CASES.items()}
     if is_first():
         torch.save(found, "gradients.pt")
     leave()
@@ -107,7 +97,7 @@ def joint_gradients(tiny_bert, triplets, tmp_path_factory) -> Any:
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_equal_those_of_the_joint_batch(tiny_bert, triplets, joint_gradients, case):
-    one, two = gradients(tiny_bert, triplets, *CASES[case], 8), joint_gradients[case]
+    one, two = gradients(tiny_bert, triplets, 8, **CASES[case]), joint_gradients[case]
     assert one.keys() == two.keys()
     assert ("2.similarity.query_gamma_logit" in one) == ("learn" in case)
     largest = max(float(value.abs().max()) for name, value in one.items() if name != "loss")

@@ -120,6 +120,17 @@ def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
     assert losses[-1] < losses[0]
 
 
+def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
+    for margin, low, high in (("0", 0.0, 1.0), ("3", 1.0, 1.0)):  # no cosine is 3 below another
+        run = tmp_path / f"run-{margin}"
+        finetune(configure(tiny_bert, pairs, run, steps=4, guide=f"{tiny_bert},margin={margin}"))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        shares = [line["masked_by_guide"] for line in lines if "loss" in line]
+        assert len(shares) == 2
+        assert all(low <= share <= high for share in shares)
+    assert lines[-1]["loss"] == 0.0  # nothing but the positive is left
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -128,10 +139,13 @@ def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
         {"lora": 2, "epochs": 2, "steps": None},
         {"matryoshka": (8,), "sim": "qnorm"},
         {"gradient_checkpointing": True},
+        {"guide": "GUIDE,margin=0.001,type=relative"},
     ],
-    ids=["learn", "cached", "lora", "matryoshka", "checkpointed"],
+    ids=["learn", "cached", "lora", "matryoshka", "checkpointed", "guided"],
 )
 def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, options, monkeypatch):
+    if "guide" in options:
+        options = {"guide": options["guide"].replace("GUIDE", str(tiny_bert))}
     common = {"steps": 12, "save_every": 5} | options
     finetune(configure(tiny_bert, pairs, tmp_path / "whole", **common))
     real = FinetuneTrainer.training_step
@@ -704,6 +718,10 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
         ({"lr": -1.0}, "`lr` -1.0 must be above 0"),
         ({"eval_every": 5}, "`eval_every` needs `eval`"),
+        ({"guide": "minilmm"}, "minilmm"),
+        ({"guide": "static:8,margin=-1"}, "margin"),
+        ({"guide": "static:8", "loss": "kl"}, "`guide` is for `loss` infonce"),
+        ({"guide": "static:8", "augment": ("crops",)}, "`guide` and `augment` exclude each other"),
     ],
 )
 def test_wrong_options_are_said(tiny_bert, pairs, options, message):

@@ -6,8 +6,10 @@ import copy
 
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import (
     DistillKLDivLoss,
+    GISTEmbedLoss,
     MarginMSELoss,
     MultipleNegativesRankingLoss,
 )
@@ -18,10 +20,11 @@ from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.training.batches import Collator, TrainingSet
+from retrokit.training.guide import Guide
 from retrokit.training.loss import InfoNCE, ScoredMSE, Taught
 from retrokit.training.model import build
 from tests.codes import codes
-from tests.models import sentences
+from tests.models import make_bert, sentences
 
 EPS = torch.finfo(torch.float32).eps  # a unit in the last place of 1
 
@@ -58,6 +61,7 @@ def make(folder, spec, records, **options):
     model, similarity = build(encoder, spec, options.pop("prefixes", ()), dropout=0.0)
     data = TrainingSet([source(records)])
     collator = Collator(model.preprocess, data.sources, encoder.prompts, None)
+    collator.guide = options.get("guide")
     batch = collator([data[i] for i in range(len(data))])
     kind = options.pop("kind", InfoNCE)
     if issubclass(kind, InfoNCE):
@@ -285,3 +289,50 @@ def test_a_teachers_loss_cached_and_by_rows_of_any_length(tiny_bert, spec):
             margins = (student[0] - student[1:]) - (teacher[0] - teacher[1:])
             expected += (0.5 * divergence + 2 * margins.square().sum() / max(1, len(margins))).item() / 5
     assert value == near(expected)
+
+
+@pytest.fixture(scope="module")
+def another_bert(tmp_path_factory):
+    return make_bert(tmp_path_factory.mktemp("guide"), dimension=8)
+
+
+@pytest.mark.parametrize(("margin", "type"), [(0.0, "absolute"), (0.002, "absolute"), (0.001, "relative")])
+@pytest.mark.parametrize("mini_batch", [None, 3])
+def test_a_guide_masks_what_the_librarys_does(tiny_bert, another_bert, margin, type, mini_batch):
+    guide = Guide(str(another_bert), margin, type)
+    loss, batch = make(tiny_bert, "cosine", triplets(), scale=20.0, guide=guide, mini_batch=mini_batch)
+    ours, our_gradients = value_and_gradients(loss, batch)
+    assert 0 < guide.share() < 1
+    assert guide.share() is None
+    plain, other = copy.deepcopy(loss.model), SentenceTransformer(str(another_bert))
+    del plain[len(plain) - 1]
+    documents = batch["document"]
+    columns = [
+        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
+        for rows in (slice(0, 8), slice(8, 16))
+    ]
+    alone = {"contrast_anchors": False, "contrast_positives": False}
+    library = GISTEmbedLoss(plain, other, temperature=0.05, margin_strategy=type, margin=margin, **alone)
+    theirs = library([dict(batch["query"]), *columns], None)
+    plain.zero_grad()
+    theirs.backward()
+    assert ours == near(theirs.item())
+    assert_near(our_gradients, {n: p.grad for n, p in plain.named_parameters() if p.grad is not None})
+
+
+@pytest.mark.parametrize("spec", ["qnorm", "l2", "sfs:4"])
+def test_a_guide_masks_in_both_directions(tiny_bert, another_bert, spec):
+    options = {"scale": 2.0, "guide": Guide(str(another_bert), 0.001, "absolute"), "directions": "both"}
+    loss, batch = make(tiny_bert, spec, triplets(), **options)
+    value, _ = value_and_gradients(loss, batch)
+    with torch.no_grad():
+        q, d = (loss.model(dict(batch[role]))["sentence_embedding"] for role in ("query", "document"))
+        scores = 2 * loss.model[-1].similarity.kernel(q, d)
+        guided = batch["query"]["guide"] @ batch["document"]["guide"].T
+        own = torch.arange(8)
+        means = []
+        for given, theirs in ((scores, guided), (scores[:, :8].T, guided[:, :8].T)):
+            masked = theirs > theirs.diagonal()[:, None] - 0.001
+            masked[own, own] = False
+            means.append(-given.masked_fill(masked, -torch.inf).log_softmax(1).diagonal().mean().item())
+    assert value == near(sum(means) / 2)
