@@ -152,6 +152,18 @@ def account_of(searcher: Searcher, index: Index) -> Account:
     return replace(account, configuration=account.configuration or {"fingerprint": searcher.fingerprint()})
 
 
+def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The order of documents by descending score ``[n]``, equal ones by ascending position. Scores count in single
+    precision, in which trec_eval compares them: so a metric does not depend on how many documents were searched for.
+
+    >>> best_first(np.array([1.0, 2.0, 1 + 1e-9]), np.array([3, 4, 5])).tolist()
+    [1, 0, 2]
+    """
+    with np.errstate(over="ignore"):
+        order: np.ndarray = np.lexsort([positions, -scores.astype(np.float32)])
+    return order
+
+
 def without(found: Ranking, left_out: Set[int], k: int) -> Ranking:
     """The ``k`` best of what was found that are not among the positions ``left_out``."""
     scores, positions = found

@@ -13,7 +13,16 @@ from retrokit.errors import UsageError
 from retrokit.metrics.ranking import DEEPEST
 from retrokit.notices import progress
 from retrokit.registry import Spec, parse_all
-from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, TuningQueries, account_of
+from retrokit.retrieval.base import (
+    Account,
+    FilteredIndex,
+    Ranking,
+    Searcher,
+    TextList,
+    TuningQueries,
+    account_of,
+    best_first,
+)
 from retrokit.retrieval.fusion import min_max, reciprocal_ranks, z_scores
 from retrokit.retrieval.shared import Shared
 
@@ -107,7 +116,7 @@ def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
             side = np.full(len(positions), 0.0 if fusion == "rrf" else values.min())
             side[np.searchsorted(positions, places)] = values
             fused += share * side
-    order = np.lexsort([positions, -fused])[:k]
+    order = best_first(fused, positions)[:k]
     return fused[order], positions[order]
 
 

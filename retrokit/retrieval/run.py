@@ -11,7 +11,17 @@ from retrokit.data.files import named
 from retrokit.data.trec import read_run_lines
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
-from retrokit.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, check_k, check_pairs, without
+from retrokit.retrieval.base import (
+    Account,
+    FilteredIndex,
+    Ranking,
+    Searcher,
+    TextList,
+    best_first,
+    check_k,
+    check_pairs,
+    without,
+)
 
 LEFT_OUT = "run_documents_left_out"
 
@@ -64,7 +74,7 @@ class RunIndex(FilteredIndex):
             listed = self._run.scores.get(id, {})
             positions = np.array([self._position(*entry) for entry in listed.items()], dtype=np.int64)
             scores = np.array([score for score, _ in listed.values()], dtype=np.float64)
-            order = np.lexsort([positions, -scores])
+            order = best_first(scores, positions)
             kept = without((scores[order], positions[order]), out, len(order))
             lost += len(order) - len(kept[0])
             found.append((kept[0][:k], kept[1][:k]))

@@ -26,6 +26,7 @@ from retrokit.retrieval.base import (
     TextList,
     TuningQueries,
     account_of,
+    best_first,
 )
 from retrokit.retrieval.fusion import blend, reciprocal_rank_fusion
 
@@ -72,7 +73,7 @@ class Fusion:
         if self.fusion is None:
             return second
         places = np.empty(len(second), dtype=np.int64)
-        places[np.lexsort([positions, -second])] = np.arange(1, len(second) + 1)
+        places[best_first(second, positions)] = np.arange(1, len(second) + 1)
         return reciprocal_rank_fusion(np.arange(1, len(second) + 1), places)
 
 
@@ -118,7 +119,7 @@ class TwoStageIndex(FilteredIndex):
             before, positions = firsts[row]
             top = len(second)
             scores = _above(fusion.scores(before[:top], second, positions[:top]), len(before) - top)
-            order = np.concatenate([np.lexsort([positions[:top], -scores[:top]]), np.arange(top, len(before))])
+            order = np.concatenate([best_first(scores[:top], positions[:top]), np.arange(top, len(before))])
             found[row] = scores[order], positions[order]
         self._queries += len(asked)
         self._empty += len(firsts) - len(asked)
