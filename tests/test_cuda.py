@@ -100,7 +100,7 @@ def test_search_finds_what_the_cpu_finds(spec: str) -> None:
     assert np.mean(np.asarray(there[1]) == np.asarray(here[1])) > 0.99
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "binary"])
 def test_an_export_is_made_and_searched_as_on_the_cpu(
     run: Command, data: str, tiny_bert: Path, tmp_path: Path, dtype: str
 ) -> None:
@@ -111,7 +111,7 @@ def test_an_export_is_made_and_searched_as_on_the_cpu(
         words = ["--queries", data, "-k", 5, "-o", tmp_path / "run.trec", *where]
         run("search", "--index-folder", tmp_path / device, *words)
         runs.append(read_run(tmp_path / "run.trec"))
-    step = 2e-3 if dtype == "float16" else 2e-2  # a number of the export may round to its neighbour
+    step = {"float16": 2e-3, "int8": 2e-2, "binary": 2}[dtype]  # a number of the export may round to its neighbour
     for here, there in zip(*(made.values() for made in runs), strict=True):
         assert sorted(there.values()) == pytest.approx(sorted(here.values()), abs=step)
 

@@ -124,7 +124,7 @@ def export_table(export: Export) -> Table:
     note = export.note
     rows = {
         "folder": str(export.folder),
-        "embeddings": f"{note['count']:,} of {note['dimension']:,} dimensions, role {note['role']}",
+        "embeddings": f"{note['count']:,} of {note['dimension']:,} dimensions in {note['dtype']}, role {note['role']}",
         "similarity": note["similarity"]["spec"],
         "metric": note["metric"],
         **{f"a {role} x becomes": words for role, words in note["transform"].items()},

@@ -112,7 +112,9 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
     """
     if registry_of(spec) is registry:
         if any(value is not None for name, value in options.items() if (name, value) != ("precision", "auto")):
-            raise UsageError(f"a similarity, dimensions, precision and an index are an encoder's, and {spec} is none")
+            raise UsageError(
+                f"a similarity, dimensions, precision, quantisation and an index are an encoder's, and {spec} is none"
+            )
         made: Searcher = registry.create_on(spec, device)
         return made
     from retrokit.retrieval.dense import dense

@@ -84,6 +84,11 @@ def test_words_and_an_index_are_searched_as_elsewhere(folder: Path, tmp_path: Pa
     exact, indexed = (evaluate(spec, hashed(1), metrics=names, index=index)[0] for index in (None, "Flat"))
     assert indexed.metrics == pytest.approx(exact.metrics, abs=1e-9)
     assert (exact.configuration.get("index"), indexed.configuration["index"]) == (None, "Flat")
+    signs = {"metrics": names, "quantize": "binary"}
+    ours, theirs = (evaluate(task, hashed(1), **signs)[0] for task in (f"beir:{folder}", spec))
+    assert theirs.metrics == pytest.approx(ours.metrics, abs=1e-5)
+    assert theirs.configuration["quantize"] == "binary"
+    assert theirs.metrics != pytest.approx(exact.metrics, abs=1e-3)  # nor is it what MTEB's cache has of floats
 
 
 def test_texts_are_encoded_once_for_all_similarities(folder: Path, tmp_path: Path) -> None:
@@ -121,7 +126,7 @@ def test_nothing_that_matters_shares_a_result(folder: Path, tmp_path: Path) -> N
 
     class Other(GivenEncoder):
         def fingerprint(self) -> str:
-            return "other weights"
+            return "other wsignss"
 
     auto = str(choose_precision("auto", torch.device("cpu"))).replace("torch.float32", "fp32")
     (first,) = evaluate(spec, hashed(1))

@@ -118,6 +118,7 @@ class MtebModel(MtebSearch):
             "learned": {name: value.tolist() for name, value in sorted(self.scorer.state_dict().items())},
             "dims": self.embeddings.dims,
             "index": searcher.faiss,
+            "quantize": searcher.quantize,
             "task_prompts": task_prompts,
             "by_neighbours": by_neighbours,
         }

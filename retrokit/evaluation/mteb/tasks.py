@@ -159,7 +159,8 @@ class MtebTask(Task):
         embeddings, chosen = request.embeddings(self)
         about = embeddings.configuration()
         about.pop("encoding_seconds")
-        about |= {} if request.index is None else {"index": request.index}
+        given = {"index": request.index, "quantize": request.quantize}
+        about |= {name: value for name, value in given.items() if value is not None}
         systems = []
         for similarity in chosen:
             dense = Dense(embeddings, similarity, request.index, request.quantize)
