@@ -31,6 +31,7 @@ from retrokit.data.corpus import count_identified, read_corpus, read_queries
 from retrokit.data.export_settings import ROLES, ExportSettings
 from retrokit.data.exports import Export, ExportWriter, open_export
 from retrokit.data.files import digest
+from retrokit.data.images import Image, with_images
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
 from retrokit.data.quantization import Quantization
@@ -87,7 +88,8 @@ def export(asked: ExportSettings) -> Export:
     try:
         with folder_in_the_making(folder, check if asked.overwrite else None, exports.can_go_on) as unfinished:
             read: Reader = partial(_read, path, side)
-            known = None if is_pipe else count_identified(read)  # finds bad lines before the long work
+            shown: list[str] = []
+            known = None if is_pipe else count_identified(partial(_noting_images, read, shown))  # finds bad lines too
             rows = _rows_of(known, number, count) if known is not None else None
             prepared = _prepared(
                 encoders.registry.create(asked.encoder, device=asked.device),
@@ -103,13 +105,14 @@ def export(asked: ExportSettings) -> Export:
                 "shard": {"number": number, "of": count, "first": rows.start}
                 if asked.shard and rows is not None
                 else None,
-                "source": {"spec": asked.source, "digest": None if is_pipe else digest(path)},
+                "source": {"spec": asked.source, "digest": None if is_pipe else with_images(digest(path), shown)},
             }
             decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
             numbers = Quantization(asked.dtype, prepared.width)
             with ExportWriter(unfinished, numbers, decided_by) as writer:
                 _write(writer, prepared, read, rows, known)
-                note = {"count": writer.count, "dimension": prepared.width, **about}
+                documents = {"documents": writer.texts} if prepared.has_chunks else {}
+                note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
                 writer.finish(note, asked.one_length and side == "document")
     except RetrokitError as error:
         error.heard = None if asked.shard is None else True  # it may be of this shard alone
@@ -161,12 +164,25 @@ class Prepared:
         self._encoder, self._similarity, self._role = encoder, similarity, role
         self._precision, self._dims, self._more = precision, dims, int(one_length)
 
-    @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """float32 ``[n, d]`` in the order of ``texts``."""
-        raw = self._encoder.embed(texts, self._role, self._precision)[:, : self._dims]
+        """float32 ``[n, d]`` in the order of ``texts``; of documents in chunks those of all chunks."""
+        return self.of_chunks(texts)[0]
+
+    @torch.inference_mode()
+    def of_chunks(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same, and how many chunks each text has, int64 ``[n]``; ``None``: they have one embedding each."""
+        chunks = self._encoder.in_chunks() if self.has_chunks else None
+        items, counts = (texts, None) if chunks is None else chunks.split(texts)
+        encoder = self._encoder if chunks is None else chunks.encoder
+        raw = encoder.embed(items, self._role, self._precision)[:, : self._dims]
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
-        return np.ascontiguousarray(torch.nn.functional.pad(rows, (0, self._more)).numpy(), dtype="<f4")
+        padded = torch.nn.functional.pad(rows, (0, self._more))
+        return np.ascontiguousarray(padded.numpy(), dtype="<f4"), counts
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a text may have several embeddings."""
+        return self._role == "document" and self._encoder.in_chunks() is not None
 
     @property
     def width(self) -> int:
@@ -243,6 +259,15 @@ def _read(path: str, role: Role, watched: Container[int] | None) -> Iterator[tup
     return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
 
 
+def _noting_images(read: Reader, shown: list[str], watched: Container[int] | None) -> Iterator[tuple[str, str]]:
+    """The same, whose images are put into ``shown``."""
+    shown.clear()
+    for identifier, item in read(watched):
+        if isinstance(item, Image):
+            shown.append(item)
+        yield identifier, item
+
+
 def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range | None, total: int | None) -> None:
     """Write the embeddings that are still to be written: of the texts at ``rows`` of a file of ``total`` texts that has
     been checked, or of all texts of a pipe."""
@@ -254,12 +279,12 @@ def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range |
         sample, texts = iter(first), chain(first, piped)
     else:
         sample = islice(read(()), 0, None, quantization.step_of(total))
-        texts = islice(read(()), rows.start + writer.count, rows.stop)
+        texts = islice(read(()), rows.start + writer.texts, rows.stop)
     writer.calibrate(lambda: prepared([text for _, text in sample]))
     if writer.count:
         notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
     with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
-        advance(writer.count)
+        advance(writer.texts)
         while chunk := list(islice(texts, exports.CHUNK)):
-            writer.add([identifier for identifier, _ in chunk], prepared([text for _, text in chunk]))
+            writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
             advance(len(chunk))

@@ -241,7 +241,7 @@ def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(export.Prepared, "__call__", interrupt)
+    monkeypatch.setattr(export.Prepared, "of_chunks", interrupt)
     with pytest.raises(Interrupted):
         export.export(str(tiny_bert), str(folder), out)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]

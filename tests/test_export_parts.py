@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+import retrokit
 from retrokit import cli
 from retrokit.data import exports, quantization
 from retrokit.data.dtypes import DTYPES
@@ -66,9 +67,9 @@ class Breaks:
 
     def __init__(self, portions: int, act: Any) -> None:
         self.left, self.act, self.texts = portions, act, 0
-        self.real = Prepared.__call__
+        self.real = Prepared.of_chunks
 
-    def __call__(self, texts: Any) -> np.ndarray:
+    def __call__(self, texts: Any) -> Any:
         if not self.left:
             self.act()
         self.left -= 1
@@ -76,11 +77,11 @@ class Breaks:
         return self.real(self.prepared, texts)
 
     def put_in(self, patch: Any) -> Breaks:
-        def call(prepared: Prepared, texts: Any) -> np.ndarray:
+        def call(prepared: Prepared, texts: Any) -> Any:
             self.prepared = prepared
             return self(texts)
 
-        patch(Prepared, "__call__", call)
+        patch(Prepared, "of_chunks", call)
         return self
 
 
@@ -296,3 +297,36 @@ def test_all_processes_say_the_same_of_bad_names(tiny_bert, tmp_path):
     assert "does not exist" in ended[0].err
     assert "Traceback" not in ended[0].err + ended[1].err
     assert [path.name for path in tmp_path.iterdir() if path.name == "out"] == []
+
+
+def test_documents_in_chunks_are_rows_that_a_store_can_group(tiny_bert, tmp_path, monkeypatch):
+    texts = [" ".join(sentences(count, seed=count)) for count in [1, 9, 3, 14, 1, 1, 8, 5, 2, 11] * 4]
+    lines = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
+    source = str(write_lines(tmp_path / "corpus.jsonl", lines))
+    spec, query = f"{tiny_bert},chunks=16,overlap=4", ["a cat runs", "two birds"]
+    whole = export(spec, source, str(tmp_path / "whole"), dtype="float16")
+    expected = retrokit.search(spec, texts, query, k=4, quantize="float16")
+    chunks, counts = retrokit.encoder(spec).split(texts)
+    assert (whole.note["count"], whole.note["documents"]) == (len(chunks), len(texts))
+    table = pyarrow.parquet.read_table(whole.folder / "embeddings.parquet").to_pydict()
+    assert table["document"] == [f"d{row}" for row, count in enumerate(counts) for _ in range(count)]
+    assert table["id"] == [f"d{row}#{n}" for row, count in enumerate(counts) for n in range(count)] == whole.ids()
+    for number in (1, 2):
+        export(spec, source, str(tmp_path / "shards"), dtype="float16", shard=f"{number}/2")
+    with monkeypatch.context() as patch:
+        Breaks(2, interrupt).put_in(patch.setattr)
+        with pytest.raises(Interrupted):
+            export(spec, source, str(tmp_path / "again"), dtype="float16")
+    again = export(spec, source, str(tmp_path / "again"), dtype="float16")
+    assert content(again.folder) == content(whole.folder)
+    for folder in ("whole", "shards"):
+        made = open_export(tmp_path / folder)
+        assert made.note["documents"] == len(texts)
+        for (scores, places), (other, others) in zip(retrokit.search("", made, query, k=4), expected, strict=True):
+            assert places.tolist() == others.tolist()
+            assert scores == pytest.approx(other, rel=1e-5)
+        assert made.ids_at([0, 13]) == {0: "d0", 13: "d13"}
+    words = ["search", "--index-folder", str(tmp_path / "whole"), "--query", query[0], "-k", "4", "--format", "trec"]
+    assert cli.run([*words, "-o", str(tmp_path / "run")]) == 0
+    run = (tmp_path / "run").read_text().split()
+    assert sorted(run[2::6]) == sorted(f"d{place}" for place in expected[0][1].tolist())

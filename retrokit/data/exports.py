@@ -3,7 +3,8 @@
 ``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
 (line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
 what made them. Beside int8 lies ``ranges.npy``, float32 ``[2, d]``, from which :mod:`retrokit.data.quantization` tells
-what its numbers stand for. A folder of shards holds such a folder for each, ``shard-00001-of-00004``.
+what its numbers stand for. Of documents in chunks each chunk is a row, whose id is the document's and a number,
+``d7#0``, and ``document`` stands beside it. A folder of shards holds such a folder for each, ``shard-00001-of-00004``.
 
 Rows are written in portions. Each is on the disk before the next is made, so that a break costs one portion.
 """
@@ -15,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +84,21 @@ class Export:
         return [json.loads(line)["id"] for line in self._lines()]
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
-        """The identifiers of some rows by position; the others are passed over."""
+        """The identifiers of some documents by position, as a search has them; the others are passed over."""
         wanted = set(positions)
+        if "documents" in self.note:
+            return {place: id for place, (id, _) in enumerate(groupby(self._of_chunks())) if place in wanted}
         return {row: json.loads(line)["id"] for row, line in enumerate(self._lines()) if row in wanted}
+
+    def owners(self) -> np.ndarray | None:
+        """The position of each row's document, int64 ``[n]``; ``None``: a row is a document."""
+        if "documents" not in self.note:
+            return None
+        sizes = [sum(1 for _ in rows) for _, rows in groupby(self._of_chunks())]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def _of_chunks(self) -> Iterator[str]:
+        return (json.loads(line)["document"] for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         for part in self.parts:
@@ -115,8 +128,9 @@ def open_export(folder: str | Path) -> Export:
             raise UsageError(f"{shard.folder}: does not belong to {shards[0].folder}: another {', '.join(different)}")
     if len(shards) != count:
         raise UsageError(f"{folder}: shard {len(shards) + 1} of {count} is missing")
-    rows = sum(shard.note["count"] for shard in shards)
-    return Export(folder, {**shards[0].note, "count": rows, "shard": None}, shards)
+    counted = [name for name in ("count", "documents") if name in shards[0].note]
+    sums: dict[str, Any] = {name: sum(shard.note[name] for shard in shards) for name in counted}
+    return Export(folder, {**shards[0].note, **sums, "shard": None}, shards)
 
 
 def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +164,8 @@ def _loaded(path: Path) -> np.ndarray:
 
 class ExportWriter:
     """Rows and identifiers of a folder, which grow a portion at a time, stored as ``kept`` says; ``count`` are there,
-    those included which an earlier writer has left that was told the same ``about``. What another one has left is
-    removed. ``None``: nothing is to be left.
+    of ``texts`` texts, those included which an earlier writer has left that was told the same ``about``. What another
+    one has left is removed. ``None``: nothing is to be left.
 
     Raises:
         DataError: the folder cannot be written.
@@ -159,7 +173,7 @@ class ExportWriter:
 
     def __init__(self, folder: Path, kept: Quantization, about: Mapping[str, Any] | None) -> None:
         self.folder, self.kept = folder, kept
-        self.count = 0
+        self.count = self.texts = 0
         self._about = json.loads(json.dumps(about))
         self._stack = ExitStack()
         length = self._left()
@@ -193,23 +207,28 @@ class ExportWriter:
             return None
         if state["about"] != self._about or sizes[0] <= state["rows"] * self.kept.row_bytes or sizes[1] < state["ids"]:
             return None
-        self.count = state["rows"]
+        self.count, self.texts = state["rows"], state.get("texts", state["rows"])
         return int(state["ids"])
 
-    def add(self, ids: Sequence[str], rows: np.ndarray) -> None:
-        """Append float32 rows and their identifiers; after it they outlive a break. Raises :class:`DataError` for
-        numbers beyond the type as well."""
+    def add(self, ids: Sequence[str], rows: np.ndarray, counts: np.ndarray | None = None) -> None:
+        """Append float32 rows and their identifiers; after it they outlive a break. With ``counts`` each text has so
+        many rows, its chunks. Raises :class:`DataError` for numbers beyond the type as well."""
         stored = self.kept.narrowed(rows)
+        names: Iterable[dict[str, str]] = ({"id": id} for id in ids)
+        if counts is not None:
+            numbered = ((id, n) for id, count in zip(ids, counts.tolist(), strict=True) for n in range(count))
+            names = ({"id": f"{id}#{n}", "document": id} for id, n in numbered)
         with disk_errors(self.folder):
             self._rows.write(stored.tobytes())
-            self._ids.write("".join(json_line({"id": identifier}) for identifier in ids).encode())
+            self._ids.write("".join(map(json_line, names)).encode())
             for file in (self._rows, self._ids):
                 file.flush()
                 os.fsync(file.fileno())
-            self.count += len(ids)
+            self.count += len(rows)
+            self.texts += len(ids)
             if self._about is None:
                 return
-            state = {"about": self._about, "rows": self.count, "ids": self._ids.tell()}
+            state = {"about": self._about, "rows": self.count, "texts": self.texts, "ids": self._ids.tell()}
             (self.folder / f"{_STATE}.new").write_text(json.dumps(state), encoding="utf-8")
             os.replace(self.folder / f"{_STATE}.new", self.folder / _STATE)
 
@@ -268,7 +287,10 @@ def _write_table(export: Export) -> None:
 
     rows = export.embeddings()
     value = pyarrow.from_numpy_dtype(rows.dtype)
-    columns = pyarrow.schema([("id", pyarrow.string()), ("embedding", pyarrow.list_(value, rows.shape[1]))])
+    with open(export.folder / IDS, encoding="utf-8") as lines:
+        names = list(json.loads(next(lines, '{"id": ""}')))
+    named = [(name, pyarrow.string()) for name in names]
+    columns = pyarrow.schema([*named, ("embedding", pyarrow.list_(value, rows.shape[1]))])
     with (
         open(export.folder / IDS, encoding="utf-8") as lines,
         open(export.folder / TABLE, "wb") as file,  # pyarrow takes no path that is not UTF-8
@@ -277,7 +299,8 @@ def _write_table(export: Export) -> None:
     ):
         for start in range(0, len(rows), CHUNK):
             part = np.array(rows[start : start + CHUNK])
-            ids = [json.loads(line)["id"] for line in islice(lines, len(part))]
+            told = [json.loads(line) for line in islice(lines, len(part))]
+            texts = [pyarrow.array([one[name] for one in told], pyarrow.string()) for name in names]
             vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
-            table.write_table(pyarrow.table([pyarrow.array(ids, pyarrow.string()), vectors], schema=columns))
+            table.write_table(pyarrow.table([*texts, vectors], schema=columns))
             advance(len(part))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Formats that are read; what runs other programs (EPS) or holds many pages is none of them."""
+_sound: set[bytes] = set()
+"""Digests of images that were found to be whole, so that a file which is read again is not decoded again."""
 _GLANCE = (16, 16)  # pixels; a JPEG is decoded at an eighth of its size if no more are asked for
 
 
@@ -73,8 +75,11 @@ def open_image(path: str | Path, source: str | None = None, line: int | None = N
     """
     where = (source or str(path), line)
     content = _content(str(path), *where)
-    _decoded(content, str(path), where, _GLANCE)
-    return Image(str(path), hashlib.sha256(content).hexdigest(), where)
+    found = hashlib.sha256(content)
+    if found.digest() not in _sound:
+        _decoded(content, str(path), where, _GLANCE)
+        _sound.add(found.digest())
+    return Image(str(path), found.hexdigest(), where)
 
 
 def _content(path: str, source: str, line: int | None) -> bytes:

@@ -32,8 +32,12 @@ class ExportIndex(StoredIndex):
         """The shards."""
         return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self._export.parts]
 
+    @cached_property
+    def _chunks(self) -> np.ndarray | None:
+        return self._export.owners()
+
     def _owners(self) -> np.ndarray | None:
-        return None
+        return self._chunks
 
     def prepared_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""

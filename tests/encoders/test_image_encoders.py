@@ -14,6 +14,7 @@ from transformers import CLIPModel, CLIPProcessor
 
 import retrokit
 from retrokit import evaluation, export
+from retrokit.data import images as images_of_data
 from retrokit.data.beir import read_beir
 from retrokit.data.images import open_image
 from retrokit.encoders import engine
@@ -133,6 +134,21 @@ def test_an_export_of_images(tiny_clip: Path, tmp_path: Path, side: str):
     items = read_sides(folder)[side == "corpus"]
     raw = retrokit.encoder(f"clip:{tiny_clip}").embed(items, role)
     assert_close(np.array(made.embeddings()), raw / np.linalg.norm(raw, axis=1, keepdims=True))
+
+
+def test_an_export_decodes_an_image_twice_and_tells_by_its_digest_if_one_has_changed(tiny_clip, tmp_path, monkeypatch):
+    folder = make_image_benchmark(tmp_path / "data")
+    decoded: list[str] = []
+    decode = images_of_data._decoded
+    monkeypatch.setattr(images_of_data, "_decoded", lambda *all: decoded.append(all[1]) or decode(*all))
+    digests = []
+    for seed in (100, 101):
+        for number in range(6):
+            make_picture(folder / "pictures" / f"{number}.png", 10 * seed + number)
+        made = export.export(f"clip:{tiny_clip}", str(folder), str(tmp_path / f"out{seed}"), sim="cosine")
+        digests.append(made.note["source"]["digest"])
+    assert digests[0] != digests[1]
+    assert len(decoded) == 2 * 6 * 2  # once to check it, and once to encode it
 
 
 @pytest.mark.parametrize("name", ["static:8", "bert", "bm25"])

@@ -42,9 +42,9 @@ class Store:
         distinct = list(places)
         rows = np.empty((len(distinct), self._dimension), dtype=np.float32)
         is_there = np.zeros(len(distinct), dtype=bool)
-        for numbers, contents in self._read(distinct, role):
-            rows[numbers] = np.frombuffer(b"".join(contents), "<f4").reshape(-1, self._dimension)
-            is_there[numbers] = True
+        for there, contents in self._read(distinct, role):
+            rows[there] = np.frombuffer(b"".join(contents), "<f4").reshape(-1, self._dimension)
+            is_there[there] = True
         missing = np.flatnonzero(~is_there)
         if len(missing):
             waiting, kept = [], time.monotonic()
