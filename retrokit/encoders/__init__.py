@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from retrokit.errors import UsageError
 from retrokit.registry import Entry, Param, Spec, SpecRegistry
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
@@ -149,3 +150,12 @@ registry = EncoderRegistry(
     ],
     fallback="model",
 )
+
+
+def check_precision(spec: str, precision: str) -> None:
+    """Raise :class:`UsageError`, before anything is loaded, for a precision that the encoder ``spec`` has not:
+    a backend other than PyTorch's has its own, which ``dtype`` says."""
+    params = registry.parse(spec).params
+    own = {"auto": "fp32"}.get(dtype := str(params.get("dtype", "auto")), dtype)
+    if params.get("backend", "torch") != "torch" and precision not in ("auto", own):
+        raise UsageError(f"{spec} computes in {own}; `precision` {precision} is for backend=torch")

@@ -66,6 +66,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
     parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
     embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
+    for spec in embedding:
+        encoder_names.check_precision(spec, settings.precision)
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(sim) or (_trained_similarities(trainings) if cross else [])
     loaded: list[Task] = [tasks.create_on(spec, device) for spec in on]

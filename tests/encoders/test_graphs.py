@@ -17,7 +17,8 @@ from retrokit.encoders.graphs import encoder as graphs
 from retrokit.encoders.graphs.quality import CalibrationTexts
 from retrokit.encoders.store.graphs import clear_graphs, held_graphs
 from retrokit.errors import DataError, MissingExtra, UsageError
-from tests.evaluation.fakes import write_folder
+from retrokit.notices import listening
+from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
 
 BACKENDS = ("openvino", "onnx")
@@ -163,8 +164,16 @@ def test_what_a_graph_cannot_do(bert: Path) -> None:
         made.with_layers()
     with pytest.raises(UsageError, match="cannot be trained"):
         made.to_train()
-    with pytest.raises(UsageError, match="precision bf16 is for backend=torch"):
+    with pytest.raises(UsageError, match="`precision` bf16 is for backend=torch"):
         made.embed(["a"], "query", "bf16")
+
+
+def test_a_precision_of_another_backend_is_refused_before_the_first_is_computed(bert: Path, tmp_path: Path) -> None:
+    systems = ["static:8", f"{bert},backend=onnx"]
+    task = write_folder(tmp_path / "data", {"d1": "a cat"}, {"q1": "cat"}, {"q1": {"d1": 1}})
+    with listening(said := Notices()), pytest.raises(UsageError, match="`precision` bf16 is for backend=torch"):
+        retrokit.evaluate(systems, [f"beir:{task}"], precision="bf16")
+    assert not said.messages
 
 
 def test_the_engine_is_an_extra(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:

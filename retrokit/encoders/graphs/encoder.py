@@ -104,7 +104,7 @@ class GraphEncoder(TorchEncoder):
 
     def computes_in(self, precision: str = "auto") -> str:
         if precision not in ("auto", self._dtype):
-            raise UsageError(f"{self.spec} computes in {self._dtype}; precision {precision} is for backend=torch")
+            raise UsageError(f"{self.spec} computes in {self._dtype}; `precision` {precision} is for backend=torch")
         return "float32" if self._dtype == "fp32" else self._dtype
 
     def with_layers(self) -> LayeredEncoder:
