@@ -167,3 +167,22 @@ def test_all_queries_of_cisi(stores, cisi, store, sim):
 def test_without_one_length_qnorm_is_another_ranking(stores, cisi, store):
     sides, exact = cisi("qnorm", False)
     assert agreeing(stores, store, sides, exact) < 20
+
+
+@pytest.mark.parametrize("framework", ["llama_index.embeddings.huggingface", "langchain_huggingface"])
+def test_wrappers_normalise_by_one_setting(tiny_bert, framework):
+    """What docs/stores.md says of them: with the setting it is cosine whatever the similarity, without it is raw."""
+    wrapper: Any = pytest.importorskip(framework, reason="a wrapper that docs/stores.md tells of")
+    raw = retrokit.encoder(str(tiny_bert)).embed(TEXTS[:4], "document", "fp32")
+    if framework == "langchain_huggingface":
+        given: list[dict[str, Any]] = [{}, {"encode_kwargs": {"normalize_embeddings": True}}]
+        made = [wrapper.HuggingFaceEmbeddings(model_name=str(tiny_bert), **more) for more in given]
+        plain, normalised = (np.array(one.embed_documents(TEXTS[:4])) for one in made)
+    else:
+        made = [
+            wrapper.HuggingFaceEmbedding(str(tiny_bert), device="cpu", **more) for more in ({"normalize": False}, {})
+        ]
+        plain, normalised = (np.array(one.get_text_embedding_batch(TEXTS[:4])) for one in made)
+    assert plain == pytest.approx(raw, abs=1e-4)
+    assert np.linalg.norm(normalised, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
+    assert np.abs(np.linalg.norm(plain, axis=1) - 1).min() > 0.1
