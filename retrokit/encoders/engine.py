@@ -158,10 +158,10 @@ def _outputs(
     transformer = computing(model[0], dtype)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        most = tokens_at_once(device)
+        most, most_items = tokens_at_once(device), GPU_CHUNK
 
         def computed(parts: Iterator[Features]) -> Iterator[Features]:
-            nonlocal most
+            nonlocal most, most_items
             waiting: list[Features] = []
             while part := waiting.pop() if waiting else next(parts, None):
                 rows, batch = part
@@ -169,14 +169,17 @@ def _outputs(
                     made = _forward(transformer, batch, device)
                 except torch.OutOfMemoryError:
                     waiting += _halves(rows, batch, device)
-                    most = max(1, most // 2)  # of the chunks that follow
+                    if _is_by_items(batch, len(rows)):  # of the chunks that follow
+                        most_items = len(rows) // 2
+                    else:
+                        most = max(1, most // 2)
                     notice(f"the memory of {device} ran out: on with batches of half the size")
                     continue
                 yield rows, made
                 advance(len(rows))
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
-            yield chunk, computed(_batches(features, len(chunk), most))
+            yield chunk, computed(_batches(features, len(chunk), most, most_items))
 
 
 def _tokenised(
@@ -309,11 +312,17 @@ def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device
     return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
-def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[Features]:
-    """Cut tokenised features into batches of at most ``max_tokens`` padded tokens, longest texts first."""
+def _batches(features: dict[str, Any], count: int, max_tokens: int, max_items: int = GPU_CHUNK) -> Iterator[Features]:
+    """Cut tokenised features into batches of at most ``max_tokens`` padded tokens, longest texts first; images into
+    batches of ``max_items``."""
     mask = features.get("attention_mask")
     if mask is None or mask.ndim != 2:  # a bag of tokens (static) has no padding to save
-        yield np.arange(count), features
+        if count <= max_items or not _is_by_items(features, count):
+            yield np.arange(count), features
+            return
+        for start in range(0, count, max_items):
+            rows = np.arange(start, min(count, start + max_items))
+            yield rows, _rows(features, rows)
         return
     lengths = mask.sum(dim=1).numpy()
     order = np.argsort(-lengths, kind="stable")
@@ -322,10 +331,17 @@ def _batches(features: dict[str, Any], count: int, max_tokens: int) -> Iterator[
         yield rows, _rows(features, rows, mask)
 
 
+def _is_by_items(features: dict[str, Any], count: int) -> bool:
+    """Whether each of ``count`` items has a row of its own in all features, and no padding: images do."""
+    tensors = [value for value in features.values() if isinstance(value, Tensor) and value.ndim]
+    is_bag = "offsets" in features or "attention_mask" in features
+    return bool(tensors) and not is_bag and all(len(one) == count for one in tensors)
+
+
 def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> list[Features]:
     """Two batches in place of one, the first of them last; raises :class:`UsageError` about one that cannot be cut."""
     mask = batch.get("attention_mask")
-    if mask is None or mask.ndim != 2 or len(rows) == 1:
+    if len(rows) == 1 or not (_is_by_items(batch, len(rows)) or (mask is not None and mask.ndim == 2)):
         raise UsageError(
             f"the memory of {device} is too small for one batch; give a smaller max_length, or another `device`"
         )
@@ -335,9 +351,11 @@ def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> li
     return [(rows[part], _rows(batch, np.arange(len(rows))[part], mask)) for part in (np.s_[middle:], np.s_[:middle])]
 
 
-def _rows(features: dict[str, Any], rows: np.ndarray, mask: Tensor) -> dict[str, Any]:
+def _rows(features: dict[str, Any], rows: np.ndarray, mask: Tensor | None = None) -> dict[str, Any]:
     """The given rows, without the columns that are padding in all of them."""
     index = torch.from_numpy(rows)
+    if mask is None:
+        return {key: value[index] if isinstance(value, Tensor) else value for key, value in features.items()}
     columns = mask[index].any(dim=0)
     taken = {}
     for key, value in features.items():

@@ -151,6 +151,27 @@ def test_an_export_decodes_an_image_twice_and_tells_by_its_digest_if_one_has_cha
     assert len(decoded) == 2 * 6 * 2  # once to check it, and once to encode it
 
 
+def test_batches_of_images_are_halved_where_memory_runs_out(tiny_clip, tmp_path, monkeypatch):
+    pictures = [open_image(make_picture(tmp_path / f"{number}.png", number)) for number in range(20)]
+    encoder = retrokit.encoder(f"clip:{tiny_clip}", device="cpu")
+    whole = encoder.embed(pictures, "document", "fp32")
+    forward, tried = engine._forward, []
+
+    def small(transformer, batch, device):
+        tried.append(len(batch["pixel_values"]))
+        if tried[-1] > 3:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+        return forward(transformer, batch, device)
+
+    monkeypatch.setattr(engine, "_forward", small)
+    monkeypatch.setattr(engine, "IMAGES", 8)
+    assert_rounded(encoder.embed(pictures, "document", "fp32"), whole)
+    assert [size for size in tried if size > 3] == [8, 4, 4]  # what ran out once is not tried with every chunk
+    monkeypatch.setattr(engine, "_forward", lambda *_: small({}, {"pixel_values": range(4)}, None))
+    with pytest.raises(UsageError, match="memory of cpu is too small for one batch"):
+        encoder.embed(pictures[:1], "document", "fp32")
+
+
 @pytest.mark.parametrize("name", ["static:8", "bert", "bm25"])
 def test_what_takes_texts_says_so(tiny_bert: Path, tmp_path: Path, name: str):
     folder = make_image_benchmark(tmp_path / "data")
