@@ -56,8 +56,8 @@ class Quantization:
         return steps, self.ranges[0] + np.float32(128.5) * steps
 
     def narrowed(self, rows: np.ndarray) -> np.ndarray:
-        """Float32 ``[n, dimension]`` as they are stored, ``[n, width]``; raises :class:`DataError` where float16 is too
-        narrow.
+        """Float32 ``[n, dimension]`` as they are stored, ``[n, width]``; raises :class:`DataError` for numbers that are
+        not finite, or where float16 is too narrow.
 
         >>> two = Quantization("int8", 2).calibrated(np.array([[0.0, -1.0], [255.0, 1.0]]))
         >>> two.narrowed(np.array([[3.1, -0.9], [900.0, 0.0]])).tolist()
@@ -65,6 +65,8 @@ class Quantization:
         >>> Quantization("binary", 3).narrowed(np.array([[0.5, -2.0, 0.1]])).tolist()
         [[160]]
         """
+        if wrong := np.count_nonzero(~np.isfinite(rows)):
+            raise DataError("embeddings", f"hold {wrong:,} numbers that are not finite")
         if self.dtype == "binary":
             return np.packbits(rows > 0, axis=-1)
         if self.dtype == "int8":

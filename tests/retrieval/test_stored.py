@@ -9,8 +9,9 @@ from sentence_transformers.util.quantization import quantize_embeddings, semanti
 
 import retrokit
 from retrokit.data import quantization
+from retrokit.data.dtypes import DTYPES
 from retrokit.data.quantization import Quantization
-from retrokit.errors import UsageError
+from retrokit.errors import DataError, UsageError
 from retrokit.retrieval.base import TextList
 from retrokit.retrieval.dense import Dense, StoredIndex
 from retrokit.retrieval.embeddings import SharedEmbeddings
@@ -145,6 +146,14 @@ def test_what_does_not_fit(spec, quantize, faiss, problem):
     with pytest.raises(UsageError, match=problem) as error:
         searcher(spec, quantize, faiss)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_none_are_not_stored(dtype, number):
+    rows = np.array([[0.5, 1.0], [number, 2.0]], dtype=np.float32)
+    with pytest.raises(DataError, match="embeddings: hold 1 numbers that are not finite"):
+        Quantization(dtype, 2).calibrated(rows[:1]).narrowed(rows)
 
 
 def test_a_sample_is_taken_evenly(monkeypatch):
