@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from retrokit.registry import parse_all
 from retrokit.settings import taking
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
     from retrokit.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
@@ -91,6 +92,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         for spec in filter(retrieval.leaves_open, encoders):  # before a model is loaded
             check_tunable(task, spec, task.main_metric)
         notice(task.describe())
+    ranking = {spec: retrieval.create(spec, device) for spec in encoders if spec not in embedding}
+    check_searchers([*ranking.values()], judged.values())
     folder = ResultsFolder(settings.results) if settings.results is not None else None
     keep_runs = settings.keep_runs or settings.explain is not None
     computed = []
@@ -103,7 +106,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, dims, index)
             request = replace(request, quantize=quantize)
         else:
-            request = Request(searcher=retrieval.create(spec, device))
+            request = Request(searcher=ranking[spec])
         if baseline is not None and baseline in (spec, str(retrieval.registry_of(spec).parse(spec))):
             baseline = request.name if request.searcher is None else full_name(request.searcher)
         for task in loaded:
@@ -132,6 +135,16 @@ def check_baseline(name: str, specs: Sequence[str]) -> None:
         if any(name == head or name.startswith(f"{head} ") for head in heads):
             return
     raise UsageError(f"`baseline_system` {name} is none of {', '.join(specs)}")
+
+
+def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalData]) -> None:
+    """Raise :class:`DataError` for a searcher that cannot rank what it is to rank, before any of them works."""
+    from retrokit.retrieval.base import TextList
+
+    for data in judged:
+        documents, queries = TextList(data.documents, data.document_ids), TextList(data.queries, data.query_ids)
+        for searcher in searchers:
+            searcher.check(documents, queries)
 
 
 def full_name(searcher: Searcher) -> str:

@@ -23,7 +23,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import training_of
-from retrokit.evaluation.evaluate import check_baseline
+from retrokit.evaluation.evaluate import check_baseline, check_searchers
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
@@ -222,6 +222,8 @@ def _measured(
     run = RunSearcher(options.run) if options.run is not None else None
     asked = [_first_stage(spec, options) for spec in firsts]
     on_rankings = asked if run is None else [Request(searcher=run, whole=True)]
+    ranking = [request.searcher for request in on_rankings if request.searcher is not None]
+    check_searchers(ranking, [data for task in loaded if (data := task.judged()) is not None])
     folder = ResultsFolder(options.results) if options.results is not None else None
 
     def evaluate(task: Task, request: Request) -> list[Result]:

@@ -140,6 +140,10 @@ class Searcher(Protocol):
     def fingerprint(self) -> str:
         """A digest of all that decides a score, but the documents."""
 
+    def check(self, documents: TextList, queries: TextList) -> None:
+        """Raise :class:`DataError` for what it can tell, before any work, that it could not rank."""
+        return
+
     def tuned(self, on: TuningQueries) -> Searcher:
         """The searcher with what its spec leaves open decided by the queries ``on``, for the same documents; itself, if
         that is nothing."""

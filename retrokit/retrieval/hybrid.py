@@ -56,6 +56,10 @@ class Hybrid(Searcher):
             raise UsageError(f"{self.spec}: weight=auto is tuned on judged queries, and there are none; give a number")
         return HybridIndex(self, documents)
 
+    def check(self, documents: TextList, queries: TextList) -> None:
+        for side in (self.a, self.b):
+            side.check(documents, queries)
+
     def tuned(self, on: TuningQueries) -> Searcher:
         """Of the weights 0, 0.05, …, 1 the best one; of equally good ones that nearest to 0.5, then the lower."""
         made = copy.copy(self)
@@ -125,6 +129,9 @@ def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device:
     if depth > DEEPEST:
         raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")
     first, second = parse_all([(retrieval.registry_of(spec), spec) for spec in (a, b)])
-    if first == second:
-        raise UsageError(f"a hybrid of {first} with itself is {first}: give two different systems")
-    return Hybrid(retrieval.create(a, device=device), retrieval.create(b, device=device), fusion, weight, depth)
+    if first != second:
+        sides = (retrieval.create(a, device=device), retrieval.create(b, device=device))
+        # one and the same under two names: a run by its bytes, an encoder and `dense` of it
+        if type(sides[0]) is not type(sides[1]) or sides[0].fingerprint() != sides[1].fingerprint():
+            return Hybrid(*sides, fusion, weight, depth)
+    raise UsageError(f"a hybrid of {first} with itself is {first}: give two different systems")

@@ -47,6 +47,19 @@ class RunSearcher(Searcher):
     def fingerprint(self) -> str:
         return self._digest
 
+    def check(self, documents: TextList, queries: TextList) -> None:
+        """See that it has some of the queries, and that all documents that it has for them are there."""
+        asked, there = set(self.ids_of(queries, "queries")), set(self.ids_of(documents, "documents"))
+        if asked.isdisjoint(self.scores):
+            raise DataError(self.name, f"none of its queries is asked here (the first is {next(iter(self.scores))!r})")
+        listed = ((id, line) for query in self.scores.keys() & asked for id, (_, line) in self.scores[query].items())
+        unknown = min(((line, id) for id, line in listed if id not in there), default=None)
+        if unknown is not None:
+            problem = (
+                f"document {unknown[1]!r} is not among those that are searched, so there is no text of it to score"
+            )
+            raise DataError(self.name, problem, unknown[0])
+
     def ids_of(self, texts: TextList, what: str) -> Sequence[str]:
         """The ids of ``texts``; raises :class:`UsageError`, which calls them ``what``, if they have none."""
         if len(texts.ids) != len(texts):
@@ -58,7 +71,7 @@ class RunIndex(FilteredIndex):
     """The documents that a run may name."""
 
     def __init__(self, run: RunSearcher, documents: TextList) -> None:
-        self._run = run
+        self._run, self._documents = run, documents
         self._positions = {id: position for position, id in enumerate(run.ids_of(documents, "documents"))}
         self._unknown = self._left_out = 0
 
@@ -68,11 +81,12 @@ class RunIndex(FilteredIndex):
         """
         check_k(k)
         ids = self._run.ids_of(queries, "queries")
-        self._check_queries(ids)
+        self._run.check(self._documents, queries)
+        self._tell_of_others(ids)
         found, lost = [], 0
         for id, out in zip(ids, left_out, strict=True):
             listed = self._run.scores.get(id, {})
-            positions = np.array([self._position(*entry) for entry in listed.items()], dtype=np.int64)
+            positions = np.array([self._positions[document] for document in listed], dtype=np.int64)
             scores = np.array([score for score, _ in listed.values()], dtype=np.float64)
             order = best_first(scores, positions)
             kept = without((scores[order], positions[order]), out, len(order))
@@ -91,17 +105,9 @@ class RunIndex(FilteredIndex):
         """How many of the run's queries and documents are not used."""
         return Account(counts={"run_queries_without_judgements": self._unknown, LEFT_OUT: self._left_out})
 
-    def _position(self, document: str, place: tuple[float, int]) -> int:
-        if document not in self._positions:
-            problem = f"document {document!r} is not among those that are searched, so there is no text of it to score"
-            raise DataError(self._run.name, problem, place[1])
-        return self._positions[document]
-
-    def _check_queries(self, ids: Sequence[str]) -> None:
+    def _tell_of_others(self, ids: Sequence[str]) -> None:
         asked = set(ids)
         unknown = [query for query in self._run.scores if query not in asked]
-        if len(unknown) == len(self._run.scores):
-            raise DataError(self._run.name, f"none of its queries is asked here (the first is {unknown[0]!r})")
         if unknown and not self._unknown:
             _, line = min(self._run.scores[unknown[0]].values(), key=lambda place: place[1])
             notice(

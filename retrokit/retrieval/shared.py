@@ -23,6 +23,9 @@ class Shared(Searcher):
             self._index = _SharedIndex(self._searcher, self._searcher.index(documents))
         return self._index
 
+    def check(self, documents: TextList, queries: TextList) -> None:
+        self._searcher.check(documents, queries)
+
     def fingerprint(self) -> str:
         return self._searcher.fingerprint()
 

@@ -91,6 +91,9 @@ class TwoStage(Searcher):
     def fingerprint(self) -> str:
         return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
 
+    def check(self, documents: TextList, queries: TextList) -> None:
+        self.first.check(documents, queries)
+
     def tuned(self, on: TuningQueries) -> Searcher:
         made = copy.copy(self)
         made.first = self.first.tuned(on)
