@@ -34,9 +34,9 @@ def judge(folder: Path, split: str, places: range) -> None:
     (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
 
 
-def noisy(path: Path, loud: float, seed: int) -> str:
+def noisy(path: Path, loud: float, seed: int, scale: float = 1) -> str:
     """A run of all queries that scores the right document 1, and all with noise."""
-    scores = np.eye(COUNT) + loud * np.random.default_rng(seed).normal(size=(COUNT, COUNT))
+    scores = scale * (np.eye(COUNT) + loud * np.random.default_rng(seed).normal(size=(COUNT, COUNT)))
     rows = (f"q{q} Q0 d{d} 1 {scores[q, d]} x\n" for q in range(COUNT) for d in range(COUNT))
     path.write_text("".join(rows))
     return f"run:{path}"
@@ -100,7 +100,7 @@ def test_dev_goes_before_train_and_never_is_what_is_reported(folder, tmp_path, c
 
 
 def test_equally_good_weights_give_the_middle(folder, tmp_path, capsys):
-    same = [noisy(tmp_path / name, 0.5, 3) for name in "ab"]
+    same = [noisy(tmp_path / str(scale), 0.5, 3, scale) for scale in (1, 2)]
     (found,) = evaluated(capsys, f"hybrid:a={same[0]},b={same[1]},weight=auto", "--on", f"beir:{folder}")
     assert found["configuration"]["weight"] == 0.5
 
