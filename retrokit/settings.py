@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -94,6 +95,24 @@ class Settings:
         """Plain values for strict JSON."""
         values = {one.name: getattr(self, one.name) for one in self.ordered()}
         return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in values.items()}
+
+    def to_toml(self, leave_out: Iterable[str] = ()) -> str:
+        """What differs from the defaults, for ``--config`` of the command: a line an option, under its name there."""
+        lines = []
+        for one in self.ordered():
+            value = getattr(self, one.name)
+            if one.name in leave_out or value is None or value == one.default:
+                continue
+            name = max((*one.metadata["flags"], one.name.replace("_", "-")), key=lambda flag: flag.startswith("--"))
+            lines.append(f"{name.lstrip('-')} = {_toml(value)}\n")
+        return "".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """A text, a number, a switch or a list of them; TOML writes them as JSON does, but for one character."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 Given = ParamSpec("Given")

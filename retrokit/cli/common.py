@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
+from retrokit.cli.config import taking_config
 from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
@@ -62,10 +63,16 @@ def _out_of_range(param: Any, given: Any) -> Iterator[str]:
 
 
 class Commands(typer.Typer):
-    """A group whose commands are all of :class:`Command`."""
+    """A group whose commands are all of :class:`Command`, and take ``--config``."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
-        return super().command(name, cls=cls, **options)
+        register = super().command(name, cls=cls, **options)
+
+        def add(function: Any) -> Any:
+            register(taking_config(function))
+            return function
+
+        return add
 
 
 def named(kind: str) -> Registry:

@@ -180,6 +180,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     trainer.destination = replace(destination, run=run)
     if is_first():
         folder.describe(run)
+        folder.keep_config(job.config.to_toml(leave_out=("output", "overwrite", "resume")))
     with _deterministic() if job.config.deterministic else nullcontext():
         stopped_because = _train(job, trainer, steps, start)
     made = trainer.state.global_step

@@ -36,7 +36,8 @@ from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.training.checkpoints import COMPLETE, drop_state, step_of
 from retrokit.training.config import differences
 
-_OWN = (RUN_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
+CONFIG_FILE = "config.toml"
+_OWN = (RUN_FILE, CONFIG_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
 _MODEL = (
     *("README.md", "*.safetensors", "config*.json", "modules.json", "sentence_bert_config.json", "tokenizer*.json"),
     *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.jinja"),
@@ -147,6 +148,11 @@ class RunFolder:
     def describe(self, run: Run) -> None:
         """Write ``retrokit.json``."""
         write_run(run, self.path)
+
+    def keep_config(self, text: str) -> None:
+        """Write ``config.toml``, with which the command repeats the run."""
+        with writing(self.path / CONFIG_FILE) as file:
+            file.write(text)
 
     def read(self) -> Run:
         """What ``retrokit.json`` says; raises :class:`DataError` for a damaged one."""

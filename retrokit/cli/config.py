@@ -1,0 +1,86 @@
+"""``--config FILE.toml``: options of a command from a file, under their own names; the command line wins."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from retrokit.errors import DataError, did_you_mean
+
+_NOT_IN_A_FILE = {"config", "help"}
+
+
+def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with an option ``--config``, which gives every other one its default."""
+
+    def run(config: str | None, **given: Any) -> Any:
+        return command(**given)
+
+    own = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)
+    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__signature__ = own.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*parameters, option]}
+    return run
+
+
+def _read(ctx: typer.Context, path: str | None) -> str | None:
+    """Give the context the defaults that the file holds.
+
+    Raises:
+        DataError: a file that cannot be read or is not TOML, a name that the command has not, or a value that its
+            option does not take.
+    """
+    if path is None:
+        return None
+    import tomllib
+
+    try:
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, getattr(error, "strerror", None) or "is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(path, f"is not TOML: {error}") from error
+    params = {name: param for param in ctx.command.params for name in _names(param) if name not in _NOT_IN_A_FILE}
+    found = {key: params.get(key.replace("_", "-")) for key in given}
+    if unknown := [f"{key}{did_you_mean(key, params)}" for key, param in found.items() if param is None]:
+        raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
+    ctx.default_map = {param.name: _typed(path, key, param, given[key]) for key, param in found.items() if param}
+    return path
+
+
+_ConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        is_eager=True,
+        callback=_read,
+        help="TOML file of options by their names, such as batch-size = 64; those of the command line win.",
+    ),
+]
+
+
+def _names(param: Any) -> list[str]:
+    """As the file calls it: an option without its first dashes, an argument by its name or as its help calls it."""
+    if param.param_type_name == "argument":
+        return [name.lower().replace("_", "-") for name in (param.name, param.metavar) if name]
+    longest = max(param.opts, key=len)
+    return [longest.lstrip("-")]
+
+
+def _typed(path: str, key: str, param: Any, value: Any) -> Any:
+    """The value as it would come from the command line: a text, several, or whether a switch is on."""
+    is_switch, takes_several = getattr(param, "is_flag", False), getattr(param, "multiple", False) or param.nargs != 1
+    if is_switch:
+        if not isinstance(value, bool):
+            raise DataError(path, f"{key} is a switch; expected true or false")
+        return value
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(one, (bool, dict, list)) or not isinstance(one, (str, int, float)) for one in values):
+        raise DataError(path, f"{key} should be a text or a number, or a list of them")
+    texts = [one if isinstance(one, str) else repr(one) for one in values]
+    return texts if takes_several else ",".join(texts)
