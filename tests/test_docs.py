@@ -221,11 +221,19 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
-def test_commands_parse(page, words):
+def test_commands_parse(page, words, tmp_path, monkeypatch):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS
+    if "--config" in arguments:  # the file that the page shows
+        (shown,) = re.findall(
+            r"^```toml\n(.*?)^```$", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL | re.MULTILINE
+        )
+        monkeypatch.chdir(tmp_path)
+        path = Path(arguments[arguments.index("--config") + 1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(shown, encoding="utf-8")
     given = COMMANDS[name].make_context(name, list(arguments)).params
     if page == "extending.md":  # its commands use the names of its example package
         return
