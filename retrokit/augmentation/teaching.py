@@ -33,12 +33,14 @@ def score(data: Sequence[str], output: str, **more: Any) -> int:
         Interrupted: Ctrl-C; what is done is kept.
     """
     asked = TeacherSettings(data, output, **more)
-    specs = parse_all([(reranking.registry, asked.teacher), *((training_data.registry, spec) for spec in data)])
+    specs = parse_all(
+        [(reranking.registry_of(asked.teacher), asked.teacher), *((training_data.registry, spec) for spec in data)]
+    )
     check_file(output, paths_in(specs))
     if data.count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = read_pairs(data)
-    teacher = reranking.registry.create_on(asked.teacher, asked.device)
+    teacher = reranking.create(asked.teacher, asked.device)
     if teacher.listwise:
         raise UsageError(f"{teacher.spec} orders lists; a teacher scores every pair by itself")
     with kept_beside(output, "scoring", "the scores so far") as store:

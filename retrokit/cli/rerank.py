@@ -15,7 +15,7 @@ from retrokit.cli.evaluate import WRITTEN, EvaluationOutput
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
-from retrokit.evaluation.settings import GATES, OUTPUT, TwoStageOptions
+from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 from retrokit.registry import importing
 from retrokit.settings import setting
 
@@ -51,12 +51,11 @@ class RerankingOutput(EvaluationOutput):
         "new ones. Default: FILE.work beside --save-run FILE, until it is written.",
         OUTPUT,
     )
-    fail_if_worse: bool = setting(False, "Exit 1 if a reranker is significantly worse than the first stage.", GATES)
 
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(TwoStageOptions, also=None, results=writable_folder)
-@takes(RerankingOutput, plot=writable_folder, **WRITTEN)
+@takes(RerankingOutput, plot=writable_folder, deployment=None, **WRITTEN)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(
         None, help="Encoders or searchers of the first stage; left out where --run gives it."
