@@ -23,11 +23,15 @@ def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str
     backend = _backend(model)
     if limit is None or backend is None:
         return is_cut if limit is None else None
-    most = limit - _special(model)
+    most, texts = limit - _special(model), dict[int, str]()
     for row, item in enumerate(items):
         text = item if isinstance(item, Image) else (prompt or "") + item
         if not isinstance(item, Image) and len(text.encode(errors="replace")) > most:  # a token has a byte at least
-            is_cut[row] = _count(backend, engine.start_of(text, model.tokenizer, limit)) > most
+            texts[row] = text
+    rows = list(texts)
+    for part in (rows[start : start + engine.CHUNK] for start in range(0, len(rows), engine.CHUNK)):
+        starts = [engine.start_of(texts[row], model.tokenizer, limit) for row in part]
+        is_cut[part] = [_count(one) > most for one in backend.encode_batch(starts, add_special_tokens=False)]
     return is_cut
 
 
@@ -40,7 +44,7 @@ def spans(
         raise UsageError(f"{spec}: its tokenizer does not tell where tokens lie, so there are no chunks")
     if limit is not None and size > limit:
         raise UsageError(f"{spec}: chunks of {size} tokens are longer than the {limit} that count (max_length)")
-    beside = _special(model) + _count(backend, prompt or "")
+    beside = _special(model) + _count(backend.encode(prompt or "", add_special_tokens=False))
     if size - beside <= overlap:
         tokens = f"{beside} special tokens and those of the prompt"
         raise UsageError(f"{spec}: chunks of {size} tokens must hold more than their overlap of {overlap} and {tokens}")
@@ -80,12 +84,13 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
         word += 1
 
 
-def _count(backend: Any, text: str) -> int:
-    return sum(sum(part.attention_mask) for part in _encodings(backend, text))
+def _count(made: Any) -> int:
+    """Tokens of what a tokenizer has made, also of what it cut off; padding has no attention."""
+    return sum(sum(part.attention_mask) for part in (made, *made.overflowing))
 
 
 def _encodings(backend: Any, text: str) -> list[Any]:
-    """What a tokenizer makes of a text, also of what it cuts off; padding has no attention."""
+    """What a tokenizer makes of a text, also of what it cuts off."""
     made = backend.encode(text, add_special_tokens=False)
     return [made, *made.overflowing]
 

@@ -58,7 +58,7 @@ class Clock(TrainerCallback):
 def library(pairs: Path, folder: Path) -> float:
     """Steps a second of the library's trainer with its in-batch loss."""
     clock = Clock()
-    model = SentenceTransformer(modules=list(retrokit.encoder(ENCODER).model), device="cpu")
+    model = SentenceTransformer(modules=list(retrokit.encoder(ENCODER).to_train().model), device="cpu")
     rows = [{"anchor": row["anchor"], "positive": row["positive"]} for _, row in read_jsonl(pairs)]
     args = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
