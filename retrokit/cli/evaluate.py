@@ -10,6 +10,7 @@ from retrokit.cli.common import app, option, show, with_names, writable, writabl
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
+from retrokit.notices import notice
 from retrokit.settings import Settings, setting
 
 if TYPE_CHECKING:  # help is shown without loading what computes
@@ -97,6 +98,7 @@ class EvaluationOutput(Settings):
     def conclude(self, found: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
         """Write what tells of the gates, and then raise what they raise; a baseline is kept where none does."""
         from retrokit.evaluation.comparison.baseline import save_baseline
+        from retrokit.evaluation.comparison.comparison import FAILED
         from retrokit.evaluation.comparison.gates import check_gates
 
         if self.junit is not None or self.markdown_summary is not None:
@@ -106,6 +108,8 @@ class EvaluationOutput(Settings):
                 write_junit(found.gates, self.junit)
             if self.markdown_summary is not None:
                 write_summary(found.gates, sheets(), self.markdown_summary)
+        if self.save_baseline is not None and any(gate.verdict == FAILED for gate in found.gates):
+            notice(f"{self.save_baseline} is left as it was: a gate has failed")
         check_gates(found.gates)
         if self.save_baseline is not None:
             save_baseline(found, self.save_baseline)

@@ -110,11 +110,13 @@ def test_systems_are_met_by_name_or_where_there_is_one(data, tmp_path, capsys):
     assert "holds several systems" in capsys.readouterr().err
 
 
-def test_a_gate_that_fails_keeps_the_old_baseline(data, baseline, tmp_path):
+def test_a_gate_that_fails_keeps_the_old_baseline(data, baseline, tmp_path, capsys):
     before = baseline.read_bytes()
     now = run_with(tmp_path / "now", 20)
     gate = ["--baseline", baseline, "--max-drop", 0.01, "--save-baseline", baseline]
+    capsys.readouterr()
     assert evaluate(data, now, *gate) == 1
+    assert f"{baseline} is left as it was: a gate has failed" in capsys.readouterr().err
     assert baseline.read_bytes() == before
     assert evaluate(data, now, "--save-baseline", baseline) == 0
     assert baseline.read_bytes() != before
