@@ -17,15 +17,14 @@ from retrokit.evaluation.comparison.comparison import (
     BaselineChange,
     Comparison,
     Evaluation,
-    Gate,
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.cross import Cross, cross_of
 from retrokit.evaluation.comparison.explain import Explanation
-from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
+from retrokit.report.gates import gates_sheet
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.tables import SHOWN, to_json
 
@@ -59,7 +58,7 @@ def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
     """How far systems are from the stored baseline, and what became of the gates, where there are any."""
     changes = [_changes_sheet(evaluation.changes)] if evaluation.changes else []
-    return [*changes, *([_gates_sheet(evaluation.gates)] if evaluation.gates else [])]
+    return [*changes, *([gates_sheet(evaluation.gates)] if evaluation.gates else [])]
 
 
 def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[str, Any]:
@@ -329,15 +328,6 @@ def _short(text: str) -> str:
 def _change_json(change: BaselineChange) -> dict[str, Any]:
     values = {"before": known(change.before), "after": known(change.after), "visible": known(change.visible)}
     return {**asdict(change), **values}
-
-
-def _gates_sheet(gates: Sequence[Gate]) -> Sheet:
-    rows = []
-    for one in gates:
-        value = "–" if one.value is None else f"{one.value:.4f}"
-        rows.append([one.task, one.system, one.metric, one.asked, one.verdict, value])
-    columns = ["task", "system", "metric", "asked", "verdict", "value"]
-    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:

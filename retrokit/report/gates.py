@@ -15,6 +15,16 @@ from retrokit.report.sheets import Sheet, grouped, in_markdown, to_markdown
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
+def gates_sheet(gates: Sequence[Gate]) -> Sheet:
+    """A table with a line for each gate."""
+    rows = []
+    for one in gates:
+        value = "–" if one.value is None else f"{one.value:.4f}"
+        rows.append([one.task, one.system, one.metric, one.asked, one.verdict, value])
+    columns = ["task", "system", "metric", "asked", "verdict", "value"]
+    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
+
+
 def write_junit(gates: Sequence[Gate], path: str) -> None:
     """Write ``path`` as JUnit's XML: a suite a task, a case a gate, whose class is the system. Raises
     :class:`DataError` if it cannot be written."""
