@@ -86,7 +86,7 @@ def library(pairs: Path, folder: Path, encoder: str, batch: int, mini_batch: int
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             clock.end_step()
 
-    model = SentenceTransformer(modules=list(retrokit.encoder(encoder).model), device="cpu")
+    model = SentenceTransformer(modules=list(retrokit.encoder(encoder).to_train().model), device="cpu")
     model.max_seq_length = LENGTH
     rows = [{"anchor": row["anchor"], "positive": row["positive"]} for _, row in read_jsonl(pairs)]
     args = SentenceTransformerTrainingArguments(
