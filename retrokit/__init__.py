@@ -9,6 +9,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
 
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
+    retrokit.distil_static("minilm", "models/static")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from retrokit.sure.config import build_sure as build_sure
     from retrokit.sure.config import estimate_sure as estimate_sure
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
+    from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
 
 __version__ = "0.1.0"
@@ -60,6 +62,7 @@ _LAZY = {
     "estimate_sure": "retrokit.sure.config",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
+    "distil_static": "retrokit.training.distil",
     "VerifierConfig": "retrokit.reranking.training.config",
     "train_verifier": "retrokit.reranking.training.plan",
 }

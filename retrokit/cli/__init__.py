@@ -10,6 +10,9 @@ from retrokit.cli.entry import main, run
 
 __all__ = ["app", "main", "run"]
 
-for _name in ("augment", "build_sure", "cache", "evaluate", "export", "finetune", "names", "probe", "rerank", "search"):
+_MODULES = (
+    *("augment", "build_sure", "cache", "distil", "evaluate", "export", "finetune", "names", "probe"),
+    *("rerank", "rerank_train", "search"),
+)
+for _name in _MODULES:
     import_module(f"retrokit.cli.{_name}")  # which registers its commands
-import_module("retrokit.cli.rerank_train")

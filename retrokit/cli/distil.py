@@ -1,0 +1,26 @@
+"""``retrokit distil-static``."""
+
+from __future__ import annotations
+
+from retrokit.cli.common import JsonOption, app, show, with_names
+from retrokit.cli.settings import takes
+from retrokit.training.distil_settings import DistilSettings
+
+
+@app.command("distil-static", cls=with_names("encoders"))
+@takes(DistilSettings)
+def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None:
+    """A static encoder, a table of tokens that a CPU reads hundreds of times as fast, from any transformer (Model2Vec).
+
+    retrokit distil-static minilm -o models/minilm-static
+    """
+    from retrokit.notices import notice
+    from retrokit.report.tables import to_json
+    from retrokit.training.distil import distil_static
+
+    made = distil_static(**vars(settings))
+    if as_json:
+        show(to_json(vars(made)))
+        return
+    kept = f"{made.dimension} dimensions that keep {made.variance:.1%} of the variance"
+    notice(f"{made.folder}: {made.tokens:,} tokens, {kept}")

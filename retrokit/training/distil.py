@@ -1,0 +1,127 @@
+"""A static encoder from any other: a table with the embedding of every token alone, reduced and weighted.
+
+As Model2Vec makes it (Tulkens and van Dongen, 2024): each token of the vocabulary goes through the encoder by itself,
+between what its tokenizer puts before and after a text; the table is projected on its first principal components, and
+a token's row is multiplied by a / (a + its frequency) (smooth inverse frequency; Arora et al., 2017).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+from retrokit import encoders
+from retrokit.data.beir import corpus_file
+from retrokit.data.corpus import read_corpus
+from retrokit.data.outputs import folder_in_the_making
+from retrokit.data.pairs import texts_file
+from retrokit.encoders.base import Encoder
+from retrokit.errors import DataError, UsageError
+from retrokit.notices import progress
+from retrokit.settings import taking
+from retrokit.training.distil_settings import DistilSettings
+
+TOKENS_AT_ONCE = 2048
+_PROBE = "a"
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What was made: the folder, its tokens and dimensions, and the share of the variance that the dimensions keep."""
+
+    folder: str
+    tokens: int
+    dimension: int
+    variance: float
+
+
+@taking(DistilSettings)
+def distil_static(asked: DistilSettings) -> Distilled:
+    """Write a static encoder, made of another encoder's tokens, into a new folder.
+
+    Raises:
+        UsageError: an encoder without a fast tokenizer or whose texts are not token sequences, too many dimensions, or
+            a folder that exists.
+        DataError: a corpus that cannot be read or is empty, or an embedding that is not finite.
+    """
+    with folder_in_the_making(asked.output) as staged:
+        encoder = encoders.registry.create(asked.encoder, device=asked.device)
+        model = encoder.to_train().model
+        tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
+        if tokenizer is None or not hasattr(model[0], "auto_model"):
+            raise UsageError(f"{encoder.spec}: tokens alone take a transformer with a fast tokenizer")
+        rows = _tokens_alone(encoder, model, tokenizer)
+        if asked.dims is not None and asked.dims > min(rows.shape):
+            raise UsageError(f"`dims` {asked.dims}: {encoder.spec} has {min(rows.shape)}")
+        table, variance = _principal(rows, asked.dims or rows.shape[1])
+        if asked.sif:
+            frequencies = _zipf(len(table)) if asked.corpus is None else _counted(asked.corpus, tokenizer, len(table))
+            table *= (asked.sif / (asked.sif + frequencies))[:, None]
+        _save(table.astype(np.float32), tokenizer, staged)
+    return Distilled(asked.output, len(table), table.shape[1], variance)
+
+
+@torch.inference_mode()
+def _tokens_alone(encoder: Encoder, model: Any, tokenizer: Any) -> np.ndarray:
+    """Embeddings float64 ``[tokens, d]`` of every token alone."""
+    plain, framed = (tokenizer.encode(_PROBE, add_special_tokens=special).ids for special in (False, True))
+    start = next(place for place in range(len(framed)) if framed[place : place + len(plain)] == plain)
+    before, after = framed[:start], framed[start + len(plain) :]
+    ids = torch.arange(tokenizer.get_vocab_size())
+    model.eval()
+    parts = []
+    with progress(f"embedding the tokens of {encoder.spec}", len(ids), "tokens") as advance:
+        for part in ids.split(TOKENS_AT_ONCE):
+            frame = [torch.tensor(side, dtype=torch.int64).expand(len(part), -1) for side in (before, after)]
+            inputs = torch.cat([frame[0], part[:, None], frame[1]], dim=1).to(model.device)
+            features = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs)}
+            parts.append(model(features)["sentence_embedding"].double().cpu())
+            advance(len(part))
+    rows = torch.cat(parts).numpy()
+    if not np.isfinite(rows).all():
+        raise DataError(encoder.spec, "gives token embeddings that are not finite")
+    return rows
+
+
+def _principal(rows: np.ndarray, count: int) -> tuple[np.ndarray, float]:
+    """The first ``count`` principal components of centred rows, and their share of the variance. Of each axis the
+    largest weight is positive, so that any machine gives the same signs."""
+    centred = rows - rows.mean(axis=0)
+    values, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, ::-1][:, :count]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(count)])
+    return centred @ axes, float(values[::-1][:count].sum() / values.sum())
+
+
+def _zipf(count: int) -> np.ndarray:
+    """Frequencies ``[count]`` of tokens that stand in the order of their frequency, as those of a vocabulary do nearly:
+    in proportion to one divided by their rank."""
+    inverse = 1 / np.arange(2, count + 2)
+    return inverse / inverse.sum()
+
+
+def _counted(corpus: str, tokenizer: Any, count: int) -> np.ndarray:
+    """Frequencies ``[count]`` of tokens in the texts of a corpus."""
+    counts: Counter[int] = Counter()
+    for document in read_corpus(texts_file(corpus, corpus_file)):
+        counts.update(tokenizer.encode(document.full_text, add_special_tokens=False).ids)
+    if not counts:
+        raise DataError(corpus, "holds no token")
+    found = np.zeros(count)
+    found[list(counts)] = list(counts.values())
+    return found / found.sum()
+
+
+def _save(table: np.ndarray, tokenizer: Any, folder: Path) -> None:
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    module = StaticEmbedding(tokenizer, embedding_weights=table)
+    made = SentenceTransformer(modules=[module], device="cpu", similarity_fn_name="cosine")
+    made.save(str(folder), create_model_card=False)
