@@ -46,7 +46,8 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         return self._settled[precision]
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        identity = self.identity(precision) if len(items) else None
+        is_question = self._settled is not None and len(items) == 1  # one by one, sooner computed than kept
+        identity = self.identity(precision) if len(items) and not is_question else None
         if identity is None:
             return self._encoder.embed(items, role, precision)
         store = Store(self._cache, identity, self.spec)

@@ -222,6 +222,20 @@ def test_what_is_kept_in_memory_needs_no_disk(tiny_bert, encoded, monkeypatch):
     kept.embed(TEXTS[:5], "document", "fp32")
 
 
+def test_a_single_question_of_a_settled_encoder_is_not_kept(tiny_bert, encoded):
+    encoder = retrokit.encoder(str(tiny_bert))
+    expected = encoder.embed(["cat"], "query")
+    encoder.settle()
+    for texts in (["dog"], ["dog"], ["dog", "bird"]):
+        del encoded[:]
+        made = encoder.embed(texts, "query")
+        assert encoded == texts  # nor is it looked for
+    assert made.shape == (2, expected.shape[1])
+    del encoded[:]
+    assert np.array_equal(encoder.embed(texts, "query"), made)
+    assert encoded == []
+
+
 def test_what_is_not_finite_is_an_error_each_time(tiny_bert, encoded):
     encoder = retrokit.encoder(str(tiny_bert))
     token = encoder.to_train().model.tokenizer.convert_tokens_to_ids("mountain")
