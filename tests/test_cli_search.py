@@ -173,7 +173,7 @@ def test_an_index_made_ready_finds_the_same_and_looks_at_the_model_once(options,
     searcher = retrokit.retrieval.create(str(tiny_bert), precision="fp32", **options)
     expected = searcher.index(documents).search(queries, 5)
     ready = searcher.index(documents).ready()
-    ready.search(TextList(["a day"]), 5)
+    ready.search(TextList(["a day", "a night"]), 5)
     monkeypatch.setattr(TorchEncoder, "fingerprint", lambda self: pytest.fail("looked at again"))
     for one, two in zip(expected, ready.search(TextList(queries), 5), strict=True):
         assert one[1].tolist() == two[1].tolist()
