@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -93,7 +94,7 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(_outlined(app) if list(argv) in ([], ["--help"]) else app)
     try:
         prepare_streams()
         if not argv or not {"--help", "--version"}.isdisjoint(argv):
@@ -116,6 +117,25 @@ def run(argv: Sequence[str]) -> int:
         if error.errno not in _MACHINE or error.filename is None:
             raise
         return _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", DataError.exit_code)
+
+
+def _outlined(group: typer.Typer) -> typer.Typer:
+    """The group with commands that take nothing: all that its help page shows, and far sooner made."""
+    made = copy(group)
+    made.registered_commands, made.registered_groups = map(list[Any], ([], []))
+    for one in group.registered_commands:
+        made.registered_commands.append(command := copy(one))
+
+        def nothing() -> None: ...
+
+        assert one.callback is not None
+        nothing.__name__, nothing.__doc__ = one.callback.__name__, one.callback.__doc__
+        command.callback = nothing
+    for part in group.registered_groups:
+        made.registered_groups.append(outlined := copy(part))
+        assert part.typer_instance is not None
+        outlined.typer_instance = _outlined(part.typer_instance)
+    return made
 
 
 def _where_help_is(error: Any) -> str:
