@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import typer
+
+from retrokit import cli
+
 EMPTY = """
 import sys
 import typer
@@ -52,3 +56,11 @@ def test_help_imports_little():
     assert len(own) < 55, sorted(own)
     assert {name.split(".")[0] for name in more - own} <= set(sys.stdlib_module_names)
     assert len(more - own) < 20, sorted(more - own)
+
+
+def test_the_first_help_page_is_that_of_the_whole_application(capsys):
+    typer.main.get_command(cli.app).main(["--help"], prog_name="retrokit", standalone_mode=False)
+    whole = capsys.readouterr().out
+    assert "distil-static" in whole
+    assert cli.run(["--help"]) == 0
+    assert capsys.readouterr().out == whole

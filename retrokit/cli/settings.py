@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -21,9 +23,8 @@ def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..
     field is none. ``device`` and ``as_json`` are the same everywhere.
     """
     annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
-    hints = get_type_hints(settings)
     given_here = [one for one in settings.ordered() if annotations.get(one.name, one) is not None]
-    parameters = [_parameter(one, hints[one.name], annotations.get(one.name)) for one in given_here]
+    parameters = [_parameter(one, _hint(settings, one.name), annotations.get(one.name)) for one in given_here]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
@@ -41,6 +42,18 @@ def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..
         return run
 
     return with_options
+
+
+def _hint(settings: type[Settings], name: str) -> Any:
+    """The type of a field, as ``typing.get_type_hints`` says; of all commands together the same few are asked for."""
+    owner = next(kind for kind in settings.__mro__ if name in vars(kind).get("__annotations__", ()))
+    written = owner.__annotations__[name]
+    return _evaluated(owner.__module__, written) if isinstance(written, str) else written
+
+
+@cache
+def _evaluated(module: str, written: str) -> Any:
+    return eval(written, vars(sys.modules[module]))
 
 
 def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
