@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +20,19 @@ def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: str | None, **given: Any) -> Any:
         return command(**given)
 
-    own = inspect.signature(command, eval_str=True)
+    own = inspect.signature(command, eval_str=True).parameters.values()
     option = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
+    return standing_for(command, run, [*own, option])
+
+
+def standing_for(
+    command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name."""
+    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    run.__signature__ = own.replace(parameters=[*parameters, option])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in [*parameters, option]}
+    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in by_name}
     return run
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, option
+from retrokit.cli.config import standing_for
 from retrokit.settings import Settings
 
 
@@ -34,12 +35,7 @@ def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..
             values = {one.name: _value(one, given.pop(one.name)) for one in given_here}
             command(**{own[place].name: settings(**values)}, **given)
 
-        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-        given_by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-        ordered = [*given_by_name[:place], *parameters, *given_by_name[place + 1 :]]
-        run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in ordered}
-        return run
+        return standing_for(command, run, [*own[:place], *parameters, *own[place + 1 :]])
 
     return with_options
 

@@ -157,5 +157,11 @@ def check_precision(spec: str, precision: str) -> None:
     a backend other than PyTorch's has its own, which ``dtype`` says."""
     params = registry.parse(spec).params
     own = {"auto": "fp32"}.get(dtype := str(params.get("dtype", "auto")), dtype)
-    if params.get("backend", "torch") != "torch" and precision not in ("auto", own):
+    if params.get("backend", "torch") != "torch":
+        check_own_precision(spec, own, precision)
+
+
+def check_own_precision(spec: str, own: str, precision: str) -> None:
+    """Raise :class:`UsageError` for a precision that is not the encoder's ``own``, the only one that it computes in."""
+    if precision not in ("auto", own):
         raise UsageError(f"{spec} computes in {own}; `precision` {precision} is for backend=torch")

@@ -22,6 +22,7 @@ import torch
 from sentence_transformers.base.modules import Transformer
 from torch import nn
 
+from retrokit.encoders import check_own_precision
 from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
 from retrokit.encoders.graphs.base import OUTPUT, Compute, GraphEngine, Traced, inputs_of
 from retrokit.encoders.graphs.quality import CalibrationTexts
@@ -103,8 +104,7 @@ class GraphEncoder(TorchEncoder):
         return None if code is None else {**code, **self._versions}
 
     def computes_in(self, precision: str = "auto") -> str:
-        if precision not in ("auto", self._dtype):
-            raise UsageError(f"{self.spec} computes in {self._dtype}; `precision` {precision} is for backend=torch")
+        check_own_precision(self.spec, self._dtype, precision)
         return "float32" if self._dtype == "fp32" else self._dtype
 
     def with_layers(self) -> LayeredEncoder:
