@@ -25,3 +25,23 @@ guides = Registry(
     ],
     fallback="guide",
 )
+
+lora = Registry(
+    "lora",
+    "retrokit.lora",
+    [
+        Entry(
+            "lora",
+            "low-rank updates of linear layers (LoRA)",
+            "retrokit.training.low_rank:LowRank",
+            (
+                Param("rank", int, required=True, minimum=1, summary="of an update"),
+                Param("alpha", float, minimum=1e-6, maximum=1e6, summary="updates count alpha / rank; default: 2 rank"),
+                Param("dropout", float, 0.0, minimum=0, maximum=0.99, summary="of what the updates take in"),
+                Param("targets", str, "all-linear", summary="names of linear layers, with + between"),
+            ),
+            positional="rank",
+        )
+    ],
+    fallback="lora",
+)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, parse_all
 from retrokit.settings import Settings, duration, number_or, numbers, setting
-from retrokit.training import guides
+from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
+    from retrokit.training.low_rank import LowRank
 
 DIRECTIONS = ("query-to-document", "document-to-query", "both")
 LOSSES = ("infonce", "kl", "margin-mse", "mse")
@@ -28,6 +29,12 @@ AUTO = "auto"
 
 LOSS, BATCHES, OPTIMIZER = "Similarity and loss", "Batches and length", "Optimizer"
 TRAINED, EVALUATION, RUN = "What is trained", "Evaluation", "Run folder"
+
+
+def _rank_or_spec(text: str) -> int | str:
+    """A rank alone as a number, as it was when there was nothing else to say."""
+    spec = lora.parse(text)
+    return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
 
 @dataclass(frozen=True)
@@ -170,8 +177,13 @@ class FinetuneConfig(TrainingConfig):
     matryoshka: Sequence[int] = setting(
         (), "Also train these prefixes of the embedding: 64,128.", LOSS, least=1, read=numbers("matryoshka", int)
     )
-    lora: int | None = setting(
-        None, "Train low-rank updates of this rank, saved as an adapter of the encoder.", TRAINED, above=0
+    lora: int | str | None = setting(
+        None,
+        "Train low-rank updates, saved as an adapter of the encoder: 16, or rank=16,alpha=32,dropout=0.05,"
+        "targets=q_proj+v_proj.",
+        TRAINED,
+        above=0,
+        read=_rank_or_spec,
     )
     merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora` in its weights.", TRAINED)
     dropout: float | None = setting(
@@ -187,7 +199,8 @@ class FinetuneConfig(TrainingConfig):
     def specs(self) -> list[tuple[Registry, str]]:
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         augmentations = [(augmentation.registry, spec) for spec in self.augment]
-        return [*super().read_specs(), *sims, *augmentations, *self._task_specs(), *self._guide_specs()]
+        adapters = [(lora, self.lora)] if isinstance(self.lora, str) else []
+        return [*super().read_specs(), *sims, *augmentations, *self._task_specs(), *self._guide_specs(), *adapters]
 
     def _task_specs(self) -> list[tuple[Registry, str]]:
         return [(evaluation.registry, self.eval)] if self.eval else []
@@ -245,6 +258,12 @@ class FinetuneConfig(TrainingConfig):
     def kind(self) -> Kind:
         """What it trains on."""
         return "texts" if self.augment else "scored" if self.loss == "mse" else "taught" if self.is_taught else "pairs"
+
+    @property
+    def low_rank(self) -> LowRank | None:
+        """What ``lora`` says."""
+        made: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
+        return made
 
     @property
     def is_taught(self) -> bool:

@@ -170,7 +170,7 @@ def plan(config: FinetuneConfig) -> Plan:
     if config.lr is None:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
-    changes = config.matryoshka, config.freeze, config.lora, config.dropout, config.seed
+    changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
     dtype = _training_precision(config, encoder.device)
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)

@@ -200,7 +200,7 @@ def _of_description(config: FinetuneConfig, device: torch.device, limit: int | N
     linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)] if bits else []
     spared = sum(weight.nbytes - round(weight.numel() * STORED[bits]) for weight in linear)
     with torch.device("meta"):
-        restrict(model, path, config.freeze, config.lora)
+        restrict(model, path, config.freeze, config.low_rank)
     longest = limit or int(getattr(model.config, "max_position_embeddings", LENGTHS[-1]))
     found = _of(model, config, device, longest, documents)
     return {**found, "weights": found["weights"] - spared}

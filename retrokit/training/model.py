@@ -23,9 +23,10 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.errors import DataError, MissingExtra, UsageError
+from retrokit.errors import DataError, UsageError
 from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
+from retrokit.training.low_rank import LowRank
 
 RATE = 2e-5
 STATIC_RATE = 0.05
@@ -36,7 +37,7 @@ def build(
     spec: str,
     prefixes: Sequence[int] = (),
     freeze: str | None = None,
-    lora: int | None = None,
+    lora: LowRank | None = None,
     dropout: float | None = None,
     seed: int = 0,
     checkpointed: bool = False,
@@ -70,13 +71,13 @@ def build(
     elif any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
         notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
         trained.float()
+    if dropout is not None:
+        _set_dropout(trained, dropout)  # before there are updates, which have their own
+        if isinstance(modules[0], StaticEmbedding):
+            modules.append(Dropout(dropout))
     left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
     if checkpointed:
         _checkpoint_layers(encoder)
-    if dropout is not None:
-        _set_dropout(trained, dropout)
-        if isinstance(modules[0], StaticEmbedding):
-            modules.append(Dropout(dropout))
     if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
         raise UsageError(f"`freeze` {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
@@ -171,13 +172,13 @@ def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> No
 
 
 def restrict(
-    first: nn.Module, name: str, freeze: str | None, lora: int | None, seed: int = 0, base: str | None = None
+    first: nn.Module, name: str, freeze: str | None, lora: LowRank | None, seed: int = 0, base: str | None = None
 ) -> bool:
     """Freeze what the setting names of the transformer ``first`` of the encoder ``name``, or all of it but low-rank
     updates that are added, of the model ``base``; whether anything of its layers is left to train."""
     left = _freeze(first, name, freeze) if freeze is not None else True
     if lora is not None:
-        _add_lora(first, name, lora, seed, base)
+        lora.add(first, name, seed, base)
     return left
 
 
@@ -205,28 +206,6 @@ def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
     for layer in layers[:frozen]:
         layer.requires_grad_(False)
     return any(parameter.requires_grad for parameter in layers.parameters())
-
-
-def _add_lora(first: nn.Module, name: str, rank: int, seed: int, base: str | None) -> None:
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-    except ModuleNotFoundError as error:
-        raise MissingExtra("`lora`", "lora") from error
-    if isinstance(first, StaticEmbedding):
-        raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
-    configuration = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
-    transformer: Any = getattr(first, "auto_model", first)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if base is None:
-            inject_adapter_in_model(configuration, transformer)
-        else:
-            transformer.add_adapter(configuration)
-            configuration.base_model_name_or_path = base
-    for place, parameter in first.named_parameters():
-        parameter.requires_grad_("lora_" in place)
-        if parameter.requires_grad:
-            parameter.data = parameter.data.float()  # whatever its base has
 
 
 def _base_of(encoder: Encoder) -> str | None:

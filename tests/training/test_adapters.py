@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import retrokit
+from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import MissingExtra, UsageError
 from retrokit.training.config import FinetuneConfig
@@ -69,6 +71,76 @@ def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, 
     assert {value.dtype for value in adapter.values()} == {torch.float32}
     before, after = retrokit.encoder(str(encoder)), retrokit.load(str(tmp_path / "run"))
     assert np.abs(before.embed(["a cat"], "query", "fp32") - after.embed(["a cat"], "query", "fp32")).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("lora", "expected"),
+    [
+        (2, (2, 4, 0.0, {"query", "key", "value", "dense"})),
+        ("2,alpha=8", (2, 8, 0.0, {"query", "key", "value", "dense"})),
+        ("rank=3,dropout=0.25,targets=query+value", (3, 6, 0.25, {"query", "value"})),
+        ("1,targets=attention.output.dense", (1, 2, 0.0, {"dense"})),
+    ],
+)
+@pytest.mark.parametrize("merge_lora", [False, True])
+def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, merge_lora):
+    made = plan(configure(tiny_bert, pairs, tmp_path / "run", lora=lora, dropout=0.1, merge_lora=merge_lora))
+    parts = {place: part for place, part in made.model.named_modules() if hasattr(part, "lora_A")}
+    part, rank = next(iter(parts.values())), expected[0]
+    dropout = getattr(part.lora_dropout["default"], "p", 0.0)
+    names = {place.rpartition(".")[2] for place in parts}
+    assert (part.r["default"], rank * part.scaling["default"], dropout, names) == expected
+    assert part.get_base_layer().weight.requires_grad is False
+    if "attention.output" in str(lora):
+        assert all("attention.output" in place for place in parts)
+
+
+def test_the_run_tells_of_its_updates(tiny_bert, pairs, tmp_path):
+    """Options, card, adapter and the options' file say the same; a run is not gone on with by other updates."""
+    written = "2,alpha=8.0,dropout=0.5,targets=query+value"
+    words = ["finetune", str(tiny_bert), "--data", str(pairs), "--steps", "2", "--device", "cpu", "--batch-size", "8"]
+    run = tmp_path / "run"
+    assert cli.run([*words, "--lora", "rank=2,targets=query+value,alpha=8,dropout=0.5", "-o", str(run)]) == 0
+    assert json.loads((run / "retrokit.json").read_text())["identity"]["lora"] == written
+    assert f'lora = "{written}"' in (run / "config.toml").read_text()
+    assert f"| lora | {written} |" in (run / "README.md").read_text()
+    adapter = json.loads((run / "adapter_config.json").read_text())
+    found = {key: adapter[key] for key in ("r", "lora_alpha", "lora_dropout")}
+    assert found == {"r": 2, "lora_alpha": 8.0, "lora_dropout": 0.5}
+    assert set(adapter["target_modules"]) == {"query", "value"}
+    for alike in ("2", "rank=2"):
+        assert cli.run([*words, "--lora", alike, "--overwrite", "-o", str(run)]) == 0
+        assert json.loads((run / "retrokit.json").read_text())["identity"]["lora"] == 2
+
+
+@pytest.mark.parametrize(
+    ("lora", "message"),
+    [
+        (
+            "2,targets=query+quary",
+            r"no linear layer called quary \(did you mean query\?\); it has dense, key, query, v",
+        ),
+        ("2,targets=ery", "no linear layer called ery"),
+        ("2,targets=embeddings", "no linear layer called embeddings"),
+        ("alpha=3", "needs rank"),
+        ("0", "rank=0 is out of range"),
+        ("2,alpha=0", "alpha=0 is out of range"),
+        ("2,dropout=1", "dropout=1 is out of range"),
+        ("2,rang=3", "has no parameter 'rang'"),
+    ],
+)
+def test_wrong_updates_are_one_line(tiny_bert, pairs, lora, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        plan(configure(tiny_bert, pairs, lora=lora))
+    assert "\n" not in str(caught.value)
+
+
+def test_memory_counts_the_updates_asked_for(tiny_bert, pairs):
+    few, all_ = (
+        with_memory(plan(configure(tiny_bert, pairs, lora=lora))).preflight.memory for lora in ("2,targets=query", "2")
+    )
+    assert few["gradients"] == 2 * 2 * (16 + 16) * 4, "of two layers, a matrix each way"
+    assert all_["gradients"] > few["gradients"]
 
 
 def test_few_bits_need_their_package(tiny_bert, monkeypatch):

@@ -1,0 +1,80 @@
+"""Low-rank updates of the linear layers of a transformer (LoRA), which are trained while all else is frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from retrokit.errors import MissingExtra, UsageError, did_you_mean
+
+ALL = "all-linear"
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """An update is ``alpha / rank`` times the product of two matrices, float32, one of which starts at 0.
+
+    Attributes:
+        rank: columns of the first matrix, rows of the second.
+        alpha: default: twice the rank.
+        dropout: probability, of the update's input.
+        targets: names of layers, or ends of their places such as ``attention.output.dense``, with ``+`` between; or
+            ``all-linear``.
+    """
+
+    rank: int
+    alpha: float | None = None
+    dropout: float = 0.0
+    targets: str = ALL
+
+    def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
+        """Freeze the transformer ``first`` of the encoder ``name``, and add updates; with ``base`` they are saved as an
+        adapter of the model of that name.
+
+        Raises:
+            MissingExtra: the package is not installed.
+            UsageError: there are no such layers.
+        """
+        try:
+            from peft import LoraConfig, inject_adapter_in_model
+        except ModuleNotFoundError as error:
+            raise MissingExtra("`lora`", "lora") from error
+        if isinstance(first, StaticEmbedding):
+            raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
+        transformer: Any = getattr(first, "auto_model", first)
+        configuration = LoraConfig(
+            r=self.rank,
+            lora_alpha=2 * self.rank if self.alpha is None else self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=self._targets_in(transformer, name),
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if base is None:
+                inject_adapter_in_model(configuration, transformer)
+            else:
+                transformer.add_adapter(configuration)
+                configuration.base_model_name_or_path = base
+        for place, parameter in first.named_parameters():
+            parameter.requires_grad_("lora_" in place)
+            if parameter.requires_grad:
+                parameter.data = parameter.data.float()  # whatever its base has
+
+    def _targets_in(self, transformer: nn.Module, name: str) -> str | list[str]:
+        if self.targets == ALL:
+            return ALL
+        asked = self.targets.split("+")
+        places = [place for place, part in transformer.named_modules() if isinstance(part, (nn.Linear, Conv1D))]
+        if missing := [one for one in asked if not any(f".{place}".endswith(f".{one}") for place in places)]:
+            known = sorted({place.rpartition(".")[2] for place in places})
+            hint = did_you_mean(missing[0], known)
+            raise UsageError(
+                f"`lora` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
+                f"it has {', '.join(known)}"
+            )
+        return asked
