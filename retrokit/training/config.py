@@ -144,7 +144,7 @@ class FinetuneConfig(TrainingConfig):
     )
     scale: float | str | None = setting(
         None,
-        "Multiplier of the scores (infonce, kl: 20; else 1); auto: starts as sharp as cosine at 20.",
+        "Multiplier of the scores (infonce, kl: 20; else 1); auto: by their typical size, to start as cosine does.",
         LOSS,
         above=0,
         read=number_or("auto", "scale"),
@@ -221,7 +221,7 @@ class FinetuneConfig(TrainingConfig):
             f"`scale` {self.scale}: expected a number or auto": no_number,
             f"`loss` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
             "`teacher_temperature` is for `loss` kl": "kl" not in losses and self.teacher_temperature != 1,
-            "`scale` auto is for `loss` infonce or kl": not ranks and self.scale == AUTO,
+            "`scale` auto is for `loss` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,
             "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
             "`augment` is for `loss` infonce": self.loss != "infonce" and self.augment,
             "`temperature` is for `loss` infonce or kl": not ranks and self.temperature is not None,

@@ -109,7 +109,7 @@ def test_scored_and_learnt_from(tiny_bert, pairs, tmp_path, capsys, loss):
         (["--loss", "kl+kl"], "--loss kl+kl: expected one of"),
         (["--loss", "kl=x"], "--loss kl=x: expected one of"),
         (["--teacher-temperature", "2"], "--teacher-temperature is for --loss kl"),
-        (["--loss", "margin-mse", "--scale", "auto"], "--scale auto is for --loss infonce or kl"),
+        (["--loss", "margin-mse", "--scale", "auto"], "--scale auto is for --loss infonce, kl or mse"),
         (["--loss", "kl", "--directions", "both"], "--directions is for --loss infonce"),
     ],
 )

@@ -596,6 +596,14 @@ def test_mse_on_scored_pairs(tiny_bert, tmp_path):
         plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse", max_score=4, batch_size=5))
 
 
+@pytest.mark.parametrize("spec", SPECS)
+def test_scale_auto_starts_every_similarity_where_cosine_starts_with_mse(tiny_bert, tmp_path, spec):
+    rows = [{"sentence1": text, "sentence2": text[::-1], "score": i} for i, text in enumerate(sentences(6))]
+    write_jsonl(tmp_path / "scored.jsonl", rows)
+    asked = configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse", sim=spec, scale="auto", batch_size=3)
+    assert plan(asked).preflight.scale["effective_scale"] == pytest.approx(1.0)
+
+
 class Recorder:
     def __init__(self) -> None:
         self.notices: list[str] = []
