@@ -6,11 +6,11 @@ the same.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,8 +20,7 @@ from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import chunk, pair
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
-from retrokit.data.pairs import Source
-from retrokit.data.records import RecordStore
+from retrokit.data.pairs import Source, part_of
 from retrokit.data.training_rows import Unlabelled
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
@@ -133,21 +132,18 @@ def usable_part(source: Source, augmentation: Augmentation) -> Source:
         DataError: none can.
     """
     counts = Counts(texts=len(source.records))
-    kept = array("q")
+    keep = np.zeros(len(source.records), dtype=bool)
     for position, record in enumerate(source.records):
         assert isinstance(record, Unlabelled)
         problem = augmentation.problem(record.text)
-        if problem is None:
-            kept.append(position)
-        else:
+        keep[position] = problem is None
+        if problem is not None:
             counts.dropped[problem] += 1
     counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
     counts.pairs = counts.used
     notice(f"{source.name}, in every epoch: {summary(counts)}")
-    assert isinstance(source.records, RecordStore)
-    used = dict.fromkeys(("records", "anchors", "documents"), len(kept))
-    found = {**source.counts, **used, "texts_without_pair": counts.dropped.total()}
-    return replace(source, records=source.records.chosen(kept), counts=found)
+    part = part_of(source, keep)
+    return replace(part, counts={**part.counts, "texts_without_pair": counts.dropped.total()})
 
 
 class Masking:

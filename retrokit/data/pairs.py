@@ -10,7 +10,7 @@ import hashlib
 import os
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,7 +220,6 @@ def build_source(
     Raises:
         DataError: there are no records.
     """
-    import numpy as np  # not above: the table of names is read for every help page
 
     from retrokit.data.records import RecordStore
 
@@ -229,21 +228,28 @@ def build_source(
     if first is None:
         raise DataError(spec, "gives no training records")
     stream = chain([first], stream)
-    images: list[str] = []
+    kept: Any
     if isinstance(first, ScoredPair):
-        scored: list[ScoredPair] = list(stream)
-        kept: Records = scored
-        duplicates, positives = 0, np.empty(0, dtype=np.int64)
-        anchors, documents = len({pair.sentence1 for pair in scored}), len({pair.sentence2 for pair in scored})
+        kept, duplicates = list(stream), 0
     else:
-        pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
-        store = RecordStore(pack, unpack, stream)
-        kept, duplicates = store, store.drop_duplicates()
-        positives, anchors, documents, images = _numbered(kept)
-    counts = {"records": len(kept), "anchors": anchors, "documents": documents, "duplicates": duplicates}
-    counts |= {**(left_out or {}), **({"images": len(set(images))} if images else {})}
+        kept = RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED), stream)
+        duplicates = kept.drop_duplicates()
+    positives, found, images = _numbered(kept)
+    counts = {"records": len(kept), **found, "duplicates": duplicates, **(left_out or {})}
     digest_of_all = with_images(digest(), images)
+    counts |= {"images": len(set(images))} if images else {}
     return Source(spec, name, kept, weight, query_prompt, document_prompt, digest_of_all, positives, counts)
+
+
+def part_of(source: Source, keep: np.ndarray) -> Source:
+    """The source with the records that ``keep``, bool ``[n]``, names, counted anew; the others are left out."""
+    from retrokit.data.records import RecordStore
+
+    places, records = keep.nonzero()[0].tolist(), source.records
+    kept: Any = records.chosen(places) if isinstance(records, RecordStore) else [records[place] for place in places]
+    positives, found, _ = _numbered(kept)
+    counts = {**source.counts, "records": len(kept), **found}
+    return replace(source, records=kept, positives=positives, counts=counts)
 
 
 def _packed_pair(pair: Pair) -> list[Any]:
@@ -259,8 +265,9 @@ _PAIR = (_packed_pair, _unpacked_pair)
 _UNLABELLED = (lambda record: record.text, Unlabelled)
 
 
-def _numbered(records: Iterable[Pair | Unlabelled]) -> tuple[np.ndarray, int, int, list[str]]:
-    """The codes of the positives, how many different anchors and documents there are, and all images."""
+def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
+    """The codes of the positives (none of scored pairs), how many different anchors and documents there are, and all
+    images."""
     import numpy as np
 
     from retrokit.data.records import pair_codes, text_id
@@ -268,11 +275,13 @@ def _numbered(records: Iterable[Pair | Unlabelled]) -> tuple[np.ndarray, int, in
     anchors, positives, negatives = array("q"), array("q"), array("q")
     images: list[str] = []
     for record in records:
-        anchor, documents = texts_of_record(record)
+        anchor, texts = texts_of_record(record)
         anchors.append(text_id(anchor))
-        positives.append(text_id(documents[0]))
-        negatives.extend(map(text_id, documents[1:]))
-        images += [item for item in (anchor, *documents) if isinstance(item, Image)]
+        positives.append(text_id(texts[0]))
+        negatives.extend(map(text_id, texts[1:]))
+        images += [item for item in (anchor, *texts) if isinstance(item, Image)]
     first, second, rest = (np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives))
-    codes = np.unique(pair_codes(first, second))
-    return codes, len(np.unique(first)), len(np.unique(np.concatenate([second, rest]))), images
+    scored = len(records) and isinstance(records[0], ScoredPair)
+    codes = np.empty(0, dtype=np.int64) if scored else np.unique(pair_codes(first, second))
+    documents = np.unique(np.concatenate([second, rest]))
+    return codes, {"anchors": len(np.unique(first)), "documents": len(documents)}, images

@@ -56,6 +56,15 @@ def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[
     return record.sentence1, (record.sentence2,)
 
 
+def normal_form(item: str) -> str:
+    """A text in lower case, with single spaces; an image as it is.
+
+    >>> normal_form("What  is\nBM25? ")
+    'what is bm25?'
+    """
+    return item if isinstance(item, Image) else " ".join(item.casefold().split())
+
+
 def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
     """The records of numbered rows of the place ``where`` (a path or a data set's name).
 

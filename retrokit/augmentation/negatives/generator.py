@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from retrokit.augmentation.negatives.family import MOST_LOTS, Edit, Family
 from retrokit.augmentation.negatives.sentence import tag
 from retrokit.augmentation.splitters import Multilingual
+from retrokit.data.training_rows import normal_form
 from retrokit.errors import UsageError
 from retrokit.llm.base import encodable
 
@@ -150,7 +151,7 @@ class _Generator:
 
     def _of_sentence(self, anchor: str, positive: str) -> Iterator[tuple[Split, NearMiss]]:
         rule = why_not(anchor)
-        key = _key(anchor)
+        key = normal_form(anchor)
         if rule is None and _digest(key) in self.anchors:
             rule = "duplicate"
         if rule is not None:
@@ -172,7 +173,7 @@ class _Generator:
             edits = list(family.edits(sentence))
             offered = offered or bool(edits)
             edit = self._drawn(family, key, edits) if edits else None
-            if edit is not None and self._admits(key, _key(positive), _key(edit.text), split):
+            if edit is not None and self._admits(key, normal_form(positive), normal_form(edit.text), split):
                 self.counts[f"{family.name}/{split}"] += 1
                 self.left[family.name, split] -= 1
                 yield split, NearMiss(anchor, positive, (edit.text,), family.name, edit.name)
@@ -219,11 +220,6 @@ def sentences_of(text: str | tuple[str, str]) -> Iterator[tuple[str, str]]:
         sentence = " ".join(piece.split())
         if sentence:
             yield sentence, sentence
-
-
-def _key(text: str) -> str:
-    """What two texts have in common that differ in case or white space alone."""
-    return " ".join(text.casefold().split())
 
 
 def _digest(text: str) -> int:

@@ -37,7 +37,7 @@ class VerifierConfig(TrainingConfig, _What):
         help="Anchor, positive, negatives: FILE.jsonl, -, beir:PATH, hf:NAME; ,weight=2 mixes.", panel=DATA
     )
     _: KW_ONLY
-    dev: Sequence[str] = setting((), "Examples to measure on. Default: a tenth of the anchors, 500 at most.", DATA)
+    dev: Sequence[str] = setting((), "Examples to measure on. Default: a tenth of the anchors, or about 500.", DATA)
     start: str | None = setting(
         None, "Finished verifier to start from, of the same spec, made for this encoder.", RUN, result=False
     )

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from retrokit.data.pairs import Source
-from retrokit.data.records import RecordStore, text_id
 from retrokit.data.training_rows import Pair, texts_of_record
-from retrokit.errors import DataError
 from retrokit.training.batches import Example
 from retrokit.training.loss import known_pairs
 
-HELD_OUT = 0.1  # of the anchors, where no other data are given to measure on
-MOST_HELD_OUT = 500  # anchors
 OTHERS = 30  # documents of other anchors in a list that is ranked
 
 
@@ -64,19 +59,6 @@ def draw_candidates(
         columns[row, : len(mine) + len(others)] = np.concatenate([mine, others])
         own[row, 1 : len(mine)] = True
     return Candidates(list(anchors), documents, torch.from_numpy(columns), torch.from_numpy(own))
-
-
-def hold_out(source: Source) -> tuple[Source, list[Pair]]:
-    """A source without a tenth of its anchors, 500 at most, and their records; the texts decide which."""
-    assert isinstance(source.records, RecordStore)
-    numbers = np.array([text_id(record.anchor) for record in source.records], dtype=np.int64)
-    anchors = np.unique(numbers)
-    count = min(MOST_HELD_OUT, int(len(anchors) * HELD_OUT))
-    if count == 0:
-        raise DataError(source.spec, f"has {len(anchors)} anchors: too few to hold some out; give `dev`")
-    chosen = np.isin(numbers, anchors[:count])
-    records = [source.records[i] for i in np.flatnonzero(chosen).tolist()]
-    return replace(source, records=source.records.chosen(np.flatnonzero(~chosen).tolist())), records
 
 
 @dataclass(frozen=True)

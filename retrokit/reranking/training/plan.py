@@ -13,6 +13,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from retrokit import encoders, reranking
+from retrokit.data.holdout import hold_out
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair
@@ -21,7 +22,7 @@ from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.errors import UsageError
 from retrokit.reranking.maps import MapReranker, MapScorer
 from retrokit.reranking.training.config import VerifierConfig
-from retrokit.reranking.training.data import RankedLists, hold_out
+from retrokit.reranking.training.data import RankedLists
 from retrokit.reranking.training.trainer import TOKENS_FOLDER, Examples, Judge, VerifierTrainer, pairs_of
 from retrokit.reranking.verifier import save_weights, start_from
 from retrokit.training.batches import Batches, Loader, TrainingSet
@@ -33,6 +34,8 @@ from retrokit.training.run import Job, carry_out, check_output, identity_of, pro
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 TIMED_PAIRS = 100
+HELD_OUT = 0.1  # of the anchors, where no other data are given to measure on
+MOST_HELD_OUT = 500  # anchors
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,8 @@ def _read_data(config: VerifierConfig) -> tuple[list[Source], list[Source], list
     if config.dev:
         dev = [read_source(spec, "pairs") for spec in config.dev]
         return sources, dev, [record for source in dev for record in pairs_of(source)]
-    parts = [hold_out(source) for source in sources]
-    return [source for source, _ in parts], [], [record for _, records in parts for record in records]
+    sources, held_out = hold_out(sources, HELD_OUT, most=MOST_HELD_OUT)
+    return sources, [], [record for source in held_out for record in pairs_of(source)]
 
 
 @torch.inference_mode()
