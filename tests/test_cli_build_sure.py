@@ -180,7 +180,7 @@ def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
     code, shown, _ = build_sure(*words, "-o", "-", "--store", tmp_path / "s.sqlite")
     assert len([json.loads(line) for line in shown.splitlines()]) == 15
     code, _, said = build_sure(*words, "-o", "-")
-    assert (code, "--store FILE" in said) == (2, True)
+    assert (code, "keeps the answers: --store" in said) == (2, True)
 
 
 def test_a_build_from_a_recording(build_sure, tmp_path, data):

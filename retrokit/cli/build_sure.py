@@ -9,7 +9,6 @@ import typer
 
 from retrokit.cli.common import Commands, GroupWithDefault, JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.errors import UsageError
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
 
 
@@ -90,15 +89,13 @@ def judge_command(config: JudgeConfig) -> None:
     """
     from retrokit import llm as llms
     from retrokit.data.outputs import check_file
-    from retrokit.llm.store import default_store
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample
     from retrokit.sure.judging import judge_sample
     from retrokit.sure.prompts import judge_prompts
 
     spec = llms.registry.parse(config.llm)
-    if config.output == "-" and config.store is None:
-        raise UsageError("with -o - name the file that keeps the answers: --store FILE")
+    store = config.kept_in(config.output)
     check_file(config.output, [*_read_from(config), *([config.store] if config.store is not None else [])])
     wording = judge_prompts(config.prompts)
     judged = judge_sample(
@@ -106,7 +103,7 @@ def judge_command(config: JudgeConfig) -> None:
         llms.registry.create(spec),
         config.output,
         prompts=wording,
-        store=default_store(config.output) if config.store is None else config.store,
+        store=store,
         annotator=config.annotator,
         sampling=config.sampling,
         concurrency=config.concurrency,

@@ -1,53 +1,14 @@
-"""Reading what a model answered to each prompt of the protocol (SURE, A).
-
-Models follow an answer's format loosely: other case, Markdown, numbering, quotation marks, code fences, a friendly word
-before and after. What can still be told apart is read; what cannot is rejected, for a retry that says why.
-"""
+"""Reading answers of the protocol's own forms (SURE, A)."""
 
 from __future__ import annotations
 
 import re
 
-from retrokit.sure.checks import Rejected
-from retrokit.sure.prompts import TAG
-from retrokit.sure.words import sentences_of, words_of
+from retrokit.llm.answers import LIST_MARK, Rejected, after, bare, place_of, read_sentences, read_text
+from retrokit.llm.words import words_of
+from retrokit.sure.words import sentences_of
 
-_QUOTES = (('"', '"'), ("“", "”"), ("„", "“"), ("«", "»"), ("'", "'"), ("‘", "’"), ("「", "」"), ("`", "`"))
-_EMPHASIS = ("***", "**", "__", "*", "_")
-_LIST_MARK = re.compile(
-    r"^\s*(?:[-*•–—]\s+|\(?\d{1,2}[.):]\s+|\[\d{1,2}\]\s+|(?:s|sentence)\s?\d{1,2}\s*[:.)]\s*)", re.I
-)
 _INLINE_MARK = re.compile(r"(?:^|(?<=[.!?\"”])\s+)\(?[12][.)]\s+(?=\S)")
-_DECORATION = "*_#>`\"'“”‘’„«» \t"
-_CLOSING = re.compile(
-    r"^[\W_]*(?:note\b\s*[:\-]|explanation\s*:|reasoning\s*:|let me know\b|i hope\b|hope (?:this|that) helps|"
-    r"(?:this|the) (?:summary|expansion|expanded passage|paraphrase|paraphrased passage|new sentences?) (?:above )?"
-    r"(?:retains|keeps|preserves|answers|provides|maintains|replaces)\b|"
-    r"these (?:new |key |two )?sentences (?:directly )?(?:answer|provide|do not|are)\b|please let me know)",
-    re.IGNORECASE,
-)
-
-
-def read_text(answer: str, marker: str) -> str:
-    """The text after ``marker``, without the wrapping and the closing words of the model.
-
-    Raises:
-        Rejected: there is no marker, or nothing after it.
-    """
-    return _unwrapped(_without_closing(_after(answer, marker)), marker)
-
-
-def read_sentences(answer: str, marker: str) -> list[str]:
-    """The sentences after ``marker``: its lines, without the marks of a list and quotation marks.
-
-    Raises:
-        Rejected: there is no marker, or nothing after it.
-    """
-    lines = [_bare(_LIST_MARK.sub("", line)) for line in read_text(answer, marker).splitlines()]
-    found = [line for line in lines if words_of(line)]
-    if not found:
-        raise Rejected("off_format", f"no sentence stands after {marker!r}")
-    return found
 
 
 def read_two_sentences(answer: str, marker: str, language: str) -> list[str]:
@@ -58,7 +19,7 @@ def read_two_sentences(answer: str, marker: str, language: str) -> list[str]:
     """
     found = read_sentences(answer, marker)
     if len(found) == 1:
-        parts = [part for part in (_bare(part) for part in _INLINE_MARK.split(found[0])) if words_of(part)]
+        parts = [part for part in (bare(part) for part in _INLINE_MARK.split(found[0])) if words_of(part)]
         found = parts if len(parts) == 2 else sentences_of(found[0], language)
     if len(found) != 2:
         raise Rejected("off_format", f"two sentences were asked for, here are {len(found)}")
@@ -72,119 +33,14 @@ def read_paraphrase(answer: str, keywords_marker: str, marker: str) -> tuple[lis
         Rejected: one of the two parts is missing.
     """
     passage = read_text(answer, marker)
-    before = _after(answer[: _place(answer, marker)[0]], keywords_marker)
+    before = after(answer[: place_of(answer, marker)[0]], keywords_marker)
     parts = [
         part
         for line in before.splitlines()
-        for part in re.split(r"[,;、，；]|\s/\s|\s->\s.*|\s→\s.*", _LIST_MARK.sub("", line.strip().strip("[]")))
+        for part in re.split(r"[,;、，；]|\s/\s|\s->\s.*|\s→\s.*", LIST_MARK.sub("", line.strip().strip("[]")))
     ]
-    keywords = [_bare(re.sub(r"\([^)]*\)\s*$", "", part.strip()).strip().rstrip(".:")) for part in parts]
+    keywords = [bare(re.sub(r"\([^)]*\)\s*$", "", part.strip()).strip().rstrip(".:")) for part in parts]
     named = [keyword for keyword in dict.fromkeys(keywords) if words_of(keyword)]
     if not named:
         raise Rejected("off_format", f"no keyword stands after {keywords_marker!r}")
     return named, passage
-
-
-def read_verdict(answer: str, yes: str, no: str) -> bool:
-    """Whether the answer is ``yes``.
-
-    It counts what the answer starts with, else what its last line is, else what follows "answer is", else which of
-    the two words it holds at all.
-
-    Raises:
-        Rejected: it says neither, or both.
-    """
-    text = TAG.sub(" ", answer).strip()
-    lines = [line.strip(_DECORATION + ".!。！:") for line in text.splitlines() if line.strip(_DECORATION)]
-    first, last = (lines[0], lines[-1]) if lines else ("", "")
-    only_choice = rf"{_pattern(yes)}\W*(?:or|and)?\W*{_pattern(no)}"  # the line repeats "yes or no"
-    if not re.match(only_choice, first, re.IGNORECASE):
-        for told in (_leading(first, yes, no), _leading(last, yes, no, alone=True), _announced(text, yes, no)):
-            if told is not None:
-                return told
-        is_yes, is_no = _holds(text, yes), _holds(text, no)
-        if is_yes != is_no:
-            return is_yes
-    raise Rejected("off_format", f"the answer is neither {yes!r} nor {no!r}")
-
-
-def _pattern(word: str) -> str:
-    # a word of a script without spaces need not end where a letter follows
-    bounded = word.isascii() or word[-1:].isascii()
-    return rf"(?<!\w){re.escape(word)}(?!\w)" if bounded else re.escape(word)
-
-
-def _holds(text: str, word: str) -> bool:
-    return re.search(_pattern(word), text, re.IGNORECASE) is not None
-
-
-def _leading(line: str, yes: str, no: str, alone: bool = False) -> bool | None:
-    end = r"\W*$" if alone else ""
-    for word, verdict in ((yes, True), (no, False)):
-        if re.match(_pattern(word) + end, line, re.IGNORECASE):
-            return verdict
-    return None
-
-
-def _announced(text: str, yes: str, no: str) -> bool | None:
-    both = f"({_pattern(yes)})|{_pattern(no)}"
-    said = list(re.finditer(rf"(?:answer|verdict|conclusion|output)(?:\s+is|\s+would be)?\W*(?:{both})", text, re.I))
-    return said[-1][1] is not None if said else None
-
-
-def _place(answer: str, marker: str) -> tuple[int, int]:
-    """Where the marker starts and ends: at the start of a line if it stands there anywhere, else its first place."""
-    stem = r"\s+".join(re.escape(word) for word in marker.rstrip(" :：").split())
-    colon = r"[\s*_\"'”’`]*[:：]" if marker.rstrip().endswith((":", "：")) else ""
-    decorated = rf"(?P<quote>[\"'“‘])?{stem}{colon}[*_`]*(?(quote)[\"'”’])"
-    for lead in (rf"^[{re.escape(_DECORATION)}\d.)]*?", r"(?<!\w)"):
-        found = re.search(lead + decorated, answer, re.IGNORECASE | re.MULTILINE)
-        if found:
-            return found.start(), found.end()
-    # Markdown's headings need no colon
-    found = re.search(rf"^#+\s*{stem}\W*$", answer, re.IGNORECASE | re.MULTILINE)
-    if found:
-        return found.start(), found.end()
-    raise Rejected("off_format", f"the answer does not have {marker!r}")
-
-
-def _after(answer: str, marker: str) -> str:
-    return answer[_place(answer, marker)[1] :].strip()
-
-
-def _without_closing(text: str) -> str:
-    """``text`` without its last paragraphs if they are about the answer and no part of it."""
-    paragraphs = re.split(r"(\n\s*\n)", text)
-    while len(paragraphs) > 2 and (_CLOSING.match(paragraphs[-1]) or re.fullmatch(r"[\s*_-]*", paragraphs[-1])):
-        del paragraphs[-2:]
-    return "".join(paragraphs)
-
-
-def _unwrapped(text: str, marker: str) -> str:
-    text = TAG.sub("", text).strip()
-    fenced = re.match(r"```\w*\n(.*?)\n?```", text, re.DOTALL)
-    text = _bare(fenced[1] if fenced else text)
-    if not words_of(text):
-        raise Rejected("off_format", f"nothing stands after {marker!r}")
-    return text
-
-
-def _bare(text: str) -> str:
-    """``text`` without the quotation marks, emphasis and white space around all of it."""
-    while True:
-        text = text.strip()
-        inner = text
-        for mark in _EMPHASIS:
-            if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
-                inside = text[len(mark) : -len(mark)]
-                inner = inside if mark not in inside else text
-                break
-        for opening, closing in _QUOTES:
-            if inner == text and len(text) > 2 and text[0] == opening and text[-1] == closing:
-                inside = text[1:-1]
-                # a text that starts with one quotation and ends with another is not quoted as a whole
-                balanced = opening not in inside and closing not in inside
-                inner = inside if balanced else text
-        if inner == text:
-            return text
-        text = inner

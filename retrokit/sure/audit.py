@@ -25,8 +25,8 @@ from retrokit.augmentation.draws import bits
 from retrokit.data.files import writing
 from retrokit.data.sure import kinds_of, read_sure
 from retrokit.errors import UsageError
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.notices import progress
-from retrokit.sure.prompts import PromptTemplate
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 

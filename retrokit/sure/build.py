@@ -17,12 +17,13 @@ from retrokit.data.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
 from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import progress
 from retrokit.sure.folder import BenchmarkRows, check_output, write_folder
 from retrokit.sure.items import Items
-from retrokit.sure.prompts import SHAPES, PromptTemplate
+from retrokit.sure.prompts import SHAPES
 from retrokit.sure.variants import STEPS, VariantMaker
 
 _SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts

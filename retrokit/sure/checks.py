@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrokit.sure.words import holds_run, share_within, words_of
+from retrokit.llm.answers import Rejected
+from retrokit.llm.words import holds_run, share_within, words_of
 
 NEARLY = 0.8
 """How much of a text has to be found word for word in another that it is said to be in."""
@@ -47,21 +48,6 @@ CAUSES: dict[str, str] = {
     "verdict": "the model's own verification failed",
 }
 """Why a variant is rejected, by the name that it is counted under."""
-
-
-class Rejected(Exception):
-    """An answer that cannot be used.
-
-    Attributes:
-        cause: a key of :data:`CAUSES`.
-        reason: in a few words, for the model that is asked again.
-        blamed: the prompt that is to blame, where it is another than the last one.
-    """
-
-    def __init__(self, cause: str, reason: str, blamed: str = "") -> None:
-        assert cause in CAUSES, cause
-        super().__init__(reason)
-        self.cause, self.reason, self.blamed = cause, reason, blamed
 
 
 def check_key_sentences(sentences: Sequence[str], passage: str) -> None:

@@ -6,35 +6,12 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.errors import UsageError
+from retrokit.llm.settings import Asking
 from retrokit.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from retrokit.llm.base import Sampling
     from retrokit.sure.build import BuildSettings, Built, Estimate
     from retrokit.sure.items import Items
-
-
-@dataclass(frozen=True)
-class Asking(Settings):
-    """How a language model is asked."""
-
-    _: KW_ONLY
-    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
-    answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
-    store: str | None = setting(
-        None, "File that keeps every answer; several builds may share one. Default: OUTPUT.answers.sqlite."
-    )
-    concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
-    max_tokens: int | None = setting(
-        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", least=1, most=2**53
-    )
-
-    @property
-    def sampling(self) -> Sampling:
-        """Of each answer."""
-        from retrokit.llm.base import Sampling
-
-        return Sampling(temperature=self.temperature, max_tokens=self.answer_tokens)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from retrokit.data.jsonl import json_line
 from retrokit.data.outputs import check_folder, check_replaceable, is_empty
 from retrokit.data.sure import ORIGINAL, PASSAGES, VARIANT_FILES, kinds_of
 from retrokit.errors import UsageError, disk_errors
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.items import SKIPPED, Items
-from retrokit.sure.prompts import PromptTemplate
 from retrokit.sure.statistics import Vocabulary
 from retrokit.sure.variants import POSITIONS, STEPS, Variants
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import ServiceError
-from retrokit.llm.base import LLM, PromptRefused, Sampling
+from retrokit.llm.answers import Rejected, read_verdict
+from retrokit.llm.base import LLM, Completion, Sampling
+from retrokit.llm.dialogue import ask_until
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, check_store
 from retrokit.notices import progress
-from retrokit.sure.answers import read_verdict
 from retrokit.sure.audit import Judgeable, Sample
-from retrokit.sure.checks import Rejected
-from retrokit.sure.prompts import PromptTemplate
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def judge_sample(
     """
     check_limits(concurrency, max_tokens)
     check_store(store, [output])
-    prompt, retry = prompts["judge"], prompts["retry"]
+    prompt = prompts["judge"]
     name = annotator or llm.identity
     told: Counter[bool | None] = Counter()
     rows: list[dict[str, Any]] = []
@@ -67,19 +67,16 @@ def judge_sample(
         async def work() -> dict[str, int]:
             session = Session(llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=sampling)
 
+            def said(completion: Completion) -> bool:
+                return read_verdict(completion.text, prompt.words["yes"], prompt.words["no"])
+
             async def one(item: Judgeable) -> bool | None:
                 texts = {"query": item.query, "passage": item.passage, "variant": item.variant}
-                asked = prompt.fill(**texts, requirement=prompt.words[item.kind])
-                again = asked
-                for attempt in range(retries + 1):
-                    try:
-                        completion = await session.ask(again, system=prompt.system, attempt=attempt)
-                        return read_verdict(completion.text, prompt.words["yes"], prompt.words["no"])
-                    except PromptRefused:
-                        return None
-                    except Rejected as rejected:
-                        again = f"{asked}\n\n{retry.fill(reason=rejected.reason)}"
-                return None
+                asked = {**texts, "requirement": prompt.words[item.kind]}
+                try:
+                    return await ask_until(session, prompt, prompts["retry"], retries, said, **asked)
+                except Rejected:
+                    return None
 
             async with session:
                 with progress("judging", len(sample.items), "variants") as advance:

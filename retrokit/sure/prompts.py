@@ -1,152 +1,42 @@
-"""The prompts of SURE's protocol (SURE, A): data files that a user can replace, and how they are filled.
+"""The prompts of SURE's protocol (SURE, A).
 
 There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A, which says nothing of asking again and of
-judging: there ours stands in.
-
-A prompt is a TOML file: ``prompt`` (with fields in braces), ``system`` (optional), and the words that its answer is
-recognised by, such as ``marker = "summary:"``. The words may stand in the prompt as fields, too.
-
-Texts of the user's data are put between tags that no such text can hold, so that what a passage says, "ignore the
-above" included, stays what the task is about and is not taken for the task. With ``tags = false``, as in the paper,
-they stand as they are.
+judging: there ours stands in. The paper's texts stand without tags.
 """
 
 from __future__ import annotations
 
-import difflib
-import hashlib
-import re
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from importlib import resources
 from pathlib import Path
 
-from retrokit.data.files import read_lines
 from retrokit.data.sure import VARIANT_FILES
-from retrokit.errors import DataError, UsageError
-
-_FIELD = re.compile(r"\{([a-z-]+)\}")
-_ENDING = ".toml"
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What a prompt of some name has to hold: its fields, and the words that its answer is recognised by."""
-
-    fields: tuple[str, ...]
-    words: tuple[str, ...] = ()
-
+from retrokit.errors import UsageError
+from retrokit.llm import prompts
+from retrokit.llm.prompts import OURS, PromptShape, PromptTemplate
 
 _GENERATED = ("marker",)
 _JUDGED = ("yes", "no")
-SHAPES: dict[str, _Shape] = {
-    "key-sentences": _Shape(("query", "passage"), _GENERATED),
-    "pronouns": _Shape(("sentences", "passage"), _GENERATED),
-    "noise": _Shape(("query",), _GENERATED),
-    "summary": _Shape(("query", "passage"), _GENERATED),
-    "expansion": _Shape(("passage",), _GENERATED),
-    "paraphrase": _Shape(("query", "passage"), ("keywords", *_GENERATED)),
-    "verify-key-sentences": _Shape(("query", "sentences"), _JUDGED),
-    "verify-summary": _Shape(("query", "summary"), _JUDGED),
-    "verify-paraphrase": _Shape(("query", "passage"), _JUDGED),
-    "retry": _Shape(("reason",)),
-    "judge": _Shape(("query", "passage", "variant", "requirement"), (*_JUDGED, *VARIANT_FILES)),
+SHAPES: dict[str, PromptShape] = {
+    "key-sentences": PromptShape(("query", "passage"), _GENERATED),
+    "pronouns": PromptShape(("sentences", "passage"), _GENERATED),
+    "noise": PromptShape(("query",), _GENERATED),
+    "summary": PromptShape(("query", "passage"), _GENERATED),
+    "expansion": PromptShape(("passage",), _GENERATED),
+    "paraphrase": PromptShape(("query", "passage"), ("keywords", *_GENERATED)),
+    "verify-key-sentences": PromptShape(("query", "sentences"), _JUDGED),
+    "verify-summary": PromptShape(("query", "summary"), _JUDGED),
+    "verify-paraphrase": PromptShape(("query", "passage"), _JUDGED),
+    "retry": PromptShape(("reason",)),
+    "judge": PromptShape(("query", "passage", "variant", "requirement"), (*_JUDGED, *VARIANT_FILES)),
 }
 """The prompts by name; each is a file NAME.toml."""
 
-OURS, PAPER = "ours", "paper"
+PAPER = "paper"
 WORDINGS = (OURS, PAPER)
-_OWN = "own"
-
-_NO_DATA = {"reason", "requirement"}
-"""Fields that hold no text of the user's data: they stand in the prompt without tags."""
-
-
-@dataclass(frozen=True)
-class PromptTemplate:
-    """One prompt.
-
-    Attributes:
-        name: a key of :data:`SHAPES`.
-        template: its text, with fields such as ``{query}``.
-        system: the system message, or ``None``.
-        words: what its answer is recognised by: ``marker``, ``keywords``, ``yes``, ``no``, or a requirement a kind.
-        wording: one of :data:`WORDINGS`, or ``own``: of a user's folder.
-        tags: whether texts of the data stand between tags.
-    """
-
-    name: str
-    template: str
-    system: str | None
-    words: Mapping[str, str]
-    wording: str
-    tags: bool = True
-
-    @cached_property
-    def digest(self) -> str:
-        """``sha256:<hex>`` over all that decides what is asked and how it is read."""
-        words = (f"{key}={self.words[key]}" for key in sorted(self.words))
-        parts = [self.name, self.template, self.system or "", *words, *([] if self.tags else ["tags=false"])]
-        return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
-
-    def fill(self, **fields: str) -> str:
-        """The prompt with its fields filled; texts of the data stand between tags that none of them holds, if any."""
-        mark = _mark([text for name, text in fields.items() if name not in _NO_DATA])
-
-        def filled(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in self.words:
-                return self.words[name]
-            bare = not self.tags or name in _NO_DATA
-            return fields[name] if bare else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
-
-        return _FIELD.sub(filled, self.template)
-
-
-def _mark(texts: list[str]) -> str:
-    """Eight hexadecimal digits that stand in none of ``texts`` and depend on nothing else."""
-    whole = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8)
-    while True:
-        mark = whole.hexdigest()[:8]
-        if not any(mark in text.lower() for text in texts):
-            return mark
-        whole.update(b"another")
-
-
-TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
-"""The tags that :meth:`PromptTemplate.fill` makes, which some models repeat in their answer."""
 
 
 def load_prompts(named: str | Path = OURS) -> dict[str, PromptTemplate]:
-    """The prompts by name: of a wording, else ours but for those that the folder ``named`` holds as NAME.toml.
-
-    Raises:
-        DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
-            no TOML, lacks a field or a word, or holds one that is not known.
-    """
-    prompts = _packaged(OURS)
-    if named in WORDINGS:
-        return prompts | _packaged(str(named))
-    folder = Path(named)
-    if not folder.is_dir():
-        problem = f"is neither {' nor '.join(WORDINGS)} nor a folder of prompts, such as"
-        raise DataError(folder, f"{problem} {', '.join(name + _ENDING for name in SHAPES)}")
-    found = sorted(folder.glob(f"*{_ENDING}"))
-    if not found:
-        raise DataError(folder, f"holds no prompt; expected some of {', '.join(name + _ENDING for name in SHAPES)}")
-    for path in found:
-        name = path.name.removesuffix(_ENDING)
-        if name not in SHAPES:
-            near = difflib.get_close_matches(name, SHAPES, n=1)
-            hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
-            raise DataError(path, f"is not a prompt of this protocol{hint}; the prompts are {', '.join(SHAPES)}")
-        lines: list[str] = []
-        for number, line in read_lines(path, "a prompt in TOML"):
-            lines += [""] * (number - 1 - len(lines)) + [line]  # blank ones, which the reader leaves out
-        prompts[name] = _parsed(name, "\n".join(lines), path, _OWN)
-    return prompts
+    """The prompts of a wording, or ours but for those of a folder (:func:`retrokit.llm.prompts.load_prompts`)."""
+    return prompts.load_prompts(named, SHAPES, "retrokit.sure", WORDINGS)
 
 
 def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]:
@@ -155,44 +45,3 @@ def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]
     if folder == PAPER:
         raise UsageError("`prompts` paper: SURE gives no wording for judging; leave it out, or name a folder")
     return load_prompts(OURS if folder is None else folder)
-
-
-def _packaged(wording: str) -> dict[str, PromptTemplate]:
-    files = {name: resources.files("retrokit.sure") / "prompts" / wording / f"{name}{_ENDING}" for name in SHAPES}
-    return {
-        name: _parsed(name, file.read_text("utf-8"), name, wording) for name, file in files.items() if file.is_file()
-    }
-
-
-def _parsed(name: str, text: str, where: object, wording: str) -> PromptTemplate:
-    shape = SHAPES[name]
-    try:
-        held = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(where, f"is no TOML: {error}") from error
-    expected = {"prompt", *shape.words}
-    missing = [key for key in sorted(expected) if key not in held]
-    unknown = [key for key in held if key not in expected | {"system", "tags"}]
-    if missing or unknown:
-        problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}, which is not known"
-        raise DataError(
-            where, f"{problem}; a prompt {name} holds {', '.join(sorted(expected))} and may hold system and tags"
-        )
-    tags = held.pop("tags", True)
-    if not isinstance(tags, bool):
-        raise DataError(where, "tags should be true or false")
-    wrong = [key for key, value in held.items() if not isinstance(value, str) or not value.strip()]
-    if wrong:
-        raise DataError(where, f"{', '.join(wrong)} should be text that is not empty")
-    template = held["prompt"].strip()
-    used = set(_FIELD.findall(template))
-    lacking = [field for field in shape.fields if field not in used]
-    strange = sorted(used - {*shape.fields, *shape.words})
-    if lacking or strange:
-        problem = (
-            f"lacks the field {{{lacking[0]}}}" if lacking else f"has a field {{{strange[0]}}}, which is not known"
-        )
-        takes = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
-        raise DataError(where, f"its prompt {problem}; the fields of {name} are {takes}")
-    words = {key: held[key].strip() for key in shape.words}
-    return PromptTemplate(name, template, held["system"].strip() if "system" in held else None, words, wording, tags)

@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from typing import Any
 
-from retrokit.sure.words import sentences_of, words_of
+from retrokit.llm.words import words_of
+from retrokit.sure.words import sentences_of
 
 
 class Vocabulary:

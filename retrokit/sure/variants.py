@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from retrokit.augmentation.draws import below
 from retrokit.augmentation.splitters import Multilingual
+from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict
 from retrokit.llm.base import PromptRefused
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session
 from retrokit.sure import checks
-from retrokit.sure.answers import read_paraphrase, read_sentences, read_text, read_two_sentences, read_verdict
-from retrokit.sure.checks import Rejected
+from retrokit.sure.answers import read_paraphrase, read_two_sentences
 from retrokit.sure.items import Item
-from retrokit.sure.prompts import PromptTemplate
 
 POSITIONS = ("start", "middle", "end")
 """Where the key sentences stand among the two that do not answer (Eq. 3)."""

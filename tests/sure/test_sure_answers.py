@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retrokit.sure.answers import read_paraphrase, read_sentences, read_text, read_two_sentences, read_verdict
-from retrokit.sure.checks import Rejected
-from retrokit.sure.words import words_of
+from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict
+from retrokit.llm.words import words_of
+from retrokit.sure.answers import read_paraphrase, read_two_sentences
 
 SUMMARY = "Otters rest under the bridge."
 

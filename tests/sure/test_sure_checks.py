@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from retrokit.data.sure import read_sure
+from retrokit.llm.answers import Rejected
+from retrokit.llm.words import share_within, words_of
 from retrokit.sure import checks
-from retrokit.sure.checks import CAUSES, Rejected
-from retrokit.sure.words import sentences_of, share_within, words_of
+from retrokit.sure.checks import CAUSES
+from retrokit.sure.words import sentences_of
 from tests.sure.pretending import example
 
 PASSAGE = (

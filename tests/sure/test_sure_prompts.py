@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.errors import DataError, UsageError
-from retrokit.sure.prompts import SHAPES, TAG, judge_prompts, load_prompts
+from retrokit.llm.prompts import TAG
+from retrokit.sure.prompts import SHAPES, judge_prompts, load_prompts
 from tests.sure.pretending import fields_of, step_of
 
 PROMPTS = load_prompts()
