@@ -10,6 +10,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
     retrokit.distil_static("minilm", "models/static")
+    retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
+    from retrokit.training.merge import merge as merge
 
 __version__ = "0.1.0"
 
@@ -63,6 +65,7 @@ _LAZY = {
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "distil_static": "retrokit.training.distil",
+    "merge": "retrokit.training.merge",
     "VerifierConfig": "retrokit.reranking.training.config",
     "train_verifier": "retrokit.reranking.training.plan",
 }

@@ -11,7 +11,7 @@ from retrokit.cli.entry import main, run
 __all__ = ["app", "main", "run"]
 
 _MODULES = (
-    *("augment", "build_sure", "cache", "distil", "evaluate", "export", "finetune", "names", "probe"),
+    *("augment", "build_sure", "cache", "distil", "evaluate", "export", "finetune", "merge", "names", "probe"),
     *("rerank", "rerank_train", "search"),
 )
 for _name in _MODULES:

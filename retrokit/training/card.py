@@ -1,4 +1,4 @@
-"""The model card of a run: what it is, what it was trained on, how well it does, how to use it. No user's texts."""
+"""The model card of an encoder: what it is, what it was made from, how well it does, how to use it. No user's texts."""
 
 from __future__ import annotations
 
@@ -19,34 +19,19 @@ _HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval")
 def model_card(
     name: str, similarity: Similarity, preflight: Preflight, history: list[dict[str, Any]], outcome: dict[str, Any]
 ) -> str:
-    """The card as Markdown."""
+    """The card of a fine-tuned encoder, as Markdown."""
     configuration = preflight.configuration
-    learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
-    ranks = "as the trained similarity does." if similarity.library_exact else ""
-    trust = ", trust_remote_code=True" if similarity.export == "prepared" else ""
     counts = ("records", "anchors", "documents")
     sources = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in preflight.sources]
     shown = {key: value for key, value in configuration.items() if value not in (None, [], ())}
     options = {**shown, "scale": preflight.scale["scale"], **outcome}
     training = [[key.replace("_", " "), value] for key, value in options.items() if key not in _HIDDEN]
-    return f"""---
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags:
-- sentence-transformers
-- sentence-similarity
-- retrokit
----
-
+    return f"""{_FRONT}
 # {name}
 
 A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
 
-## Similarity
-
-Trained with `{similarity.spec}`{f" ({learned})" if learned else ""}. {_SAVED_AS[similarity.export]}
-In sentence-transformers its similarity is set to `{similarity.library_name}`, which \
-{f"ranks documents {ranks}" if ranks else "does **not** rank as the trained similarity does: score with retrokit."}
+{_similarity(similarity, "Trained with")}
 
 ## Training data
 
@@ -54,7 +39,54 @@ In sentence-transformers its similarity is set to `{similarity.library_name}`, w
 
 {_results(history, configuration["eval"])}
 
-## Use
+{_use(name, similarity)}
+
+## Training
+
+{_table({"option": "---", "value": "---"}, training)}
+"""
+
+
+def card_of_merged(name: str, similarity: Similarity, shares: Iterable[tuple[str, float]]) -> str:
+    """The card of an average, as Markdown; ``shares`` are the encoders' names and what each counts."""
+    rows = ([f"`{encoder}`", f"{share:g}"] for encoder, share in shares)
+    return f"""{_FRONT}
+# {name}
+
+A dense text retriever: the average of encoders, weight by weight, made by retrokit.
+
+{_table({"encoder": "---", "counts": "---:"}, rows)}
+
+{_similarity(similarity, "Scores with")}
+
+{_use(name, similarity)}
+"""
+
+
+_FRONT = """---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags:
+- sentence-transformers
+- sentence-similarity
+- retrokit
+---
+"""
+
+
+def _similarity(similarity: Similarity, verb: str) -> str:
+    learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
+    ranks = "as the trained similarity does." if similarity.library_exact else ""
+    return f"""## Similarity
+
+{verb} `{similarity.spec}`{f" ({learned})" if learned else ""}. {_SAVED_AS[similarity.export]}
+In sentence-transformers its similarity is set to `{similarity.library_name}`, which \
+{f"ranks documents {ranks}" if ranks else "does **not** rank as the trained similarity does: score with retrokit."}"""
+
+
+def _use(name: str, similarity: Similarity) -> str:
+    trust = ", trust_remote_code=True" if similarity.export == "prepared" else ""
+    return f"""## Use
 
 ```python
 import retrokit
@@ -72,12 +104,7 @@ from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{name}"{trust})
 scores = model.similarity(model.encode_query(["a question"]), model.encode_document(["a passage", "another passage"]))
-```
-
-## Training
-
-{_table({"option": "---", "value": "---"}, training)}
-"""
+```"""
 
 
 def _results(history: list[dict[str, Any]], task: str | None) -> str:

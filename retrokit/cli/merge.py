@@ -1,0 +1,28 @@
+"""``retrokit merge``."""
+
+from __future__ import annotations
+
+from retrokit.cli.common import JsonOption, app, show, with_names
+from retrokit.cli.settings import takes
+from retrokit.training.merge_settings import MergeSettings
+
+
+@app.command(cls=with_names("encoders", "similarities"))
+@takes(MergeSettings)
+def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
+    """The average of encoders of one architecture, weight by weight (a model soup), as an encoder.
+
+    retrokit merge runs/seed0 runs/seed1 runs/seed2 -o runs/soup
+
+    retrokit merge minilm runs/tuned --weights 0.3,0.7 --sim cosine -o runs/between
+    """
+    from retrokit.notices import notice
+    from retrokit.report.tables import to_json
+    from retrokit.training.merge import merge
+
+    made = merge(**vars(settings))
+    if as_json:
+        show(to_json(vars(made)))
+        return
+    counts = ", ".join(f"{share:g} × {encoder}" for encoder, share in made.shares)
+    notice(f"{made.folder}: {counts}; similarity {made.similarity}")

@@ -1,0 +1,170 @@
+"""An average of encoders of one architecture, weight by weight (model soups; Wortsman et al., 2022)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+
+from retrokit import encoders
+from retrokit.data.outputs import folder_in_the_making
+from retrokit.data.runs import FINISHED, Run, write_run
+from retrokit.encoders.adapters import is_quantized
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.fingerprint import describe
+from retrokit.encoders.modules import Prepare
+from retrokit.errors import UsageError
+from retrokit.notices import notice, progress
+from retrokit.settings import taking
+from retrokit.training.card import card_of_merged
+from retrokit.training.merge_settings import MergeSettings
+from retrokit.training.model import check_weights, export
+from retrokit.training.run import provenance
+from retrokit.training.run_folder import saving
+
+_LISTED = 3
+_OF_TRAINING = ("id2label", "label2id", "initializer_range")  # and all that has dropout in its name
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What was made: the folder, its similarity, and each encoder with what it counts."""
+
+    folder: str
+    similarity: str
+    shares: list[tuple[str, float]]
+
+
+@taking(MergeSettings)
+def merge(asked: MergeSettings) -> Merged:
+    """Write the average of encoders into a new folder, which is an encoder as a run is.
+
+    Sums are float32, and a tensor keeps its type, of several the widest. What the similarity has learned (γ) is
+    averaged as the other weights are. Prompts and lengths are those of the first encoder, which is in memory beside the
+    sum and one other.
+
+    Raises:
+        UsageError: encoders that differ in more than their weights, or whose weights cannot be added; a folder that
+            exists.
+        DataError: weights that are not finite.
+    """
+    shares, fingerprints = list(zip(asked.encoders, asked.shares, strict=True)), []
+    with folder_in_the_making(asked.output) as staged:
+        total: _Sum | None = None
+        with progress("merging", len(asked.encoders), "encoders") as advance:
+            for spec, share in shares:
+                encoder: Encoder = encoders.registry.create_on(spec, "cpu")
+                total = total or _Sum(encoder, asked.sim or encoder.similarity.spec, chosen=asked.sim is not None)
+                total.add(encoder, share)
+                fingerprints.append(encoder.fingerprint())
+                advance(1)
+        assert total is not None  # there are two encoders or more
+        model, similarity = total.model(), total.similarity
+        with saving(staged):
+            export(model, staged)
+            card = card_of_merged(Path(asked.output).name, list(model)[-1].similarity, shares)
+            (staged / "README.md").write_text(card, encoding="utf-8")
+        files = sorted(path.name for path in staged.iterdir())
+        merged = [
+            {"encoder": spec, "fingerprint": fingerprint, "counts": share}
+            for (spec, share), fingerprint in zip(shares, fingerprints, strict=True)
+        ]
+        notes = {"merged": merged, **provenance()}
+        write_run(Run(FINISHED, similarity, asked.encoders[0], files=files, notes=notes), staged)
+    return Merged(asked.output, similarity, shares)
+
+
+class _Sum:
+    """Σ share · weights of encoders that have the similarity ``similarity``, which was ``chosen`` or is the first's."""
+
+    def __init__(self, first: Encoder, similarity: str, chosen: bool) -> None:
+        self.first, self.similarity, self.chosen = first, similarity, chosen
+        self._traits = _traits(first)
+        self._model = self._with_similarity(first)
+        self._sums: dict[str, torch.Tensor] = {}
+        self._types: dict[str, torch.dtype] = {}
+
+    def add(self, encoder: Encoder, share: float) -> None:
+        """One encoder, after it was compared with the first."""
+        if is_quantized(encoder.to_train().model[0]):
+            raise UsageError(f"{encoder.spec}: weights of few bits cannot be averaged; load it without bits")
+        self._compare(encoder)
+        model = self._with_similarity(encoder)
+        check_weights(model, encoder.spec)
+        weights, start = model.state_dict(), self._model.state_dict()
+        if different := [
+            name for name in start.keys() | weights.keys() if _shape(start, name) != _shape(weights, name)
+        ]:
+            shown = (
+                f"{name} {_shape(start, name)} and {_shape(weights, name)}" for name in sorted(different)[:_LISTED]
+            )
+            raise self._cannot(encoder, f"weights: {', '.join(shown)}")
+        for name, tensor in weights.items():
+            if tensor.is_floating_point():
+                self._types[name] = torch.promote_types(self._types.get(name, tensor.dtype), tensor.dtype)
+                part = tensor.detach().float() * share
+                self._sums[name] = self._sums[name].add_(part) if name in self._sums else part
+            elif not torch.equal(tensor, start[name]):
+                raise self._cannot(encoder, f"{name}, whose numbers are whole")
+
+    def model(self) -> SentenceTransformer:
+        """The first encoder's, with the sum in it."""
+        for name, tensor in self._model.state_dict(keep_vars=True).items():
+            if name in self._sums:
+                tensor.data = self._sums[name].to(self._types[name])
+        return self._model
+
+    def _with_similarity(self, encoder: Encoder) -> SentenceTransformer:
+        own = encoder.similarity
+        prepare = Prepare(self.similarity)
+        prepare.similarity.check_dimension(encoder.dimension)
+        if prepare.similarity.state_dict():
+            if own.spec != self.similarity:
+                raise UsageError(f"{encoder.spec} has not learned what {self.similarity} learns; it has {own.spec}")
+            prepare.similarity.load_state_dict(own.state_dict())
+        prepare.similarity.spec = self.similarity
+        trained = encoder.to_train().model
+        return SentenceTransformer(modules=[*trained, prepare], device="cpu", prompts=trained.prompts)
+
+    def _compare(self, encoder: Encoder) -> None:
+        if encoder.similarity.spec != self.similarity and not self.chosen:
+            both = f"similarity: {self.first.similarity.spec} and {encoder.similarity.spec}"
+            raise self._cannot(encoder, f"{both}; give the `sim` of the result")
+        mine, other = self._traits, _traits(encoder)
+        if different := [key for key in {**mine, **other} if mine.get(key) != other.get(key)]:
+            count = 1 if different[0] in ("modules", "model_type") else _LISTED  # all else follows from these
+            raise self._cannot(encoder, ", ".join(_shown(key, mine, other) for key in different[:count]))
+        first = self.first
+        if first.prompts != encoder.prompts:
+            notice(f"{encoder.spec} has other prompts than {first.spec}, whose are kept")
+        if any(first.max_length(role) != encoder.max_length(role) for role in ("query", "document")):
+            notice(f"{encoder.spec} takes texts of another length than {first.spec}, whose is kept")
+
+    def _cannot(self, encoder: Encoder, what: str) -> UsageError:
+        return UsageError(f"{self.first.spec} and {encoder.spec} cannot be averaged, for they differ in {what}")
+
+
+def _traits(encoder: Encoder) -> dict[str, Any]:
+    """What must be the same: architecture, what follows the transformer, tokenizer."""
+    described = describe(encoder.to_train().model)
+    modules = described.pop("modules")
+    settings = described.pop("architecture")
+    traits = {"modules": " → ".join(module["class"] for module in modules), "model_type": settings.get("model_type")}
+    for key, value in settings.items():
+        if key not in _OF_TRAINING and "drop" not in key:
+            traits[key] = value
+    for module in modules[1:]:
+        traits |= {f"{module['class']} {key}": value for key, value in module["config"].items()}
+    return {**traits, **described}
+
+
+def _shown(key: str, mine: dict[str, Any], other: dict[str, Any]) -> str:
+    both = [str(side.get(key)) for side in (mine, other)]
+    return f"{key.replace('_', ' ')}: {' and '.join(both)}" if max(map(len, both)) < 80 else key
+
+
+def _shape(weights: dict[str, torch.Tensor], name: str) -> str:
+    return " × ".join(map(str, weights[name].shape)) if name in weights else "none"
