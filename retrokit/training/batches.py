@@ -6,6 +6,8 @@ resumed run sees the same batches. Across processes the batch of a step is cut i
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
 from retrokit.errors import UsageError
+from retrokit.notices import notice
 from retrokit.similarities.base import Role
 from retrokit.training.guide import Guide
 
@@ -70,10 +73,13 @@ class Batches(Sampler[list[int]]):
     """Batches of one process: ``size`` examples of one source, in an order that the seed and the epoch decide.
 
     An epoch holds every source's records ``weight`` times (a fraction: a random part of them). The last, incomplete
-    batch of a source is left out: which records that meets changes with every epoch.
+    batch of a source is left out: which records that meets changes with every epoch. With ``no_duplicates`` no text
+    stands in two examples of a batch of all processes; what then fills no batch is left out.
     """
 
-    def __init__(self, data: TrainingSet, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self, data: TrainingSet, size: int, seed: int, rank: int = 0, world: int = 1, no_duplicates: bool = False
+    ) -> None:
         self.data, self.size, self.seed, self.rank, self.world = data, size, seed, rank, world
         self.epoch = 0
         self._counts = [int(len(source.records) * source.weight) // (size * world) for source in data.sources]
@@ -83,6 +89,9 @@ class Batches(Sampler[list[int]]):
                 share = f" at weight {source.weight:g}" if source.weight != 1 else ""
                 small = f"a batch of {joint} is larger than its {len(source.records)} records{share}"
                 raise UsageError(f"{source.name}: {small}; give a smaller `batch_size`")
+        self._apart = [Apart(source, size * world, seed) for source in data.sources] if no_duplicates else []
+        if no_duplicates:
+            self._counts = [len(apart.first) for apart in self._apart]
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration yields; the texts' pairs follow it."""
@@ -103,9 +112,83 @@ class Batches(Sampler[list[int]]):
             used[source] += joint
 
     def _order(self, random: np.random.Generator, source: int, count: int) -> np.ndarray:
-        start, end = self.data.starts[source], self.data.starts[source + 1]
-        rounds = -(-count // int(end - start))
-        return np.concatenate([random.permutation(np.arange(start, end)) for _ in range(rounds)])[:count]
+        records = len(self.data.sources[source].records)
+        order = self._apart[source].order(random) if self._apart else _rounds(random, records, count)
+        return order + self.data.starts[source]
+
+
+def _rounds(random: np.random.Generator, records: int, count: int) -> np.ndarray:
+    """``count`` numbers of ``records``, all of them in random order, and so on again."""
+    return np.concatenate([random.permutation(records) for _ in range(-(-count // records))])[:count]
+
+
+class Apart:
+    """Batches of a source in which no text stands in two examples.
+
+    Every epoch has as many: ``first [batches, size]`` are those of one order, and stand in where an epoch's own gives
+    fewer.
+    """
+
+    def __init__(self, source: Source, size: int, seed: int) -> None:
+        self.size, self.records = size, len(source.records)
+        self.taken = int(self.records * source.weight)
+        self.shared = _shared_texts(source.records, all_are=source.weight > 1)
+        self.first = self._fitted(np.random.default_rng(seed))
+        if not len(self.first):
+            few = f"its {self.records} records fill no batch of {size} in which no text stands twice"
+            raise UsageError(f"{source.name}: {few}; give a smaller `batch_size`, or leave out `no_duplicates`")
+        if (left := self.taken - self.first.size) >= size:
+            notice(f"{source.name}: {left} of {self.taken} examples fit into no batch of an epoch without duplicates")
+
+    def order(self, random: np.random.Generator) -> np.ndarray:
+        """Numbers of an epoch's records, batch after batch."""
+        found = self._fitted(random)
+        if (missing := len(self.first) - len(found)) > 0:
+            found = np.concatenate([found, random.permutation(self.first)[:missing]])
+        return found[: len(self.first)].ravel()
+
+    def _fitted(self, random: np.random.Generator) -> np.ndarray:
+        """Full batches ``[n, size]`` of records in a random order, each in the first that has room and none of its
+        texts."""
+        batches: list[list[int]] = [[]]
+        front = 0  # the first that has room
+        used: dict[int, set[int]] = defaultdict(set)  # batches of a text
+        lowest: dict[int, int] = defaultdict(int)  # the first of them that may take it still
+        for record in _rounds(random, self.records, self.taken).tolist():
+            texts = self.shared.get(record, ())
+            place = max([front, *(lowest[text] for text in texts)])
+            while place < len(batches) and (
+                len(batches[place]) == self.size or any(place in used[text] for text in texts)
+            ):
+                place += 1
+            if place == len(batches):
+                batches.append([])
+            batches[place].append(record)
+            for text in texts:
+                used[text].add(place)
+                lowest[text] = max(front, lowest[text])
+                while lowest[text] in used[text]:
+                    lowest[text] += 1
+            while front < len(batches) and len(batches[front]) == self.size:
+                front += 1
+        full = [batch for batch in batches if len(batch) == self.size]
+        return np.array(full, dtype=np.int64).reshape(-1, self.size)
+
+
+def _shared_texts(records: Sequence[Any], all_are: bool) -> dict[int, tuple[int, ...]]:
+    """By the number of a record: the ids of its texts that other records have too, where there are any; of all its
+    texts if ``all_are`` shared, for records come more than once."""
+    ids, owners = array("q"), array("q")
+    for number, record in enumerate(records):
+        anchor, documents = texts_of_record(record)
+        own = set(map(text_id, (anchor, *documents)))
+        ids.extend(own)
+        owners.extend([number] * len(own))
+    _, inverse, counts = np.unique(np.frombuffer(ids, dtype=np.int64), return_inverse=True, return_counts=True)
+    found: dict[int, tuple[int, ...]] = {}
+    for place in np.flatnonzero(all_are | (counts[inverse] > 1)).tolist():
+        found[owners[place]] = (*found.get(owners[place], ()), ids[place])
+    return found
 
 
 @dataclass

@@ -56,6 +56,12 @@ class TrainingConfig(Settings):
     time_budget: float | None = setting(
         None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
     )
+    accumulate: int = setting(
+        1,
+        "Batches of an optimizer step: their gradients are averaged. Unlike `mini_batch`, it adds no negatives.",
+        BATCHES,
+        above=0,
+    )
     weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, least=0, most=100)
     warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, least=0)
     schedule: str = setting("linear", "After the warm-up: linear, cosine, constant.", OPTIMIZER)
@@ -161,6 +167,7 @@ class FinetuneConfig(TrainingConfig):
     mini_batch: int | None = setting(
         None, "Texts whose activations are held at once (gradient caching).", BATCHES, above=0
     )
+    no_duplicates: bool = setting(False, "No text in two examples of a batch, of all processes together.", BATCHES)
     gradient_checkpointing: bool = setting(
         False, "Compute each layer a second time for its gradients, and keep its input alone.", BATCHES, result=False
     )
@@ -227,6 +234,7 @@ class FinetuneConfig(TrainingConfig):
             "`temperature` is for `loss` infonce or kl": not ranks and self.temperature is not None,
             "`max_score` is for `loss` mse": not scored and self.max_score is not None,
             "`directions` is for `loss` infonce": "infonce" not in losses and self.directions != "query-to-document",
+            "`no_duplicates` is for `loss` infonce": "infonce" not in losses and self.no_duplicates,
             "`guide` is for `loss` infonce": "infonce" not in losses and self.guide,
             "`guide` and `augment` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
             f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,

@@ -158,7 +158,7 @@ def plan(config: FinetuneConfig) -> Plan:
     with shared_input(config.data):
         sources = _read_sources(config, augmentation)
     data = TrainingSet(sources, augmentation, config.seed)
-    batches = Batches(data, config.batch_size, config.seed, rank, world)
+    batches = Batches(data, config.batch_size, config.seed, rank, world, config.no_duplicates)
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
     if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
         raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")

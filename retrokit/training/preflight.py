@@ -77,8 +77,9 @@ def of_any_run(
     }
 
 
-def planned(config: TrainingConfig, per_epoch: int) -> dict[str, float]:
-    """Steps of an epoch, and either the steps of the run or the seconds of its budget."""
+def planned(config: TrainingConfig, batches: int) -> dict[str, float]:
+    """Steps of an epoch of ``batches``, and either the steps of the run or the seconds of its budget."""
+    per_epoch = math.ceil(batches / config.accumulate)
     if config.time_budget is not None:
         return {"per_epoch": per_epoch, "time_budget": config.time_budget}
     return {"per_epoch": per_epoch, "total": config.steps or math.ceil((config.epochs or 1) * per_epoch)}

@@ -206,6 +206,7 @@ def _options(job: Job, folder: RunFolder) -> Options:
         computes_on=str(job.device),
         output_dir=str(folder.checkpoints),
         per_device_train_batch_size=job.batches.size,
+        gradient_accumulation_steps=config.accumulate,
         max_steps=1,
         weight_decay=config.weight_decay,
         warmup_steps=config.warmup,

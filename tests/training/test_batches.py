@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from datasets import Dataset
+from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
 from retrokit.data.pairs import Source
+from retrokit.data.records import text_id
 from retrokit.data.training_rows import Pair
 from retrokit.errors import UsageError
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
@@ -63,6 +68,76 @@ def test_processes_get_equal_parts_of_the_joint_batch():
     joint = epoch(Batches(data, 8, seed=5))
     parts = [epoch(Batches(data, 4, seed=5, rank=rank, world=2)) for rank in (0, 1)]
     assert [first + second for first, second in zip(*parts, strict=True)] == joint
+
+
+def repetitive(seed: int, count: int = 200, **weight: float) -> Source:
+    """Pairs some of which share an anchor, a positive or a negative, which may be an anchor elsewhere."""
+    random = np.random.default_rng(seed)
+    texts = [f"text {i}" for i in range(count)]
+
+    def text(place: int) -> str:
+        return texts[int(random.zipf(1.7)) % 7 if random.random() < 0.1 else place]
+
+    records = [
+        Pair(text(i), text(i) + " positive", tuple(text(int(j)) for j in random.integers(count, size=i % 3)))
+        for i in range(count)
+    ]
+    return replace(source("a", 1, **weight), records=records)
+
+
+def texts_twice(data: TrainingSet, batch: list[int]) -> list[int]:
+    counts = Counter(text for i in batch for text in {data[i].anchor_id, *data[i].document_ids})
+    return [text for text, count in counts.items() if count > 1]
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.0, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_text_stands_in_two_examples_of_a_batch(seed, weight):
+    data = TrainingSet([repetitive(seed, weight=weight), source("b", 30)])
+    assert any(texts_twice(data, batch) for batch in epoch(Batches(data, 8, seed)))
+    batches = Batches(data, 8, seed, no_duplicates=True)
+    epochs = [epoch(batches, number) for number in range(20)]
+    assert {len(one) for one in epochs} == {len(batches)}, "a resumed run counts them"
+    for one in epochs:
+        assert {len(batch) for batch in one} == {8}
+        assert not any(texts_twice(data, batch) for batch in one)
+        assert {len({data[i].source for i in batch}) for batch in one} == {1}
+    assert max(Counter(i for batch in epochs[0] for i in batch).values()) == max(1, int(weight))
+    assert len({tuple(map(tuple, one)) for one in epochs}) == 20
+    parts = [epoch(Batches(data, 4, seed, rank, 2, no_duplicates=True), 3) for rank in (0, 1)]
+    assert [first + second for first, second in zip(*parts, strict=True)] == epochs[3]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_duplicates_as_many_batches_as_in_sentence_transformers(seed):
+    data = TrainingSet([repetitive(seed)])
+    ours = Batches(data, 8, seed, no_duplicates=True)
+    most = max(len(record.negatives) for record in data.sources[0].records)
+    rows = [[text_id(text) for text in (r.anchor, r.positive, *r.negatives)] for r in data.sources[0].records]
+    columns = {f"text {i}": [row[i % len(row)] for row in rows] for i in range(2 + most)}
+    theirs = NoDuplicatesBatchSampler(Dataset.from_dict(columns), 8, drop_last=True, generator=torch.Generator())
+    numbers = {i: set(row) for i, row in enumerate(rows)}
+    found = list(theirs._iter_one_pass(numbers.get, lambda own, batch: not own.isdisjoint(batch)))
+    assert not any(texts_twice(data, batch) for batch in found)
+    assert len(found) <= len(ours) + 1, "of which one is left to chance"
+    assert len(ours) <= len(theirs)
+
+
+def test_where_no_text_is_shared_the_batches_are_the_usual_ones():
+    data = TrainingSet([source("a", 43), source("b", 30)])
+    for number in range(3):
+        assert epoch(Batches(data, 8, 0, no_duplicates=True), number) == epoch(Batches(data, 8, 0), number)
+
+
+def test_what_fits_into_no_batch_without_duplicates_is_said(caplog):
+    caplog.set_level("INFO", "retrokit")
+    hub = [Pair("the same", f"document {i}") for i in range(30)]
+    records = [*hub, *source("a", 21).records]
+    batches = Batches(TrainingSet([replace(source("a", 1), records=records)]), 8, 0, no_duplicates=True)
+    assert len(batches) == 3, "each with the one that all share, and 7 of 21 others"
+    assert caplog.messages == ["a: 27 of 51 examples fit into no batch of an epoch without duplicates"]
+    with pytest.raises(UsageError, match="a: its 30 records fill no batch of 8 in which no text stands twice"):
+        Batches(TrainingSet([replace(source("a", 1), records=hub)]), 8, 0, no_duplicates=True)
 
 
 def test_a_batch_that_no_source_fills_is_an_error():

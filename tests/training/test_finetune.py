@@ -140,8 +140,9 @@ def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
         {"matryoshka": (8,), "sim": "qnorm"},
         {"gradient_checkpointing": True},
         {"guide": "GUIDE,margin=0.001,type=relative"},
+        {"accumulate": 3, "save_every": 3, "no_duplicates": True},
     ],
-    ids=["learn", "cached", "lora", "matryoshka", "checkpointed", "guided"],
+    ids=["learn", "cached", "lora", "matryoshka", "checkpointed", "guided", "accumulated"],
 )
 def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, pairs, tmp_path, options, monkeypatch):
     if "guide" in options:
@@ -729,6 +730,8 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
         ({"guide": "minilmm"}, "minilmm"),
         ({"guide": "static:8,margin=-1"}, "margin"),
         ({"guide": "static:8", "loss": "kl"}, "`guide` is for `loss` infonce"),
+        ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates` is for `loss` infonce"),
+        ({"accumulate": 0}, "`accumulate` 0 must be above 0"),
         ({"guide": "static:8", "augment": ("crops",)}, "`guide` and `augment` exclude each other"),
     ],
 )
@@ -744,8 +747,8 @@ def test_durations():
         duration("soon")
 
 
-@pytest.mark.parametrize("mini_batch", [None, 3], ids=["whole", "cached"])
-def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatch, mini_batch):
+@pytest.mark.parametrize("more", [{}, {"mini_batch": 3}, {"accumulate": 2}], ids=["whole", "cached", "accumulated"])
+def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatch, more):
     from retrokit.encoders.modules import Prepare
     from retrokit.training.callback import seconds_per_step
 
@@ -770,7 +773,7 @@ def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatc
     monkeypatch.setattr(Prepare, "forward", watching)
     monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
     monkeypatch.setattr("retrokit.training.run.seconds_per_step", measuring)
-    options = {"steps": None, "time_budget": 100.0, "precision": "bf16", "mini_batch": mini_batch}
+    options = {"steps": None, "time_budget": 100.0, "precision": "bf16", **more}
     said = Recorder()
     with listening(said):
         finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
