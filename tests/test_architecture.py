@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "sure": LOW | MIDDLE | {"augmentation", "sure"},
     "training": LOW | MIDDLE | RANKING | (HIGH - {"export", "sure", "reranking.training"}) | {""},
     "reranking.training": LOW | MIDDLE | {"training", "reranking", "reranking.training"},
-    "report": LOW | MIDDLE | RANKING | HIGH | {"report"},
+    "report": LOW | MIDDLE | RANKING | HIGH | {"report", ""},
     "cli": LOW | MIDDLE | RANKING | HIGH | {"augment", "report", "cli", ""},
     "__main__": {"cli"},
     "augment": LOW | MIDDLE | {"augmentation", ""},

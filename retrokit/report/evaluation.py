@@ -72,6 +72,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "gates": [asdict(gate) for gate in evaluation.gates],
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
+        "shown": evaluation.shown,
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
     }
 

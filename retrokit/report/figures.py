@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +34,22 @@ WIDTH = 6.4  # inches, 800 pixels
 ROWS, CURVES, PANELS = 60, 24, 12
 """How many rows, curves or panels a picture has at most: beyond, it is neither legible nor soon done."""
 
+FIXED = "fixed"
+"""What begins the id of a text that keeps its colour, because what it is drawn on does."""
+
 Thing = TypeVar("Thing")
+_ENDINGS = ContextVar("endings", default=(".png", ".svg"))
+
+
+@contextmanager
+def for_a_page() -> Iterator[None]:
+    """Within it, figures are saved as SVG alone, whose texts stay texts."""
+    before = _ENDINGS.set((".svg",))
+    try:
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "retrokit"}):
+            yield
+    finally:
+        _ENDINGS.reset(before)
 
 
 def shown(name: str, longest: int = 48) -> str:
@@ -94,7 +111,7 @@ def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, abse
         value = float(values[row, column])
         color = "white" if value < middle else "black"
         told = f"{value:{form}}" if np.isfinite(value) else absent
-        axes.text(column, row, told, ha="center", va="center", color=color, **options)
+        axes.text(column, row, told, ha="center", va="center", color=color, gid=FIXED, **options)
 
 
 def steps_axis(axes: Axes) -> None:
@@ -121,7 +138,7 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     """Write ``NAME.png`` and ``NAME.svg`` into the folder, and close the figure; returns the files. Raises
     :class:`DataError` if the folder or a file could not be written."""
     # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
-    files = [Path(folder) / f"{name}{ending}" for ending in (".png", ".svg")]
+    files = [Path(folder) / f"{name}{ending}" for ending in _ENDINGS.get()]
     with disk_errors(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():

@@ -21,6 +21,7 @@ from retrokit.report.figures import (
     BLUE,
     COLORS,
     CURVES,
+    FIXED,
     GREY,
     LINES,
     MARKERS,
@@ -70,7 +71,9 @@ def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
             for row in rows if size / own[-1].last > 0.06 else ():
                 ink = "white" if abs(row.difference) > 0.65 * reach else "black"
                 told = f"{row.difference:+.2f}"
-                axes.text(row.first - 1 + size / 2, at, told, ha="center", va="center", fontsize=7, color=ink)
+                axes.text(
+                    row.first - 1 + size / 2, at, told, ha="center", va="center", fontsize=7, color=ink, gid=FIXED
+                )
         axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
         axes.invert_yaxis()
         axes.set_xlim(0, max(row.last for row in own))

@@ -200,7 +200,7 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
     filled = {
         "title": html.escape(f"Audit of {sample.name}"),
         "policy": f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"script-src {_source(script)}; style-src {_source(style)}",
+        f"script-src {code_source(script)}; style-src {code_source(style)}",
         "style": style,
         "script": script,
         "data": _script_safe(data),
@@ -208,7 +208,7 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page)
 
 
-def _source(code: str) -> str:
+def code_source(code: str) -> str:
     """How a content security policy names a piece of inline code that it allows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
 

@@ -1,0 +1,29 @@
+"""``retrokit report``."""
+
+from __future__ import annotations
+
+import typer
+
+from retrokit.cli.common import app, writable
+
+
+@app.command()
+def report(
+    paths: list[str] = typer.Argument(
+        ...,
+        metavar="PATH",
+        help="Results folder (eval --results), run's folder (finetune, rerank train), or file that --json of eval, "
+        "rerank or probe was sent to. Repeatable.",
+    ),
+    output: str = typer.Option(
+        ..., "--output", "-o", callback=writable, help="HTML file to write; - is standard output."
+    ),
+    title: str | None = typer.Option(None, "--title", help="Title of the page."),
+) -> None:
+    """One page to read of results and runs: tables, pictures, tests, and what they say, in one HTML file.
+
+    retrokit report results runs/qnorm-0 runs/qnorm-1 -o page.html
+    """
+    from retrokit.report.page import write_page
+
+    write_page(paths, output, title)

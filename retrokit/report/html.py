@@ -1,0 +1,184 @@
+"""Sheets and pictures as HTML that loads nothing: every text escaped, colours of the page in light and dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from xml.etree import ElementTree
+
+import rich.table
+from markupsafe import Markup, escape
+from rich.console import Group
+from rich.styled import Styled
+
+from retrokit.notices import harmless
+from retrokit.report import figures
+from retrokit.report.sheets import Cell, Sheet
+
+_NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_DRAWN = {"svg", "g", "defs", "path", "use", "text", "tspan", "clipPath", "rect", "image", "circle", "line", "polygon"}
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+_INKS = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    "#b0b0b0": "var(--rule)",
+    "#cccccc": "var(--rule)",
+    **{color.lower(): f"var(--ink-{number})" for number, color in enumerate(figures.COLORS) if color[0] == "#"},
+}
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def to_html(sheet: Sheet) -> Markup:
+    """The table, whose columns a reader can sort where no row is the continuation of another, its caption below."""
+    sortable = len(sheet.rows) > 1 and all(_told(row[0]) for row in sheet.rows)
+    heads = [_head(column, number >= sheet.words, sortable) for number, column in enumerate(sheet.columns)]
+    head = Markup("<thead><tr>{}</tr></thead>").format(_joined(heads)) if any(sheet.columns) else ""
+    rows = [
+        Markup("<tr>{}</tr>").format(_joined(_cell(cell, number, sheet.words) for number, cell in enumerate(row)))
+        for row in sheet.rows
+    ]
+    scrolled = Markup(
+        '<div class="scrolled" tabindex="0" role="region" aria-label="{title}"><table>'
+        "<caption>{title}</caption>{head}<tbody>{rows}</tbody></table></div>"
+    ).format(title=_text(sheet.title), head=head, rows=_joined(rows))
+    note = Markup('<p class="note">{}</p>').format(_text(sheet.caption)) if sheet.caption else ""
+    return Markup('<div class="sheet">{}{}</div>').format(scrolled, note)
+
+
+def sheets_of(shown: Group | rich.table.Table) -> Iterator[Sheet]:
+    """The tables that a terminal would be given, each with the notes that follow it; columns that are justified to the
+    right are numbers."""
+    parts = list(shown.renderables) if isinstance(shown, Group) else [shown]
+    for place, table in enumerate(parts):
+        if isinstance(table, Group):
+            yield from sheets_of(table)
+        elif isinstance(table, rich.table.Table):
+            notes = []
+            for part in parts[place + 1 :]:
+                if not isinstance(part, Styled):
+                    break
+                notes.append(str(part.renderable))
+            columns = [str(column.header) if table.show_header else "" for column in table.columns]
+            words = sum(column.justify != "right" for column in table.columns)
+            cells = [[tuple(str(cell).split("\n")) for cell in column.cells] for column in table.columns]
+            yield Sheet(str(table.title or ""), columns, words, list(zip(*cells, strict=True)), "; ".join(notes))
+
+
+def sort_key(text: str) -> float | None:
+    """The number that a cell begins with, which is the mean where a deviation follows; ``None``: there is none.
+
+    >>> sort_key("0.7123 ± 0.0100"), sort_key("1,204"), sort_key("–")
+    (0.7123, 1204.0, None)
+    """
+    found = _NUMBER.match(text.strip())
+    return float(found[1].replace(",", "")) if found else None
+
+
+def _told(cell: Any) -> bool:
+    return any(line.strip() for line in cell)
+
+
+def _head(column: str, is_number: bool, sortable: bool) -> Markup:
+    kind = Markup(' class="number"') if is_number else ""
+    name: Any = _text(column)
+    if sortable and column:
+        name = Markup('<button type="button">{}</button>').format(name)
+    return Markup('<th scope="col"{}>{}</th>').format(kind, name)
+
+
+def _cell(cell: Cell, place: int, words: int) -> Markup:
+    lines = [line.rstrip() for line in cell]
+    text = Markup("<br>").join(_text(line) for line in lines)
+    if place < words:
+        return Markup('<th scope="row">{}</th>' if place == 0 else "<td>{}</td>").format(text)
+    key = sort_key(lines[0]) if lines else None
+    sort = Markup("") if key is None else Markup(' data-sort="{}"').format(repr(key))
+    return Markup('<td class="number"{}>{}</td>').format(sort, text)
+
+
+def _joined(parts: Any) -> Markup:
+    return Markup("").join(parts)
+
+
+def _text(text: str) -> Markup:
+    """A text of anyone's, which is nothing but text."""
+    return escape(harmless(str(text)))
+
+
+# --- pictures
+
+_numbers = count(1)
+
+
+def pictures(draw: Callable[..., Any], found: Any, titles: Mapping[str, str], title: str, *more: Any) -> list[Markup]:
+    """What ``draw(found, folder, *more)`` draws into a folder, as figures. ``titles`` are what the pictures show, by
+    the name of the file or how it begins; ``title`` is that of any other."""
+    with TemporaryDirectory() as folder, figures.for_a_page():
+        draw(found, folder, *more)
+        files = sorted(Path(folder).glob("*.svg"))
+        return [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
+
+
+def _title(name: str, titles: Mapping[str, str], usual: str) -> str:
+    return next((title for start, title in titles.items() if name.startswith(start)), usual)
+
+
+def to_figure(svg: str, title: str) -> Markup:
+    """A picture of matplotlib's as a figure of a page, with ``title`` for those who see it and those who do not. Of it
+    only shapes and texts are kept; its ids are the page's own, and its colours follow the page's."""
+    number = next(_numbers)
+    root = ElementTree.fromstring(svg)
+    ids = {one.get("id"): f"p{number}-{place}" for place, one in enumerate(root.iter()) if one.get("id")}
+    _adapt(root, ids, False)
+    width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3
+    root.attrib = {"viewBox": root.get("viewBox", ""), "width": f"{width:.0f}", "role": "img"}
+    root.set("aria-labelledby", f"p{number}-title")
+    named = ElementTree.Element(f"{_SVG}title", {"id": f"p{number}-title"})
+    named.text = harmless(title)
+    root.insert(0, named)
+    ElementTree.register_namespace("", _SVG.strip("{}"))
+    text = ElementTree.tostring(root, encoding="unicode")
+    return Markup(
+        '<figure><div class="scrolled" tabindex="0" role="region" aria-label="{0}">{1}</div>'
+        "<figcaption>{0}</figcaption></figure>"
+    ).format(_text(title), Markup(text))
+
+
+def _adapt(element: ElementTree.Element, ids: Mapping[str | None, str], fixed: bool) -> None:
+    """Leave shapes and texts alone, rename ids, and let colours follow the page; what is drawn on a colour of its own,
+    a cell of a heat map, keeps its own."""
+    if element.get("id", "").startswith(figures.FIXED):
+        element.set("class", figures.FIXED)
+        fixed = True
+    attributes = {}
+    for name, value in element.attrib.items():
+        name = "href" if name == _LINK else name
+        if name == "id":
+            if value.startswith(figures.FIXED):
+                continue
+            value = ids[value]
+        elif name == "href":
+            value = f"#{ids[value[1:]]}" if value.startswith("#") else value if _is_picture(value) else ""
+        elif name.startswith(("on", "{")):
+            continue
+        else:
+            value = _REFERENCE.sub(lambda found: f"url(#{ids.get(found[1], '')})", value)
+            if not fixed:
+                value = _COLOR.sub(lambda found: _INKS.get(found[0], found[0]), value)
+        attributes[name] = value
+    element.attrib = attributes
+    for part in list(element):
+        if not isinstance(part.tag, str) or part.tag.removeprefix(_SVG) not in _DRAWN:
+            element.remove(part)
+        else:
+            _adapt(part, ids, fixed)
+
+
+def _is_picture(address: str) -> bool:
+    return address.startswith("data:image/png;base64,")

@@ -1,0 +1,165 @@
+"""One page to read: what was asked, what was run, what came of it, in one HTML file that loads nothing.
+
+Its tables and pictures are those of the commands. All texts are escaped; its policy lets no other script run than its
+own, and nothing be loaded or sent.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+import retrokit
+from retrokit.data.files import writing
+from retrokit.errors import UsageError
+from retrokit.notices import harmless
+from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.evaluation_plots import evaluation_plots
+from retrokit.report.html import pictures, to_html
+from retrokit.report.sheets import Sheet
+from retrokit.report.sources import EvaluationSource, Sources, read_sources, restored
+from retrokit.report.words import sentences
+from retrokit.sure.audit import code_source
+
+DONE, FAILED, MISSING = "done", "failed", "missing"
+STATES = (DONE, FAILED, MISSING)
+TITLE = "retrokit report"
+
+
+@dataclass(frozen=True)
+class ReportedStep:
+    """A step of a study: ``command`` as one would type it, word by word; ``state`` is one of :data:`STATES`;
+    ``seconds`` that it took; ``error``: the last lines of what a failed one said."""
+
+    name: str
+    kind: str
+    command: Sequence[str]
+    state: str = DONE
+    seconds: float | None = None
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state not in STATES:
+            raise UsageError(f"step {self.name}: state {self.state!r}; expected {', '.join(STATES)}")
+
+
+@dataclass(frozen=True)
+class ReportedStudy:
+    """What was asked and run: the ``text`` of the study's file, and its steps."""
+
+    title: str
+    text: str
+    steps: Sequence[ReportedStep]
+
+    @classmethod
+    def from_json(cls, plain: Any) -> ReportedStudy:
+        """A study from plain values (``dataclasses.asdict`` gives them). Raises :class:`TypeError` for others."""
+        return restored(cls, plain)
+
+
+@dataclass(frozen=True)
+class PagePart:
+    """A part of the page, with a heading of its own; one without blocks is left out."""
+
+    title: str
+    blocks: list[Markup]
+
+
+def write_page(
+    paths: Sequence[str | Path], output: str | Path, title: str | None = None, study: ReportedStudy | None = None
+) -> None:
+    """Write the report of all that lies at the ``paths`` as one HTML file, whole or not at all.
+
+    Args:
+        paths: results folders, runs' folders, and files that ``--json`` of a command was sent to.
+        output: the file; ``-`` is standard output.
+        title: of the page; by default the study's.
+        study: what was asked and run, if these are the results of a study.
+
+    Raises:
+        UsageError: there is neither a path nor a study.
+        DataError: a path holds nothing that a report is made from, or the page cannot be written.
+    """
+    if not paths and study is None:
+        raise UsageError("give results to report: folders, or files of --json")
+    page = page_of(read_sources([str(path) for path in paths]), title, study)
+    with writing(output) as stream:
+        stream.write(page)
+
+
+def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | None = None) -> str:
+    """The page as text."""
+    title = title or (study.title if study is not None else TITLE)
+    files = resources.files("retrokit.report")
+    style, script, template = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js", "html"))
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src {code_source(script)}"
+    )
+    made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    parts = [one for one in _parts(sources, study) if one.blocks]
+    return (
+        Environment(autoescape=True)
+        .from_string(template)
+        .render(
+            title=harmless(title),
+            policy=policy,
+            style=Markup(style),
+            script=Markup(script),
+            summary=[harmless(one) for one in _summary(sources, study)],
+            parts=parts,
+            made=f"{made}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
+        )
+    )
+
+
+def _summary(sources: Sources, study: ReportedStudy | None) -> Iterator[str]:
+    told = [one for source in (*sources.evaluations, *sources.rerankings) for one in sentences(source.found)]
+    if told:
+        yield " ".join(told)
+    for probe in sources.probes:
+        yield probe.conclusion
+    if study is not None and (lost := [step for step in study.steps if step.state != DONE]):
+        counts = ", ".join(f"{sum(step.state == state for step in lost)} {state}" for state in (FAILED, MISSING))
+        names = ", ".join(step.name for step in lost[:5]) + (", …" if len(lost) > 5 else "")
+        yield f"Of {len(study.steps)} steps, {len(study.steps) - len(lost)} are done, {counts}: {names}."
+
+
+def _parts(sources: Sources, study: ReportedStudy | None) -> Iterator[PagePart]:
+    if study is not None:
+        yield PagePart("What was asked", [_preformatted(study.text)] if study.text.strip() else [])
+        yield PagePart("What was run", [to_html(_steps_sheet(study.steps))] if study.steps else [])
+    yield PagePart("Results", [block for one in sources.evaluations for block in _evaluation(one)])
+
+
+def _evaluation(source: EvaluationSource) -> Iterator[Markup]:
+    yield heading(source.path)
+    for sheet in evaluation_sheets(replace(source.found, is_cross=False)):
+        yield to_html(sheet)
+    yield from pictures(evaluation_plots, source.found, {}, f"Main metric of each task: {source.path}")
+
+
+def _steps_sheet(steps: Iterable[ReportedStep]) -> Sheet:
+    rows = [
+        [one.name, one.kind, one.state, shlex.join(one.command), "–" if one.seconds is None else f"{one.seconds:,.1f}"]
+        for one in steps
+    ]
+    return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, "")
+
+
+def heading(text: str) -> Markup:
+    """The heading of what comes from one source."""
+    return Markup("<h3>{}</h3>").format(escape(harmless(text)))
+
+
+def _preformatted(text: str) -> Markup:
+    return Markup('<pre tabindex="0"><code>{}</code></pre>').format(escape(harmless(text, lines=True)))

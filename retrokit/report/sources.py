@@ -1,0 +1,205 @@
+"""What a report is made from: results folders, runs, and what ``--json`` has printed, told apart by what is in them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from retrokit.data.files import damage
+from retrokit.data.jsonl import read_jsonl
+from retrokit.data.runs import Run, is_run, read_run
+from retrokit.errors import DataError
+from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
+from retrokit.evaluation.comparison.correlations import Correlation
+from retrokit.evaluation.comparison.explain import Explanation
+from retrokit.evaluation.comparison.systems import System, systems_of
+from retrokit.evaluation.comparison.trained import Training
+from retrokit.evaluation.deployment import Deployment
+from retrokit.evaluation.evaluate import evaluated_before
+from retrokit.evaluation.result import Result
+from retrokit.probing.contrast import ContrastProbe
+from retrokit.probing.findings import Findings
+from retrokit.probing.fisher import FisherProbe
+from retrokit.probing.fragments import FragmentProbe
+from retrokit.probing.geometry import GeometryProbe
+from retrokit.probing.layers import LayerProbe
+from retrokit.probing.magnitude_findings import MagnitudeProbe
+from retrokit.probing.near_miss import NearMissProbe
+
+EXPECTED = (
+    "expected a results folder (`results` of an evaluation), a run's folder, or what --json of eval, probe or rerank "
+    "has printed"
+)
+
+
+@dataclass(frozen=True)
+class EvaluationSource:
+    """An evaluation, where it was read, and of a reranking its rows of near-misses."""
+
+    path: str
+    found: Evaluation
+    near_misses: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run's folder, its description, and the lines of its ``metrics.jsonl``."""
+
+    path: str
+    run: Run
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ProbeSource:
+    """What a probe found; ``kind`` names its tables and pictures, ``room`` the modules that they are in."""
+
+    path: str
+    room: str
+    kind: str
+    found: Findings
+    conclusion: str
+
+
+@dataclass
+class Sources:
+    """All that a report is made from."""
+
+    evaluations: list[EvaluationSource] = field(default_factory=list)
+    rerankings: list[EvaluationSource] = field(default_factory=list)
+    runs: list[RunSource] = field(default_factory=list)
+    probes: list[ProbeSource] = field(default_factory=list)
+    deployments: list[tuple[str, Deployment]] = field(default_factory=list)
+
+
+_PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
+    "magnitude": ("probe", MagnitudeProbe, frozenset({"results", "correlations", "gamma"})),
+    "fisher": ("probe", FisherProbe, frozenset({"results"})),
+    "fragment": ("probe_embedding", FragmentProbe, frozenset({"wholes", "fragments", "prefixes"})),
+    "contrast": ("probe_embedding", ContrastProbe, frozenset({"a", "b", "fragments", "dimensions"})),
+    "near_miss": ("probe_embedding", NearMissProbe, frozenset({"families", "distributions"})),
+    "layer": ("probe_embedding", LayerProbe, frozenset({"layers"})),
+    "geometry": ("probe_embedding", GeometryProbe, frozenset({"parts", "neighbours"})),
+}
+"""The probes: where their tables are, what they find, and the names by which their JSON is known, the surest first."""
+
+
+def read_sources(paths: Sequence[str]) -> Sources:
+    """What lies at the ``paths``. Raises :class:`DataError` for a path that is nothing a report is made from."""
+    found = Sources()
+    for path in paths:
+        if os.path.isdir(path):
+            _read_folder(path, found)
+        else:
+            _read_file(path, found)
+    return found
+
+
+def _read_folder(path: str, found: Sources) -> None:
+    if is_run(path):
+        metrics = os.path.join(path, "metrics.jsonl")
+        rows = [row for _, row in read_jsonl(metrics)] if os.path.isfile(metrics) else []
+        found.runs.append(RunSource(path, read_run(path), rows))
+        return
+    try:
+        found.evaluations.append(EvaluationSource(path, evaluated_before(path)))
+    except DataError as error:
+        raise DataError(path, f"holds nothing to report; {EXPECTED}") from error
+
+
+def _read_file(path: str, found: Sources) -> None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        if isinstance(error, OSError):
+            raise DataError(path, f"{damage(error)}; {EXPECTED}") from error
+        raise DataError(path, f"is not JSON ({error}); {EXPECTED}") from error
+    try:
+        _sort(path, content, found)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(path, f"looks like a result, but is not whole ({type(error).__name__}: {error})") from error
+
+
+def _sort(path: str, content: Any, found: Sources) -> None:
+    if isinstance(content, list) and content and all(isinstance(one, dict) and "fronts" in one for one in content):
+        found.deployments += [(path, restored(Deployment, one)) for one in content]
+        return
+    keys = set(content) if isinstance(content, dict) else set()
+    if {"results", "comparisons"} <= keys:
+        one = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
+        (found.evaluations if one.near_misses is None else found.rerankings).append(one)
+        return
+    if "conclusion" in keys:
+        for kind, (room, findings, names) in _PROBES.items():
+            if names <= keys:
+                renamed = {**content, "curve": content.get("gamma", [])}
+                found.probes.append(ProbeSource(path, room, kind, restored(findings, renamed), content["conclusion"]))
+                return
+    raise DataError(path, f"is JSON of something else; {EXPECTED}")
+
+
+def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
+    """An evaluation from what :func:`~retrokit.report.evaluation.evaluation_json` made of it: its tests are taken as
+    they are."""
+    results = [restored(Result, {"per_query": {}, **one}) for one in plain["results"]]
+    trainings = {
+        encoder: Training(None, " ".join(one["encoders"]), seed)
+        for one in plain["seeds"]
+        for encoder, seed in zip(one["encoders"], one["seeds"], strict=True)
+    }
+    trained = {row["encoder"]: row["trained_with"] for cross in plain["cross"] for row in cross["encoders"]}
+    systems = [replace(one, trained_with=trained.get(one.encoder)) for one in systems_of(results, trainings)]
+    comparisons = restored(list[Comparison], plain["comparisons"])
+    return Evaluation(
+        results,
+        systems,
+        comparisons,
+        restored(list[OverTasks], plain["over_tasks"]),
+        plain.get("shown") or _compared_metrics(systems, comparisons),
+        bool(plain["cross"]),
+        restored(list[Correlation], plain["correlations"]),
+        changes=restored(list[BaselineChange], plain["changes"]),
+        explanations=restored(list[Explanation], plain["explanations"]),
+        gates=restored(list[Gate], plain["gates"]),
+    )
+
+
+def _compared_metrics(systems: Sequence[System], comparisons: Sequence[Comparison]) -> dict[str, list[str]]:
+    """What to show of each task, of a file that does not say it: the main metric, and those that were compared."""
+    shown = {system.task: [system.first.main_metric] for system in systems}
+    for one in comparisons:
+        if one.metric not in shown[one.task]:
+            shown[one.task].append(one.metric)
+    return shown
+
+
+def restored(kind: Any, value: Any) -> Any:
+    """A value of the type ``kind`` from its plain values: of a dataclass those of its fields, null for NaN. Raises
+    :class:`TypeError` for what is of another type."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return None if value is None and NoneType in parts else restored(parts[0], value)
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        known = {one.name: value[one.name] for one in fields(kind) if one.init and one.name in value}
+        return kind(**{name: restored(hints[name], one) for name, one in known.items()})
+    if kind is float:
+        return math.nan if value is None else value + 0.0
+    if kind is np.ndarray:
+        return np.array(value, dtype=np.float32)
+    if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
+        items = [restored(parts[0], one) for one in value]
+        return tuple(items) if origin is tuple else items
+    if origin is not None and issubclass(origin, Mapping):
+        return {name: restored(parts[1], one) for name, one in value.items()}
+    if kind is not Any and isinstance(kind, type) and not isinstance(value, kind):
+        raise TypeError(f"{value!r:.60} is not of type {kind.__name__}")
+    return value
