@@ -61,7 +61,7 @@ def words_of(name: str, data: dict[str, Path]) -> list[str]:
 
 
 FILES = {
-    "fragments": ({"wholes", "fragments", "prefixes"}, {"fragments", "prefixes"}),
+    "fragments": ({"wholes", "fragments", "prefixes", "random"}, {"fragments", "prefixes"}),
     "contrast": ({"fragments", "dimensions"}, {"contrast"}),
     "near-miss": ({"families", "distributions", "scores"}, {"near-miss"}),
     "layers": ({"layers"}, {"layers"}),

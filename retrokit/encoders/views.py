@@ -121,22 +121,24 @@ class MemoizedEncoder(EncoderView):
 
 
 class EncoderSlice(EncoderView):
-    """The dimensions from ``start`` up to ``stop`` of another encoder's embeddings, called ``name`` in messages."""
+    """The dimensions from ``start`` up to ``stop`` of another encoder's embeddings, called ``name`` in messages; or
+    those that stand there once the dimensions are put into an ``order``."""
 
-    def __init__(self, encoder: Encoder, start: int, stop: int, name: str) -> None:
+    def __init__(self, encoder: Encoder, start: int, stop: int, name: str, order: Sequence[int] | None = None) -> None:
         super().__init__(encoder)
         self.spec = f"{encoder.spec} {name}"
-        self._start, self._stop = start, stop
+        self._dims = list(range(start, stop) if order is None else order[start:stop])
+        self._columns = slice(start, stop) if order is None else self._dims
 
     @property
     def dimension(self) -> int:
-        return self._stop - self._start
+        return len(self._dims)
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        return self._encoder.embed(items, role, precision)[:, self._start : self._stop]
+        return self._encoder.embed(items, role, precision)[:, self._columns]
 
     def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint()}[{self._start}:{self._stop}]"
+        return f"{self._encoder.fingerprint()}[{self._columns}]"
 
     with_tokens, with_layers, to_train = Encoder.with_tokens, Encoder.with_layers, Encoder.to_train
 

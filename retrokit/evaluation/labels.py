@@ -26,12 +26,18 @@ def hits(data: LabelledSplit, found: np.ndarray) -> dict[str, float]:
     return {data.ids[i]: float(data.labels[i] == label) for i, label in zip(data.test, found.tolist(), strict=True)}
 
 
+def guesses(data: LabelledSplit) -> dict[str, float]:
+    """:func:`hits` of a guess that knows no text: always the most frequent label of the texts to learn from."""
+    labels = np.array(data.labels)
+    return hits(data, np.repeat(majority(labels[data.train][None]), len(data.test)))
+
+
 def describe_split(data: LabelledSplit) -> str:
     """The size of a split, and what in it is unusual, in a line."""
-    counts = data.counts
+    counts, guessed = data.counts, np.mean(list(guesses(data).values()))
     line = (
         f"{data.name}: {counts['test_texts']:,} test texts, {counts['train_texts']:,} texts to learn from, "
-        f"{counts['labels']:,} labels"
+        f"{counts['labels']:,} labels; always the most frequent one is right of {guessed:.1%}"
     )
     unusual = {
         "test texts of a label that none to learn from has, counted as wrong": counts["test_texts_of_unknown_label"],

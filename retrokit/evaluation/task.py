@@ -8,7 +8,7 @@ A task subclasses :class:`Task` and gives ``main_metric``, ``shown_metrics``, ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -154,6 +154,11 @@ class Task(Protocol):
     def digest(self) -> str | None:
         """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
         pipe, a service), and a result that was kept must not be used again."""
+        return None
+
+    def guessed(self, metric: str) -> Mapping[str, float] | None:
+        """The ``metric`` of each item by a guess that looks at none of them, such as the most frequent label; ``None``:
+        there is no such guess, or the metric is no mean over items."""
         return None
 
     def judged(self) -> RetrievalData | None:

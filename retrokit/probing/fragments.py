@@ -1,13 +1,15 @@
 """What each fragment of an embedding holds by itself, and how few fragments are enough (SFS, 6.1.1 and 6.2).
 
 Each fragment alone, under cosine, is set against the whole embedding: under cosine, and as the mean of the fragments'
-cosines (SFS, Figure 2 and Table 7). The first fragments under the fragment similarity are set against the same
-dimensions under cosine, as in Matryoshka representations (SFS, Figure 4 and Table 19).
+cosines (SFS, Figure 2 and Table 7). Two baselines, which are ours, say how much that is: always the most frequent
+label, and random slices, which are fragments of the same embedding with its dimensions shuffled. The first fragments
+under the fragment similarity are set against the same dimensions under cosine, as in Matryoshka representations (SFS,
+Figure 4 and Table 19).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,11 +39,17 @@ Measure = Callable[[Encoder, Similarity], Quality]
 
 @dataclass(frozen=True)
 class WholeScore:
-    """The metric over all dimensions under ``similarity``."""
+    """The metric over all dimensions under ``similarity``.
+
+    ``guess`` is that of always the most frequent label, and ``p`` that of a paired t-test against it: ``None`` where
+    there are no labels, and for a metric that is no mean over items.
+    """
 
     encoder: str
     similarity: str
     value: float
+    guess: float | None = None
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,16 @@ class FragmentScore:
 
 
 @dataclass(frozen=True)
+class RandomSlice:
+    """The metric of ``size`` dimensions alone that were drawn at random: every dimension is in one slice of a size."""
+
+    encoder: str
+    size: int
+    slice: int
+    value: float
+
+
+@dataclass(frozen=True)
 class PrefixScore:
     """The metric of the first ``dims`` dimensions: as fragments of ``size``, and as one vector under cosine."""
 
@@ -83,34 +101,48 @@ class FragmentProbe(Findings):
     wholes: list[WholeScore]
     fragments: list[FragmentScore]
     prefixes: list[PrefixScore]
+    random: list[RandomSlice]
 
     def whole(self, encoder: str, similarity: str) -> float:
         """The metric of a whole embedding."""
         return next(row.value for row in self.wholes if (row.encoder, row.similarity) == (encoder, similarity))
 
+    def at_random(self, encoder: str, size: int) -> list[float]:
+        """The metric of each random slice of that size."""
+        return [row.value for row in self.random if (row.encoder, row.size) == (encoder, size)]
+
     @property
     def conclusion(self) -> str:
         """One sentence on what the numbers mean, about the first encoder and the size whose best fragment is best."""
-        encoder = self.wholes[0].encoder
+        first = self.wholes[0]  # under cosine
+        encoder, whole, guess = first.encoder, first.value, first.guess
         own = [row for row in self.fragments if row.encoder == encoder]
         best = max(own, key=lambda row: row.value)
-        same_size = [row for row in own if row.size == best.size]
-        whole, sliced = self.whole(encoder, "cosine"), self.whole(encoder, f"sfs:{best.size}")
-        named = f"fragment {best.fragment} of {best.fragments} ({best.value:.4f})"
-        if best.difference > 0 and best.p is not None and best.p < SIGNIFICANCE:
-            first = f"{encoder}: {named} alone does better than the whole ({whole:.4f}), so it specialises in this task"
-        elif best.difference > 0:
-            first = f"{encoder}: {named} alone is above the whole ({whole:.4f}), but no more than chance may do"
-        else:
-            share = f"keeps {best.value / whole:.0%} of it" if whole > 0 else "holds as little"
-            spread = np.ptp([row.value for row in same_size])
-            first = (
-                f"{encoder}: no fragment alone reaches the whole ({whole:.4f}); the best, {named}, {share}, "
-                f"and fragments of that size differ by {spread:.4f}"
+        drawn = self.at_random(encoder, best.size)
+        named, all_of_it = (
+            f"fragment {best.fragment} of {best.fragments} ({best.value:.4f})",
+            f"the whole ({whole:.4f})",
+        )
+        is_clear = best.p is not None and best.p < SIGNIFICANCE
+        if best.difference > 0 and is_clear:
+            alone = "so it specialises in this task" if best.value > max(drawn) else "and so does a random slice"
+            told = f"{named} alone does better than {all_of_it}, {alone}"
+        elif guess is not None and first.p is not None and (whole <= guess or first.p >= SIGNIFICANCE):
+            told = (
+                f"{all_of_it} cannot be told from always the most frequent label ({guess:.4f}), nor what fragments keep"
             )
-        gain = sliced - whole
+        elif best.difference > 0:
+            told = f"{named} alone is above {all_of_it}, but no more than chance may do"
+        else:
+            floor = guess or 0.0
+            share = f"{max(0.0, best.value - floor) / (whole - floor):.0%}" if whole > floor else "none"
+            beyond = f" what it has above the most frequent label ({guess:.4f})" if guess is not None else " it"
+            told = f"no fragment alone reaches {all_of_it}; the best, {named}, keeps {share} of{beyond}"
+        spread, other = np.ptp([row.value for row in own if row.size == best.size]), np.ptp(drawn)
+        told += f"; fragments of that size differ by {spread:.4f}, random slices by {other:.4f} (best {max(drawn):.4f})"
+        gain = self.whole(encoder, f"sfs:{best.size}") - whole
         effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"
-        return f"{first}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
+        return f"{encoder}: {told}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
 
 @taking(FragmentSettings)
@@ -126,19 +158,23 @@ def probe_fragments(asked: FragmentSettings) -> FragmentProbe:
         raise UsageError("no fragment size is given")
     parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on)])
     task, chosen = read_task(asked.on, asked.metric, PREFERRED_METRIC)
-    found = FragmentProbe(task.spec, chosen, [], [], [])
+    found = FragmentProbe(task.spec, chosen, [], [], [], [])
+    guess = task.guessed(chosen)
     for spec in asked.encoders:
         encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=asked.device))
         for size in dict.fromkeys(asked.sizes):
             _check(task, encoder, size, asked.prefixes)
         one = partial(quality, task, metric=chosen, precision=asked.precision)
         whole = one(encoder, similarities.registry.create("cosine"))
-        found.wholes.append(WholeScore(encoder.spec, "cosine", whole.value))
+        order = np.random.default_rng(asked.seed).permutation(encoder.dimension).tolist()
+        found.wholes.append(_whole(encoder, "cosine", whole, guess))
         for size in dict.fromkeys(asked.sizes):
             sliced = similarities.registry.create(f"sfs:{size}")
-            found.wholes.append(WholeScore(encoder.spec, sliced.spec, one(encoder, sliced).value))
+            found.wholes.append(_whole(encoder, sliced.spec, one(encoder, sliced), guess))
             found.fragments.extend(_fragments(one, encoder, size, whole))
             found.prefixes.extend(_prefixes(one, encoder, size, asked.prefixes))
+            values = [alone.value for alone in _slices(one, encoder, size, "random slice", order)]
+            found.random.extend(RandomSlice(encoder.spec, size, i, value) for i, value in enumerate(values, 1))
     return found
 
 
@@ -153,18 +189,31 @@ def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> 
             raise UsageError(f"a prefix of {dims} dimensions: it must be {problem}")
 
 
-def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> list[FragmentScore]:
+def _whole(encoder: Encoder, similarity: str, whole: Quality, guess: Mapping[str, float] | None) -> WholeScore:
+    if guess is None:
+        return WholeScore(encoder.spec, similarity, whole.value)
+    p = paired_t_test(guess, whole.per_item).p
+    return WholeScore(encoder.spec, similarity, whole.value, sum(guess.values()) / len(guess), p)
+
+
+def _slices(
+    measure: Measure, encoder: MemoizedEncoder, size: int, what: str, order: Sequence[int] | None = None
+) -> Iterator[Quality]:
+    """Each slice of ``size`` dimensions alone, of the dimensions in their order or in another."""
     cosine, count = similarities.registry.create("cosine"), encoder.dimension // size
-    found = []
-    with progress(f"measuring fragments of {size}", count, "fragments") as advance:
+    with progress(f"measuring {what}s of {size}", count, f"{what}s") as advance:
         for i in range(count):
-            first, last = i * size, (i + 1) * size
-            alone = measure(EncoderSlice(encoder, first, last, f"fragment {i + 1} of {count}"), cosine)
-            p = min(1.0, count * paired_t_test(whole.per_item, alone.per_item).p) if whole.per_item else None
-            difference = alone.value - whole.value
-            found.append(FragmentScore(encoder.spec, size, count, i + 1, first + 1, last, alone.value, difference, p))
+            name = f"{what} {i + 1} of {count}"
+            yield measure(EncoderSlice(encoder, i * size, (i + 1) * size, name, order), cosine)
             advance(1)
-    return found
+
+
+def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, whole: Quality) -> Iterator[FragmentScore]:
+    count = encoder.dimension // size
+    for i, alone in enumerate(_slices(measure, encoder, size, "fragment")):
+        p = min(1.0, count * paired_t_test(whole.per_item, alone.per_item).p) if whole.per_item else None
+        at = encoder.spec, size, count, i + 1, i * size + 1, (i + 1) * size
+        yield FragmentScore(*at, alone.value, alone.value - whole.value, p)
 
 
 def _prefixes(measure: Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:

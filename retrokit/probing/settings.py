@@ -76,6 +76,8 @@ class FragmentSettings(ProbeSettings):
     metric: str | None = setting(
         None, "Metric to measure by; default: knn_accuracy where there is one, else the task's main one."
     )
+    _: KW_ONLY
+    seed: int = setting(0, "Seed of the random slices that stand beside the fragments.", least=0)
 
 
 @dataclass(frozen=True)

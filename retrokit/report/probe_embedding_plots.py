@@ -78,7 +78,9 @@ def _fragment_heat(found: FragmentProbe, folder: str | Path) -> list[Path]:
         axes.invert_yaxis()
         axes.set_xlim(0, max(row.last for row in own))
         axes.set_ylabel("fragment size")
-        axes.set_title(f"{shown(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}", fontsize=9)
+        guess = next(row.guess for row in found.wholes if row.encoder == encoder)
+        beside = "" if guess is None else f", most frequent label {guess:.4f}"
+        axes.set_title(f"{shown(encoder)}: whole {found.whole(encoder, 'cosine'):.4f}{beside}", fontsize=9)
     every_axes[-1].set_xlabel("dimension of the embedding")
     image = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
     figure.colorbar(image, ax=every_axes, label=f"{shown(found.metric)}: fragment − whole", shrink=0.9)

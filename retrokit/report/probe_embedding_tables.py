@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
-from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
+from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe, WholeScore
 from retrokit.probing.geometry import WHOLE, GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
@@ -20,7 +20,18 @@ ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 
 def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
     """The whole and the fragments by size; then prefixes."""
-    columns = ["size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst", "above the whole"]
+    columns = [
+        "size",
+        "fragments",
+        "cosine",
+        "sfs",
+        "best alone",
+        "its number",
+        "median",
+        "worst",
+        "random slices",
+        "above the whole",
+    ]
     sizes = sheets.table(f"{found.metric} of the whole and of single fragments: {found.task}", ["encoder"], columns)
     for (encoder, size), own in grouped(found.fragments, "encoder", "size").items():
         ranked = sorted(own, key=lambda row: -row.value)
@@ -31,10 +42,18 @@ def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
             f"{ranked[0].value:.4f}{'*' if is_clear else ' '}",
             str(ranked[0].fragment),
             *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], ranked[-1])),
+            " to ".join(f"{end(found.at_random(encoder, size)):.4f}" for end in (min, max)),
             str(sum(row.difference > 0 for row in own)),
         )
-    note = f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"
-    return [noted(sizes, note), _prefix_table(found)]
+    notes = [f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"]
+    notes += [_guess_note(row) for row in found.wholes if row.guess is not None and row.similarity == "cosine"]
+    return [noted(sizes, *notes), _prefix_table(found)]
+
+
+def _guess_note(whole: WholeScore) -> str:
+    """What the whole is worth beside a guess."""
+    told = f"always the most frequent label: {whole.guess:.4f}"
+    return f"{whole.encoder}, {told}; the whole differs from that with p = {whole.p:.2g}"
 
 
 def _prefix_table(found: FragmentProbe) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from retrokit.errors import UsageError
-from retrokit.probing.fragments import FragmentProbe, FragmentScore, WholeScore, probe_fragments, usual_prefixes
+from retrokit.probing.fragments import (
+    FragmentProbe,
+    FragmentScore,
+    RandomSlice,
+    WholeScore,
+    probe_fragments,
+    usual_prefixes,
+)
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.probing.given import register
 
@@ -27,9 +35,12 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vectors() -> np.ndarray:
-    """Eight dimensions, of which the third and fourth alone know the label."""
-    made = np.random.default_rng(5).normal(size=(300, 8)).astype(np.float32)
-    made[:, 2:4] += np.where(np.array(LABELS) == 1, 2.0, -2.0)[:, None]
+    """Eight dimensions, of which the third and fourth together know the label: whether they point the same way."""
+    random = np.random.default_rng(5)
+    made = random.normal(size=(300, 8)).astype(np.float32)
+    way = np.where(random.random(300) < 0.5, 3.0, -3.0)
+    made[:, 2] += way
+    made[:, 3] += np.where(np.array(LABELS) == 1, way, -way)
     made[:, 4:] *= 30
     return made
 
@@ -39,10 +50,10 @@ def encoder(monkeypatch: pytest.MonkeyPatch, vectors: np.ndarray) -> str:
     return register(monkeypatch, {"a": dict(zip(TEXTS, vectors.tolist(), strict=True))})[0]
 
 
-def neighbours(vectors: np.ndarray, metric: str = "cosine") -> np.ndarray:
+def neighbours(vectors: np.ndarray, metric: str = "cosine", labels: Sequence[int] = LABELS) -> np.ndarray:
     """Which test texts scikit-learn's three nearest neighbours get right."""
     train, test = train_test_split(range(300), test_size=0.1, random_state=42)
-    labels = np.array(LABELS)
+    labels = np.array(labels)
     classifier = KNeighborsClassifier(3, algorithm="brute", metric=metric).fit(vectors[train], labels[train])
     return (classifier.predict(vectors[test]) == labels[test]).astype(float)
 
@@ -54,7 +65,7 @@ def sliced(vectors: np.ndarray, size: int) -> np.ndarray:
 
 
 def test_every_fragment_alone(encoder: str, file: Path, vectors: np.ndarray) -> None:
-    found = probe_fragments([encoder], f"classify:{file}", [2, 4])
+    found = probe_fragments([encoder], f"classify:{file}", [2, 4], seed=1)
     assert found.metric == "knn_accuracy"
     whole = neighbours(vectors)
     assert found.whole(encoder, "cosine") == pytest.approx(whole.mean())
@@ -77,6 +88,27 @@ def test_every_fragment_alone(encoder: str, file: Path, vectors: np.ndarray) -> 
     assert best.p < 0.05
     assert "fragment 2 of 4" in found.conclusion
     assert "so it specialises in this task" in found.conclusion
+
+
+def test_beside_the_fragments_stand_a_guess_and_random_slices(encoder: str, file: Path, vectors: np.ndarray) -> None:
+    """Nine of ten texts have one label here, so that a guess is right of most of them."""
+    rows = [{"text": text, "label": "often" if i % 10 else "rare"} for i, text in enumerate(TEXTS)]
+    write_lines(file, rows)
+    found = probe_fragments([encoder], f"classify:{file}", [2, 4], seed=3)
+    _, test = train_test_split(range(300), test_size=0.1, random_state=42)
+    right = np.array([float(i % 10 > 0) for i in test])
+    order = np.random.default_rng(3).permutation(8)
+    labels = np.array([i % 10 > 0 for i in range(300)])
+    assert [row.slice for row in found.random] == [1, 2, 3, 4, 1, 2]
+    for row in found.random:
+        dims = order[(row.slice - 1) * row.size : row.slice * row.size]
+        assert row.value == pytest.approx(neighbours(vectors[:, dims], labels=labels).mean())
+    for whole in found.wholes:
+        assert whole.guess == pytest.approx(right.mean())
+    hit = neighbours(vectors, labels=labels)
+    assert found.wholes[0].p == pytest.approx(stats.ttest_rel(hit, right).pvalue)
+    assert "cannot be told from always the most frequent label" in found.conclusion
+    assert probe_fragments([encoder], f"classify:{file}", [2], metric="f1").wholes[0].guess is None
 
 
 def test_prefixes(encoder: str, file: Path, vectors: np.ndarray) -> None:
@@ -107,28 +139,41 @@ def test_usual_prefixes_end_with_the_whole() -> None:
     assert all(dims % 16 == 0 for dims in usual_prefixes(400, 16))
 
 
-def probe_of(value: float, difference: float, p: float | None) -> FragmentProbe:
-    wholes = [WholeScore("e", "cosine", 0.5), WholeScore("e", "sfs:4", 0.5)]
-    return FragmentProbe("t", "m", wholes, [FragmentScore("e", 4, 2, 1, 1, 4, value, difference, p)], [])
+def probe_of(
+    value: float, p: float | None, drawn: float = 0.3, guess: float | None = None, guess_p: float | None = None
+) -> FragmentProbe:
+    wholes = [WholeScore("e", "cosine", 0.5, guess, guess_p), WholeScore("e", "sfs:4", 0.5, guess, guess_p)]
+    alone = FragmentScore("e", 4, 2, 1, 1, 4, value, value - 0.5, p)
+    return FragmentProbe("t", "m", wholes, [alone], [], [RandomSlice("e", 4, 1, drawn), RandomSlice("e", 4, 2, 0.2)])
 
 
 @pytest.mark.parametrize(
-    ("value", "difference", "p", "says"),
+    ("given", "says"),
     [
-        (0.6, 0.1, 0.01, "does better than the whole (0.5000), so it specialises"),
-        (0.6, 0.1, 0.2, "no more than chance may do"),
-        (0.6, 0.1, None, "no more than chance may do"),
+        (probe_of(0.6, 0.01), "does better than the whole (0.5000), so it specialises"),
+        (probe_of(0.6, 0.01, drawn=0.6), "does better than the whole (0.5000), and so does a random slice"),
+        (probe_of(0.6, 0.2), "no more than chance may do"),
+        (probe_of(0.6, None), "no more than chance may do"),
         (
-            0.4,
-            -0.1,
-            0.01,
-            "no fragment alone reaches the whole (0.5000); the best, fragment 1 of 2 (0.4000), keeps 80%",
+            probe_of(0.4, 0.01),
+            "no fragment alone reaches the whole (0.5000); the best, fragment 1 of 2 (0.4000), keeps 80% of it",
         ),
+        (probe_of(0.4, 0.01), "fragments of that size differ by 0.0000, random slices by 0.1000 (best 0.3000)"),
+        (
+            probe_of(0.4, 0.01, guess=0.3, guess_p=0.0),
+            "keeps 50% of what it has above the most frequent label (0.3000)",
+        ),
+        (probe_of(0.2, 0.01, guess=0.3, guess_p=0.0), "keeps 0% of what"),
+        (
+            probe_of(0.4, 0.01, guess=0.5, guess_p=1.0),
+            "the whole (0.5000) cannot be told from always the most frequent",
+        ),
+        (probe_of(0.6, 0.2, guess=0.4, guess_p=0.2), "the whole (0.5000) cannot be told from always the most frequent"),
     ],
 )
-def test_what_the_conclusion_says(value: float, difference: float, p: float | None, says: str) -> None:
-    assert says in probe_of(value, difference, p).conclusion
-    assert probe_of(value, difference, p).conclusion.endswith("instead of cosine changes nothing.")
+def test_what_the_conclusion_says(given: FragmentProbe, says: str) -> None:
+    assert says in given.conclusion
+    assert given.conclusion.endswith("instead of cosine changes nothing.")
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ of unit length for cosine, raw for dot. The neighbours' majority under the simil
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from retrokit.data.labelled import LabelledSplit, read_split
-from retrokit.evaluation.labels import check_neighbours, describe_split, hits, majority
+from retrokit.evaluation.labels import check_neighbours, describe_split, guesses, hits, majority
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
@@ -38,6 +38,9 @@ class Classification(SymmetricTask):
 
     def describe(self) -> str:
         return describe_split(self.data)
+
+    def guessed(self, metric: str) -> Mapping[str, float] | None:
+        return guesses(self.data) if metric.endswith("accuracy") else None
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]

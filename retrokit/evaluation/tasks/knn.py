@@ -7,7 +7,7 @@ texts, as the authors' code does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.base import Encoder
-from retrokit.evaluation.labels import check_neighbours, describe_split, hits, majority
+from retrokit.evaluation.labels import check_neighbours, describe_split, guesses, hits, majority
 from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
@@ -51,6 +51,9 @@ class NearestNeighbours(SymmetricTask):
 
     def describe(self) -> str:
         return describe_split(self.data)
+
+    def guessed(self, metric: str) -> Mapping[str, float]:
+        return guesses(self.data)
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
