@@ -232,7 +232,8 @@ def build_source(
     if isinstance(first, ScoredPair):
         kept, duplicates = list(stream), 0
     else:
-        kept = RecordStore(*(_PAIR if isinstance(first, Pair) else _UNLABELLED), stream)
+        pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
+        kept = RecordStore(pack, unpack, stream)
         duplicates = kept.drop_duplicates()
     positives, found, images = _numbered(kept)
     counts = {"records": len(kept), **found, "duplicates": duplicates, **(left_out or {})}

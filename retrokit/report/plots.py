@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 
 from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import disk_errors
+from retrokit.report.evaluation_plots import file_name
 from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, panels, save, shown, steps_axis
+from retrokit.training.evaluations import lower_is_better
 
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
@@ -24,10 +26,13 @@ def training_plots(folder: str | Path) -> list[Path]:
     with disk_errors(target):
         target.mkdir(exist_ok=True)
     losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
+    trained = {"loss": losses} if losses else {}
+    held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
     pictures = {
-        "loss": ({"loss": losses} if losses else {}, f"loss, mean of {window} steps or more" if window > 1 else "loss"),
-        "evaluation": (_nested(rows, "evaluation", ""), "metric"),
-        "norms": (_nested(rows, "norms", "_norm_mean"), "mean norm of raw embeddings"),
+        "loss": (trained | held_out, f"loss, mean of {window} steps or more" if window > 1 else "loss"),
+        **_by_task("evaluation", evaluations, "metric"),
+        **_by_task("norms", norms, "mean norm of raw embeddings"),
         "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: length counts in full, 1: not at all)"),
     }
     written = []
@@ -71,9 +76,20 @@ def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
 def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
     names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
     return {
-        name.replace("_", " "): [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
+        name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
         for name in dict.fromkeys(names)
     }
+
+
+def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
+    """A picture for each task whose name stands before the names of the curves, if there are several."""
+    tasks = {curve: curve.rpartition(":")[0] for curve in series}
+    several = len(set(tasks.values())) > 1
+    pictures: dict[str, tuple[Series, str]] = {}
+    for curve, points in series.items():
+        file = f"{name}-{file_name(tasks[curve])}" if several else name
+        pictures.setdefault(file, ({}, label))[0][curve.rpartition(":")[2].replace("_", " ")] = points
+    return pictures
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:

@@ -113,7 +113,7 @@ def outcome_table(outcome: Outcome) -> Table:
             rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
         if outcome.gain is not None:
             verdict = "better" if outcome.gain > 0 else "no better"
-            rows["gain over the start"] = f"{outcome.gain:+.4f}: {verdict}"
+            rows["gain over the start"] = f"{outcome.gain:+.4f} {outcome.metric}: {verdict}"
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged
     return facts(None, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from retrokit.similarities.base import Similarity
@@ -37,7 +37,7 @@ A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
 
 {_table({"data set": "---", **dict.fromkeys(counts, "---:")}, sources)}
 
-{_results(history, configuration["eval"])}
+{_results(history, preflight.evaluated)}
 
 {_use(name, similarity)}
 
@@ -107,13 +107,17 @@ scores = model.similarity(model.encode_query(["a question"]), model.encode_docum
 ```"""
 
 
-def _results(history: list[dict[str, Any]], task: str | None) -> str:
+def _results(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> str:
     evaluations = [row for row in history if "evaluation" in row]
     if not evaluations:
         return "## Results\n\nNot evaluated during training."
-    names = list(evaluations[0]["evaluation"])
-    rows = [[row["step"], *(f"{row['evaluation'][name]:.4f}" for name in names)] for row in evaluations]
-    return f"## Results on `{task}`\n\n" + _table(dict.fromkeys(["step", *names], "---:"), rows)
+    parts = []
+    for task, spec in tasks.items():
+        names = [name for name in evaluations[0]["evaluation"] if name.rpartition(":")[0] == task]
+        rows = [[row["step"], *(f"{row['evaluation'][name]:.4f}" for name in names)] for row in evaluations]
+        columns = ["step", *(name.rpartition(":")[2] for name in names)]
+        parts.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))
+    return "\n\n".join(parts)
 
 
 def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:

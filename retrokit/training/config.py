@@ -76,7 +76,9 @@ class TrainingConfig(Settings):
     )
     seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, least=0)
     eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
-    best_metric: str | None = setting(None, "Metric that decides. Default: the task's main one.", EVALUATION)
+    best_metric: str | None = setting(
+        None, "Metric that decides: TASK:METRIC, e.g. scifact:mrr@10. Default: the main one of the first.", EVALUATION
+    )
     patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
     log_every: int = setting(10, "Steps of a line in metrics.jsonl.", RUN, above=0, result=False)
     save_every: int | None = setting(
@@ -196,9 +198,14 @@ class FinetuneConfig(TrainingConfig):
     dropout: float | None = setting(
         None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
     )
-    eval: str | None = setting(
-        None, "Task to evaluate on, before and after; the best trained weights are kept.", EVALUATION
+    eval: Sequence[str] = setting(
+        (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
     )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.eval, str):  # one task, from Python
+            object.__setattr__(self, "eval", (self.eval,))
+        super().__post_init__()
 
     def read_specs(self) -> list[tuple[Registry, str]]:
         return [*super().read_specs(), *self._task_specs(), *self._guide_specs()]
@@ -210,7 +217,7 @@ class FinetuneConfig(TrainingConfig):
         return [*super().read_specs(), *sims, *augmentations, *self._task_specs(), *self._guide_specs(), *adapters]
 
     def _task_specs(self) -> list[tuple[Registry, str]]:
-        return [(evaluation.registry, self.eval)] if self.eval else []
+        return [(evaluation.registry, spec) for spec in self.eval]
 
     def _guide_specs(self) -> list[tuple[Registry, str]]:
         if self.guide is None:
@@ -240,6 +247,7 @@ class FinetuneConfig(TrainingConfig):
             f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
             "`eval_every` needs `eval`": self.eval_every and not self.eval,
             "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),
+            "`eval` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
             "`best_metric` needs `eval`": self.best_metric and not self.eval,
             "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
             "`merge_lora` needs `lora`": self.merge_lora and not self.lora,

@@ -20,7 +20,6 @@ from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.errors import DataError, UsageError
-from retrokit.evaluation.task import Task
 from retrokit.notices import notice
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
@@ -29,6 +28,7 @@ from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
+from retrokit.training.evaluations import Evaluations, task_names
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.guide import Guide
 from retrokit.training.history import Outcome
@@ -59,7 +59,7 @@ class Plan(Job):
     similarity: Similarity
     masking: Masking | None
     guide: Guide | None
-    task: Task | None
+    evaluations: Evaluations
     chosen_by: dict[str, Any] | None
 
     @property
@@ -83,6 +83,7 @@ class Plan(Job):
             "configuration": self.preflight.configuration,
             "scale": self.preflight.scale,
             "data": self.preflight.sources,
+            "evaluated": self.preflight.evaluated,
             **provenance(),
         }
         return Run(
@@ -122,12 +123,12 @@ class Plan(Job):
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
         kind = TableTrainer if by_rows else FinetuneTrainer
         of_any = self.model, options, self.loader, destination, rates
-        return kind(*of_any, loss=self.loss(), task=self.task, start=self.encoder)
+        return kind(*of_any, loss=self.loss(), evaluations=self.evaluations, start=self.encoder)
 
     def intervals(self, steps: int) -> tuple[int | None, int]:
         config = self.config
         save_every = config.save_every or config.eval_every or max(50, steps // 10)
-        return (config.eval_every or steps) if self.task else None, save_every
+        return (config.eval_every or steps) if self.evaluations.tasks else None, save_every
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
@@ -150,10 +151,10 @@ def plan(config: FinetuneConfig) -> Plan:
     rank, world = place()
     device = own_device(config.device)
     check_output(config)
-    task = evaluation.registry.create_on(config.eval, device) if config.eval else None
-    metric = config.best_metric or (task.main_metric if task else "")
-    if task:
-        task.check_metrics([metric])
+    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
+    evaluations = Evaluations.of(dict(zip(task_names(config.eval), tasks, strict=True)), config.best_metric)
+    if len(evaluations.tasks) > 1 and config.best_metric is None:
+        notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
     augmentation = combined(config.augment) if config.augment else None
     with shared_input(config.data):
         sources = _read_sources(config, augmentation)
@@ -184,22 +185,24 @@ def plan(config: FinetuneConfig) -> Plan:
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
-    found = of_any_run(config, encoder, batches, config.max_length, precision=name_of(dtype))
+    found = of_any_run(
+        config, encoder, batches, config.max_length, precision=name_of(dtype), best_metric=evaluations.decides or None
+    )
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     digests = {"data_digests": [source.digest for source in sources]}
     return Plan(
         encoder=encoder,
         batches=batches,
-        metric=metric,
+        metric=evaluations.decides,
         identity=identity_of(config, encoder, fingerprint, digests, **of_guide),
         config=config,
-        preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale),
+        preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale, evaluated=evaluations.specs()),
         model=model,
         similarity=similarity,
         masking=masking,
         guide=guide,
-        task=task,
+        evaluations=evaluations,
         chosen_by=chosen_by,
     )
 

@@ -1,26 +1,28 @@
-"""The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on a task."""
+"""The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from retrokit.encoders.base import Encoder
-from retrokit.evaluation.task import Request, Task
+from retrokit.evaluation.task import Request
+from retrokit.training.evaluations import Evaluations
 from retrokit.training.loss import PreparedLoss
 from retrokit.training.model import as_encoder, export
 from retrokit.training.trainer import RunTrainer
 
 
 class FinetuneTrainer(RunTrainer):
-    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it on ``task``, if on anything; ``start``
-    is the encoder as it came."""
+    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it; ``start`` is the encoder as it
+    came."""
 
-    def __init__(self, *of_any: Any, loss: PreparedLoss, task: Task | None, start: Encoder) -> None:
+    def __init__(self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, start: Encoder) -> None:
         super().__init__(*of_any)
         self.loss = loss.to(self.args.device)
-        self.task, self.start = task, start
+        self.evaluations, self.start = evaluations, start
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -33,16 +35,22 @@ class FinetuneTrainer(RunTrainer):
             return self.loss([inputs["query"], inputs["document"]], inputs.get("label"))
 
     def measure(self) -> dict[str, float]:
-        """The task's metrics; before the first step, those of the encoder's own similarity are noted too."""
-        assert self.task is not None
-        encoder = as_encoder(self.model, self.start.spec)
-        metrics = list(dict.fromkeys([self.history.metric, *self.task.shown_metrics]))
-        own = self.start.similarity
+        """The metrics of all tasks; before the first step, those of the encoder's own similarity are noted too."""
+        encoder, own = as_encoder(self.model, self.start.spec), self.start.similarity
         also = [own] if self.state.global_step == 0 and own.spec != encoder.similarity.spec else []
-        result, *start = self.task.evaluate(Request(encoder, [encoder.similarity, *also], metrics))
-        baseline = [{"similarity": one.similarity, "evaluation": one.metrics} for one in start]
-        self.evaluation_notes = {**({"baseline": baseline[0]} if baseline else {}), "norms": result.norms}
-        return result.metrics
+        metrics: dict[str, float] = {}
+        norms: dict[str, float] = {}
+        baseline: dict[str, float] = {}
+        for name, task in self.evaluations.tasks.items():
+            asked = Request(encoder, [encoder.similarity, *also], self.evaluations.metrics_of(name))
+            result, *start = task.evaluate(asked)
+            metrics |= _of_task(name, result.metrics)
+            norms |= _of_task(name, result.norms)
+            for one in start:
+                baseline |= _of_task(name, one.metrics)
+        notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
+        self.evaluation_notes = {**notes, "norms": norms}
+        return metrics
 
     def learned(self) -> dict[str, float]:
         found = {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
@@ -53,3 +61,7 @@ class FinetuneTrainer(RunTrainer):
     def write_model(self, folder: Path) -> bool:
         export(self.model, folder)
         return True
+
+
+def _of_task(name: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name}:{key}": value for key, value in values.items()}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrokit.errors import disk_errors
+from retrokit.training.evaluations import lower_is_better
 from retrokit.training.preflight import Plain
 
 CONVERGED_OVER = 5  # evaluations
@@ -46,17 +47,21 @@ class History:
 
     @property
     def gain(self) -> float | None:
-        """By how much the best evaluation after step 0 is better than the encoder as it came, under its own similarity;
-        ``None`` where nothing was evaluated."""
+        """By how much the best evaluation after step 0 is better than the encoder as it came, under its own similarity
+        where that has the metric; ``None`` where nothing was evaluated."""
         if self.best is None or self.evaluations[0][0] > 0:
             return None
-        start = self.evaluations[0][1] if self.baseline is None else self.baseline["evaluation"][self.metric]
-        return self.best[1] - start
+        own = {} if self.baseline is None else self.baseline["evaluation"]
+        return self._worth(self.best[1]) - self._worth(own.get(self.metric, self.evaluations[0][1]))
 
     @property
     def best(self) -> tuple[int, float] | None:
         """The best evaluation after step 0; the earliest of equals."""
-        return max((found for found in self.evaluations if found[0] > 0), key=lambda found: found[1], default=None)
+        after = (found for found in self.evaluations if found[0] > 0)
+        return max(after, key=lambda found: self._worth(found[1]), default=None)
+
+    def _worth(self, value: float) -> float:
+        return -value if lower_is_better(self.metric) else value
 
     def evaluations_since_best(self) -> int:
         """How many evaluations passed without a better one."""
@@ -66,7 +71,7 @@ class History:
     def converged_at(self) -> int | None:
         """The first step at which the last five evaluations deviate by less than 0.002 and the latest lies within 0.02
         of the best so far (MAG, C.1); ``None``: not yet."""
-        values = [value for _, value in self.evaluations]
+        values = [self._worth(value) for _, value in self.evaluations]
         for i in range(CONVERGED_OVER, len(values) + 1):
             steady = float(np.std(values[i - CONVERGED_OVER : i])) < CONVERGED_DEVIATION
             if steady and max(values[:i]) - values[i - 1] < CONVERGED_DISTANCE:
@@ -81,10 +86,11 @@ class Outcome(Plain):
     Attributes:
         stopped_because: why before the planned end, if so.
         best_step: the step whose weights were kept, where the run was evaluated.
+        metric: that decided which; empty where nothing was evaluated.
         converged_at: first step that meets MAG's criterion (C.1), if any.
         losses: step and mean loss of the first and of the last steps that were logged.
         baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
-        gain: of the metric that decides, over the start: the encoder as it came, under its own similarity.
+        gain: by how much that metric is better than at the start: of the encoder as it came, under its own similarity.
     """
 
     folder: str
@@ -96,6 +102,7 @@ class Outcome(Plain):
     losses: list[dict[str, float]]
     baseline: dict[str, Any] | None = None
     gain: float | None = None
+    metric: str = ""
 
     @classmethod
     def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
@@ -111,4 +118,5 @@ class Outcome(Plain):
             logged[:1] + logged[1:][-1:],
             history.baseline,
             history.gain,
+            history.metric,
         )

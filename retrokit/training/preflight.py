@@ -42,6 +42,7 @@ class Preflight(Plain):
         scale: the multiplier used; ``typical_score``; ``effective_scale``, their product, which is cosine's scale.
         steps: optimizer steps, and steps an epoch.
         configuration: every option, resolved.
+        evaluated: specs of the tasks by the names that they have in the run; ``configuration["best_metric"]`` decides.
         memory: bytes of a step (:class:`~retrokit.training.memory.Memory`), where it was asked for.
     """
 
@@ -51,6 +52,7 @@ class Preflight(Plain):
     scale: dict[str, float]
     steps: dict[str, float]
     configuration: dict[str, Any]
+    evaluated: dict[str, str]
     memory: dict[str, Any] | None = None
 
 

@@ -69,6 +69,16 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "norms": ({"query norm mean": [(0, 5.0), (20, 5.5)]}, "mean norm of raw embeddings"),
         "gamma": ({"gamma_query": [(10, 0.5), (20, 0.52)], "gamma_document": [(10, 0.5), (20, 0.47)]}, GAMMA),
     }
+    drawn.clear()
+    evaluation = {"a b:ndcg@10": 0.3, "holdout:loss": 2.0, "holdout:ndcg@10": 0.5}
+    row = {"step": 9, "loss": 1.0, "evaluation": evaluation, "norms": {"a b:query_norm_mean": 5.0}}
+    training_plots(log(tmp_path, [row]))
+    assert drawn == {
+        "loss": ({"loss": [(9, 1.0)], "holdout:loss": [(9, 2.0)]}, "loss, mean of 9 steps or more"),
+        "evaluation-a-b": ({"ndcg@10": [(9, 0.3)]}, "metric"),
+        "evaluation-holdout": ({"ndcg@10": [(9, 0.5)]}, "metric"),
+        "norms": ({"query norm mean": [(9, 5.0)]}, "mean norm of raw embeddings"),
+    }
 
 
 @pytest.mark.parametrize(

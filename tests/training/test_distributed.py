@@ -190,7 +190,8 @@ def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_
     same = JOINT | {"batch_size": 4 * count, "steps": 4, "eval": f"beir:{benchmark}", "eval_every": 2}
     outcome = finetune(FinetuneConfig(str(tiny_bert), [str(triplets)], str(one), **same))
     logs = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (folder, one)]
-    evaluations = [{row["step"]: row["evaluation"]["ndcg@10"] for row in log if "evaluation" in row} for log in logs]
+    evaluated = [[row for row in log if "evaluation" in row] for log in logs]
+    evaluations = [{row["step"]: row["evaluation"]["benchmark:ndcg@10"] for row in rows} for rows in evaluated]
     assert evaluations[0] == pytest.approx(evaluations[1], abs=1e-3)
     assert list(evaluations[0]) == [0, 2, 4]
     assert json.loads((folder / "retrokit.json").read_text())["outcome"]["best_step"] == outcome.best_step

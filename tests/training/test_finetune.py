@@ -110,12 +110,14 @@ def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
 def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
     task = f"beir:{benchmark}"
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=120, lr=5e-3, eval=task, eval_every=40))
-    values = [row["evaluation"]["ndcg@10"] for row in outcome.evaluations]
+    values = [row["evaluation"]["benchmark:ndcg@10"] for row in outcome.evaluations]
     assert [row["step"] for row in outcome.evaluations] == [0, 40, 80, 120]
     assert max(values) > values[0] + 0.2
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     norms = next(line["norms"] for line in lines if "norms" in line)
-    assert {"query_norm_mean", "document_norm_mean", "document_norm_cv"} <= norms.keys()
+    assert {
+        f"benchmark:{name}" for name in ("query_norm_mean", "document_norm_mean", "document_norm_cv")
+    } <= norms.keys()
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < losses[0]
 
@@ -355,21 +357,23 @@ def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, ben
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", sim="qnorm", eval=task, steps=4))
     own, trained = evaluate([str(tiny_bert)], [task], ["cosine", "qnorm"]).results
     assert outcome.baseline["similarity"] == "cosine"
-    assert outcome.baseline["evaluation"]["ndcg@10"] == pytest.approx(own.metrics["ndcg@10"], abs=1e-6)
-    assert outcome.evaluations[0]["evaluation"]["ndcg@10"] == pytest.approx(trained.metrics["ndcg@10"], abs=1e-6)
-    reached = outcome.evaluations[-1]["evaluation"]["ndcg@10"]
-    assert outcome.gain == reached - outcome.baseline["evaluation"]["ndcg@10"]
+    assert outcome.baseline["evaluation"]["benchmark:ndcg@10"] == pytest.approx(own.metrics["ndcg@10"], abs=1e-6)
+    assert outcome.evaluations[0]["evaluation"]["benchmark:ndcg@10"] == pytest.approx(
+        trained.metrics["ndcg@10"], abs=1e-6
+    )
+    reached = outcome.evaluations[-1]["evaluation"]["benchmark:ndcg@10"]
+    assert outcome.gain == reached - outcome.baseline["evaluation"]["benchmark:ndcg@10"]
     assert [row["step"] for row in outcome.losses] == [2, 4]
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "baseline" in line] == [0]
     shown = Console(file=io.StringIO(), width=120)
     shown.print(outcome_table(outcome))
     text = " ".join(shown.file.getvalue().split())
-    assert f"as it came, under its own cosine │ ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
-    assert f"{outcome.gain:+.4f}: {'better' if outcome.gain > 0 else 'no better'}" in text
+    assert f"as it came, under its own cosine │ benchmark:ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
+    assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {'better' if outcome.gain > 0 else 'no better'}" in text
     assert f"{outcome.losses[-1]['loss']:.4g} (step 2 → 4)" in text
     plain = finetune(configure(tiny_bert, pairs, tmp_path / "cosine", eval=task, steps=4))
-    values = [row["evaluation"]["ndcg@10"] for row in plain.evaluations]
+    values = [row["evaluation"]["benchmark:ndcg@10"] for row in plain.evaluations]
     assert (plain.baseline, plain.gain) == (None, values[-1] - values[0])
 
 
@@ -625,7 +629,7 @@ def test_the_best_weights_are_kept_and_patience_stops(tiny_bert, pairs, benchmar
     def evaluate(self):
         value = next(values)
         seen[value] = {n: v.detach().clone() for n, v in self.model.state_dict().items()}
-        return {"ndcg@10": value}
+        return {"benchmark:ndcg@10": value}
 
     monkeypatch.setattr(FinetuneTrainer, "measure", evaluate)
     options = {"eval": f"beir:{benchmark}", "eval_every": 2, "patience": 2, "steps": 20}
