@@ -198,6 +198,12 @@ class FinetuneConfig(TrainingConfig):
     dropout: float | None = setting(
         None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
     )
+    holdout: float | None = setting(
+        None,
+        "Train without these anchors and evaluate on them: 0.1 is a tenth, 500 about so many.",
+        EVALUATION,
+        above=0,
+    )
     eval: Sequence[str] = setting(
         (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
     )
@@ -229,6 +235,7 @@ class FinetuneConfig(TrainingConfig):
         losses = self.losses
         scored, ranks = self.loss == "mse", not {"infonce", "kl"}.isdisjoint(losses)
         no_number = isinstance(self.scale, str) and self.scale != AUTO
+        evaluates = bool(self.eval) or self.holdout is not None
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         wrong: dict[str, Any] = {
             "`scale` and `temperature` say the same thing: give one": None not in (self.scale, self.temperature),
@@ -245,10 +252,11 @@ class FinetuneConfig(TrainingConfig):
             "`guide` is for `loss` infonce": "infonce" not in losses and self.guide,
             "`guide` and `augment` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
             f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
-            "`eval_every` needs `eval`": self.eval_every and not self.eval,
-            "`patience` needs `eval` and `eval_every`": self.patience and not (self.eval and self.eval_every),
+            "`eval_every` needs `eval` or `holdout`": self.eval_every and not evaluates,
+            "`patience` needs `eval` or `holdout`, and `eval_every`": self.patience
+            and not (evaluates and self.eval_every),
             "`eval` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
-            "`best_metric` needs `eval`": self.best_metric and not self.eval,
+            "`best_metric` needs `eval` or `holdout`": self.best_metric and not evaluates,
             "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
             "`merge_lora` needs `lora`": self.merge_lora and not self.lora,
             f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,

@@ -15,6 +15,8 @@ from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
 
 LOSS = "loss"
+HOLDOUT = "holdout"
+"""Name of what is held out of the training data; its loss is measured by the trainer."""
 
 
 def lower_is_better(metric: str) -> bool:
@@ -45,7 +47,8 @@ class Evaluations:
         for one, task in tasks.items():
             if name in ("", one):
                 try:
-                    task.check_metrics([metric])
+                    if (one, metric) != (HOLDOUT, LOSS):
+                        task.check_metrics([metric])
                     measuring.append(f"{one}:{metric}")
                 except UsageError as error:
                     problems.append(str(error))
@@ -60,9 +63,10 @@ class Evaluations:
         return {name: task.spec for name, task in self.tasks.items()}
 
     def metrics_of(self, name: str) -> list[str]:
-        """What is measured of a task: what it shows, and what decides."""
+        """What a task measures: what it shows, and what decides."""
         task, _, metric = self.decides.rpartition(":")
-        return list(dict.fromkeys([*([metric] if task == name else []), *self.tasks[name].shown_metrics]))
+        decides = [metric] if task == name and (task, metric) != (HOLDOUT, LOSS) else []
+        return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
 
 
 def task_names(specs: Sequence[str]) -> list[str]:
@@ -83,5 +87,5 @@ def task_names(specs: Sequence[str]) -> list[str]:
     for name, spec in zip(short, parsed, strict=True):
         options = [f",{key}={value}" for key, value in sorted(spec.params.items()) if key != spec.positional]
         full.append(name + "".join(options) if short.count(name) > 1 else name)
-    times = Counter(full)
+    times = Counter([HOLDOUT, *full])
     return [str(spec) if times[name] > 1 else name for name, spec in zip(full, parsed, strict=True)]

@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
+from retrokit.data.holdout import hold_out
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, ScoredPair
@@ -28,9 +29,10 @@ from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
-from retrokit.training.evaluations import Evaluations, task_names
+from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.guide import Guide
+from retrokit.training.held_out import HeldOut
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE, Taught
 from retrokit.training.model import (
@@ -60,12 +62,19 @@ class Plan(Job):
     masking: Masking | None
     guide: Guide | None
     evaluations: Evaluations
+    held_out: HeldOut | None
     chosen_by: dict[str, Any] | None
 
     @property
     def data(self) -> TrainingSet:
         """What it is trained on."""
         return self.batches.data
+
+    @property
+    def positives(self) -> torch.Tensor:
+        """The codes of the known positives, of what is held out too; sorted int64 ``[n]``."""
+        held_out = [self.held_out.data.positives] if self.held_out is not None else []
+        return torch.cat([self.data.positives, *held_out]).unique()
 
     @property
     def precision(self) -> torch.dtype:
@@ -104,7 +113,7 @@ class Plan(Job):
         if config.loss == "mse":
             return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
         options: dict[str, Any] = {
-            "positives": self.data.positives,
+            "positives": self.positives,
             "directions": config.directions,
             "mini_batch": config.mini_batch,
             "widths": widths,
@@ -121,9 +130,10 @@ class Plan(Job):
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
+        on: dict[str, Any] = {"evaluations": self.evaluations, "held_out": self.held_out}
         kind = TableTrainer if by_rows else FinetuneTrainer
         of_any = self.model, options, self.loader, destination, rates
-        return kind(*of_any, loss=self.loss(), evaluations=self.evaluations, start=self.encoder)
+        return kind(*of_any, loss=self.loss(), start=self.encoder, **on)
 
     def intervals(self, steps: int) -> tuple[int | None, int]:
         config = self.config
@@ -152,12 +162,20 @@ def plan(config: FinetuneConfig) -> Plan:
     device = own_device(config.device)
     check_output(config)
     tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    evaluations = Evaluations.of(dict(zip(task_names(config.eval), tasks, strict=True)), config.best_metric)
-    if len(evaluations.tasks) > 1 and config.best_metric is None:
-        notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
+    named = dict(zip(task_names(config.eval), tasks, strict=True))
+    if config.holdout is None:
+        Evaluations.of(named, config.best_metric)  # before data are read
     augmentation = combined(config.augment) if config.augment else None
     with shared_input(config.data):
         sources = _read_sources(config, augmentation)
+    held_out = None
+    if config.holdout is not None:
+        sources, out = hold_out(sources, config.holdout, config.seed)
+        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), config.batch_size * world, config.seed)
+        named[HOLDOUT] = held_out.task()
+    evaluations = Evaluations.of(named, config.best_metric)
+    if len(named) > 1 and config.best_metric is None:
+        notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
     data = TrainingSet(sources, augmentation, config.seed)
     batches = Batches(data, config.batch_size, config.seed, rank, world, config.no_duplicates)
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
@@ -203,6 +221,7 @@ def plan(config: FinetuneConfig) -> Plan:
         masking=masking,
         guide=guide,
         evaluations=evaluations,
+        held_out=held_out,
         chosen_by=chosen_by,
     )
 

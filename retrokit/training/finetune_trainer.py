@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from retrokit.encoders.base import Encoder
+from retrokit.errors import DataError
 from retrokit.evaluation.task import Request
-from retrokit.training.evaluations import Evaluations
-from retrokit.training.loss import PreparedLoss
+from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations
+from retrokit.training.held_out import HeldOut
+from retrokit.training.loss import PreparedLoss, alone
 from retrokit.training.model import as_encoder, export
 from retrokit.training.trainer import RunTrainer
 
 
 class FinetuneTrainer(RunTrainer):
-    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it; ``start`` is the encoder as it
-    came."""
+    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it, also by the loss of what is
+    ``held_out``; ``start`` is the encoder as it came."""
 
-    def __init__(self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, start: Encoder) -> None:
+    def __init__(
+        self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: HeldOut | None, start: Encoder
+    ) -> None:
         super().__init__(*of_any)
         self.loss = loss.to(self.args.device)
-        self.evaluations, self.start = evaluations, start
+        self.evaluations, self.held_out, self.start = evaluations, held_out, start
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -48,9 +56,32 @@ class FinetuneTrainer(RunTrainer):
             norms |= _of_task(name, result.norms)
             for one in start:
                 baseline |= _of_task(name, one.metrics)
+        if self.held_out is not None:
+            metrics[f"{HOLDOUT}:{LOSS}"] = self._held_out_loss(self.held_out)
         notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
         self.evaluation_notes = {**notes, "norms": norms}
         return metrics
+
+    @torch.no_grad()
+    def _held_out_loss(self, held_out: HeldOut) -> float:
+        """The loss as it is trained, without dropout; the mean over the examples."""
+        guide = self.loss.guide
+        counts = guide.counts.clone() if guide is not None else torch.empty(0)
+        collator = replace(self.data_collator, sources=held_out.data.sources)
+        self.model.eval()
+        self.loss.model = self.model
+        total, weights = 0.0, 0.0
+        with alone(), self.accelerator.autocast():
+            for examples, weight in held_out.batches():
+                inputs = self._prepare_inputs(collator(examples))
+                total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()
+                weights += weight
+        if guide is not None:
+            guide.counts.copy_(counts)  # those of the training are told
+        if not math.isfinite(total):
+            problem = f"the loss of what is held out is {total} at step {self.state.global_step}; lower `lr`"
+            raise DataError(self.folder.target, problem)
+        return total / weights
 
     def learned(self) -> dict[str, float]:
         found = {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}

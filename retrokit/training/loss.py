@@ -10,7 +10,9 @@ at a time: little is padding, and the loss is that of the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -253,7 +255,22 @@ def _cross_entropy(scores: Tensor, excluded: Tensor, own: Tensor) -> Tensor:
     return nn.functional.cross_entropy(scores.masked_fill(excluded, -torch.inf), own)
 
 
+_ALONE = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within it, a loss is that of the batch of this process by itself, whatever others there are."""
+    before = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(before)
+
+
 def _world() -> tuple[int, int]:
+    if _ALONE.get():
+        return 0, 1
     return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
 
 

@@ -1,0 +1,75 @@
+"""Examples that are held out of a run: their loss, and how well their anchors find their documents among all of theirs.
+
+Both are of the same pairs, the loss in the same batches every time, so that one step compares with another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from retrokit.data.beir import retrieval_data
+from retrokit.data.training_rows import Pair, ScoredPair
+from retrokit.errors import UsageError
+from retrokit.evaluation.task import Task
+from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.evaluation.tasks.sts import SentenceSimilarity
+from retrokit.training.batches import Example, TrainingSet
+from retrokit.training.evaluations import HOLDOUT
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The examples, in batches of at most ``size`` of one source; of texts, the pairs that the first epoch makes."""
+
+    data: TrainingSet
+    size: int
+    seed: int
+
+    def batches(self) -> Iterator[tuple[list[Example], float]]:
+        """Each batch with its weight in the mean: its examples times the weight of their source. No two batches of a
+        source differ by more than one example."""
+        random = np.random.default_rng(self.seed)
+        for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts.tolist()), strict=True):
+            order = start + random.permutation(end - start)
+            for part in np.array_split(order, math.ceil((end - start) / self.size)):
+                yield [self.data[place] for place in part.tolist()], len(part) * source.weight
+
+    def task(self) -> Task:
+        """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.
+
+        Raises:
+            UsageError: it would say nothing: every anchor is its own positive, or every score is the same.
+        """
+        records = [self.data[place].record for place in range(len(self.data))]
+        scored = [record for record in records if isinstance(record, ScoredPair)]
+        task = _correlation(scored) if scored else _retrieval([one for one in records if isinstance(one, Pair)])
+        task.spec = HOLDOUT
+        task.shown_metrics = (task.main_metric,)
+        return task
+
+
+def _correlation(pairs: Sequence[ScoredPair]) -> Task:
+    if len({pair.score for pair in pairs}) < 2:
+        raise UsageError(f"`holdout`: the {len(pairs)} pairs held out have one score; hold out more of them")
+    return SentenceSimilarity(HOLDOUT, pairs)
+
+
+def _retrieval(pairs: Sequence[Pair]) -> Task:
+    if all(pair.anchor == pair.positive for pair in pairs):
+        raise UsageError(
+            "`holdout`: every anchor held out is its own positive, as `augment` dropout and mask make them, and any "
+            "encoder finds it; use `eval`"
+        )
+    queries = {anchor: f"q{number}" for number, anchor in enumerate(dict.fromkeys(pair.anchor for pair in pairs))}
+    distinct = dict.fromkeys(text for pair in pairs for text in (pair.positive, *pair.negatives))
+    documents = {text: f"d{number}" for number, text in enumerate(distinct)}
+    qrels: dict[str, dict[str, int]] = {}
+    for pair in pairs:
+        qrels.setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
+    texts, asked = ({id: text for text, id in ids.items()} for ids in (documents, queries))
+    return Retrieval(retrieval_data(HOLDOUT, "held out", texts, asked, qrels))
