@@ -53,11 +53,11 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
         raise DataError(path, getattr(error, "strerror", None) or "is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise DataError(path, f"is not TOML: {error}") from error
-    params = {name: param for param in ctx.command.params for name in _names(param) if name not in _NOT_IN_A_FILE}
+    params = options_of(ctx.command)
     found = {key: params.get(key.replace("_", "-")) for key in given}
     if unknown := [f"{key}{did_you_mean(key, params)}" for key, param in found.items() if param is None]:
         raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
-    ctx.default_map = {param.name: _typed(path, key, param, given[key]) for key, param in found.items() if param}
+    ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in found.items() if param}
     return path
 
 
@@ -71,6 +71,11 @@ _ConfigOption = Annotated[
 ]
 
 
+def options_of(command: Any) -> dict[str, Any]:
+    """What a file may give a command: by its name there, the parameter."""
+    return {name: param for param in command.params for name in _names(param) if name not in _NOT_IN_A_FILE}
+
+
 def _names(param: Any) -> list[str]:
     """As the file calls it: an option without its first dashes, an argument by its name or as its help calls it."""
     if param.param_type_name == "argument":
@@ -79,8 +84,9 @@ def _names(param: Any) -> list[str]:
     return [longest.lstrip("-")]
 
 
-def _typed(path: str, key: str, param: Any, value: Any) -> Any:
-    """The value as it would come from the command line: a text, several, or whether a switch is on."""
+def typed(path: str, key: str, param: Any, value: Any) -> Any:
+    """The value as it would come from the command line: a text, several, or whether a switch is on; raises
+    :class:`DataError`, which begins with ``path``, for what the parameter does not take."""
     is_switch, takes_several = getattr(param, "is_flag", False), getattr(param, "multiple", False) or param.nargs != 1
     if is_switch:
         if not isinstance(value, bool):

@@ -19,7 +19,7 @@ from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.precision import name_of
+from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
 from retrokit.probing import fisher
@@ -44,18 +44,9 @@ from retrokit.training.model import (
     freeze_unused,
     has_dropout,
 )
-from retrokit.training.preflight import SCALE_SAMPLE, Preflight, lengths_of, measure_scale, of_any_run, texts_of
+from retrokit.training.preflight import SCALE_SAMPLE, Preflight, measure_scale, of_any_run, texts_of
 from retrokit.training.processes import ends_all, first_says, join, own_device, place
-from retrokit.training.run import (
-    Job,
-    carry_out,
-    check_output,
-    folder_of,
-    identity_of,
-    provenance,
-    shared_input,
-    training_precision,
-)
+from retrokit.training.run import Job, carry_out, check_output, folder_of, identity_of, provenance, shared_input
 from retrokit.training.table_trainer import TableTrainer
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
@@ -66,7 +57,6 @@ class Plan(Job):
 
     config: FinetuneConfig
     preflight: Preflight
-    encoder: Encoder
     model: SentenceTransformer
     similarity: Similarity
     masking: Masking | None
@@ -87,12 +77,8 @@ class Plan(Job):
         return torch.cat([self.data.positives, *held_out]).unique()
 
     @property
-    def device(self) -> torch.device:
-        return self.encoder.device
-
-    @property
     def precision(self) -> torch.dtype:
-        return training_precision(self.config, self.device)
+        return _training_precision(self.config, self.device)
 
     @property
     def loader(self) -> Loader:
@@ -204,7 +190,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
-    dtype = training_precision(config, encoder.device)
+    dtype = _training_precision(config, encoder.device)
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
@@ -217,18 +203,17 @@ def plan(config: FinetuneConfig) -> Plan:
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
-    lengths = lengths_of(encoder, data, config.seed, config.max_length)
-    resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
-    found = of_any_run(config, batches, encoder.device, lengths, **resolved)
+    found = of_any_run(
+        config, encoder, batches, config.max_length, precision=name_of(dtype), best_metric=evaluations.decides or None
+    )
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     digests = {"data_digests": [source.digest for source in sources]}
-    computes_in = encoder.computes_in(config.precision)
     return Plan(
         encoder=encoder,
         batches=batches,
         metric=evaluations.decides,
-        identity=identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide),
+        identity=identity_of(config, encoder, fingerprint, digests, **of_guide),
         config=config,
         preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale, evaluated=evaluations.specs()),
         model=model,
@@ -317,3 +302,10 @@ def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]
                 f"{source.name}: its prompts are used in training only; give them to the run to evaluate with them: "
                 f"RUN,query_prompt=TEXT"
             )
+
+
+def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:
+    precision = choose_precision(config.precision, device)
+    if precision == torch.float16 and device.type == "cpu":
+        raise UsageError("`precision` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
+    return precision

@@ -1,0 +1,83 @@
+"""The application's commands as a study names them: which there are, and the words that give one its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import typer
+
+from retrokit.cli.common import GroupWithDefault, app
+from retrokit.cli.config import options_of, typed
+from retrokit.errors import DataError, did_you_mean
+from retrokit.study.steps import Form
+
+_PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
+"""Options that a study gives by itself."""
+_NOT_STEPS = {"study", "report", "names", "cache", "search"}
+
+
+class KnownCommands:
+    """See :class:`retrokit.study.tables.Commands`."""
+
+    def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The commands of a group."""
+        command = _command(words)
+        below = getattr(command, "commands", {})
+        return tuple(name for name in below if words or name not in _NOT_STEPS)
+
+    def is_command(self, words: tuple[str, ...]) -> bool:
+        """Whether the words run something."""
+        command = _command(words)
+        return not hasattr(command, "commands") or isinstance(command, GroupWithDefault)
+
+
+def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> list[str]:
+    """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
+    has not, that the study gives by itself, or whose value is of another kind."""
+    params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
+    if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
+        given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]
+        raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(given)}")
+    arguments: dict[str, list[str]] = {}
+    flags: list[str] = []
+    for key, given in options.items():
+        value = typed(where, key, params[key], given)
+        if params[key].param_type_name == "argument":
+            arguments[params[key].name] = value if isinstance(value, list) else [value]
+        elif isinstance(value, bool):
+            flags += [f"--{key}"] if value else []
+        else:
+            flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
+    in_order = [param.name for param in _runs(words).params if param.name in arguments]
+    return [*words, *(word for name in in_order for word in arguments[name]), *flags]
+
+
+def form_of(words: tuple[str, ...]) -> Form:
+    """How a study runs the command."""
+    names = options_of(_runs(words)).keys()
+    output = next((name for name in ("output", "results") if name in names), None)
+    if words[0] == "rerank" and words[1:2] != ("train",):
+        output = None
+    makes_lines = words[0] == "augment" and words[1:] != ("split",)
+    ending = ".json" if output is None else ".jsonl" if makes_lines else ""
+    return Form(output, ending, "resume" in names, "overwrite" in names)
+
+
+@cache
+def _application() -> Any:
+    return typer.main.get_command(app)
+
+
+def _command(words: tuple[str, ...]) -> Any:
+    command = _application()
+    for word in words:
+        command = command.commands[word]
+    return command
+
+
+def _runs(words: tuple[str, ...]) -> Any:
+    """The command that the words run: of a group, its usual one."""
+    command = _command(words)
+    return command.commands[command.default] if isinstance(command, GroupWithDefault) else command

@@ -1,0 +1,42 @@
+"""What became of a study's steps, as a table for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from retrokit.report.sheets import table
+from retrokit.report.tables import to_json
+from retrokit.study.state import Plan, State
+
+if TYPE_CHECKING:  # a page is made of far more than states are
+    from retrokit.report.page import ReportedStudy
+
+
+def states_json(states: Sequence[State]) -> str:
+    """A list with an object for each step."""
+    return to_json([asdict(state) for state in states])
+
+
+def states_table(states: Sequence[State]) -> Any:
+    """A row for each step, in the order of the plan."""
+    made = table(None, ["step", "state"], ["seconds"])
+    made.add_column("last word")
+    for one in states:
+        seconds = "" if one.seconds is None else f"{one.seconds:,.0f}"
+        made.add_row(one.step.name, one.state, seconds, one.last_word)
+    return made
+
+
+def reported(plan: Plan) -> ReportedStudy:
+    """A study for its page."""
+    from retrokit.report.page import ReportedStep, ReportedStudy
+
+    steps = [
+        ReportedStep(
+            one.step.name, one.step.table, ["retrokit", *one.step.command], one.state, one.seconds, one.error or ""
+        )
+        for one in plan.states()
+    ]
+    return ReportedStudy(plan.title, plan.text, steps)

@@ -1,0 +1,157 @@
+"""Snakemake works through the steps: it owns the graph, parallel jobs, retries and clusters.
+
+Its rules are made from the plan. A step is done where its mark stands and is no older than what it reads; one whose
+command has changed has another name. So what changes is done again, with what depends on it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from retrokit.data.files import writing
+from retrokit.data.outputs import locked
+from retrokit.errors import Interrupted, MissingExtra, ServiceError
+from retrokit.notices import notice
+from retrokit.study.state import DONE, FAILED, Plan, State
+from retrokit.study.step import OWNER
+
+LOOKED = 0.3
+
+_RULES = """import json
+
+with open({rules!r}) as file:
+    rules = json.load(file)
+
+rule all:
+    input: [one["mark"] for one in rules]
+
+for one in rules:
+    rule:
+        name: one["name"]
+        input: one["reads"]
+        output: one["mark"]
+        params: command=one["command"]
+        priority: one["first"]
+        shell: "{{params.command}}"
+"""
+
+
+def check_engine() -> None:
+    """Raise :class:`MissingExtra` where Snakemake is not installed."""
+    if importlib.util.find_spec("snakemake") is None:
+        raise MissingExtra("study", "study")
+
+
+def run(plan: Plan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
+    """Do what is not done: as many steps at once as ``jobs``, a step that fails ``retries`` times more; what became of
+    each. ``further`` are options of Snakemake, such as those of a cluster's executor.
+
+    Raises:
+        MissingExtra: Snakemake is not installed.
+        UsageError: another command works in the folder.
+        Interrupted: stopped by the user.
+        ServiceError: Snakemake itself failed.
+    """
+    check_engine()
+    with locked(plan.folder):
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        plan.write()
+        for state in plan.states():
+            if state.state == FAILED:
+                plan.marker(state.step, "failed.json").unlink()
+        _work(plan, jobs, retries, further)
+    return plan.states()
+
+
+def _work(plan: Plan, jobs: int, retries: int, further: Sequence[str]) -> None:
+    here = (plan.folder / "engine").absolute()
+    here.mkdir(exist_ok=True)
+    with writing(here / "rules.json") as file:
+        file.write(_rules(plan))
+    (here / "Snakefile").write_text(_RULES.format(rules=str(here / "rules.json")), encoding="utf-8")
+    before = {state.step.name for state in plan.states() if state.state == DONE}
+    told = (here / "log").absolute()
+    words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
+    triggers = ["--rerun-triggers", "mtime", "params", "input"]
+    with open(told, "w", encoding="utf-8") as log:
+        engine = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile"), *words, *triggers, *further],
+            cwd=here,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, OWNER: f"{socket.gethostname()}:{os.getpid()}"},
+            start_new_session=True,  # Ctrl-C reaches it through us, once
+        )
+        seen = set(before)
+        with _stopping(engine) as asked:
+            while engine.poll() is None:
+                time.sleep(LOOKED)
+                _tell(plan, seen, before)
+            _tell(plan, seen, before)
+    if asked:
+        raise Interrupted(f"stopped; what is done is kept in {plan.folder}: the same command goes on")
+    states = plan.states()
+    if engine.returncode and not any(state.state == FAILED for state in states):
+        last = " / ".join(told.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
+        raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {told})")
+
+
+def _rules(plan: Plan) -> str:
+    by_name = {step.name: step for step in plan.steps}
+    rules = []
+    for number, step in enumerate(plan.steps):
+        words = [sys.executable, "-m", "retrokit.study.step", str(plan.folder.absolute()), step.name]
+        rules.append(
+            {
+                "name": f"{re.sub(r'[^A-Za-z0-9]', '_', step.name)}_{number}",
+                "first": len(plan.steps) - number,
+                "mark": str(plan.marker(step)),
+                "reads": [*step.reads, *(str(plan.marker(by_name[name])) for name in step.after)],
+                "command": shlex.join(words),
+            }
+        )
+    return json.dumps(rules, indent=1)
+
+
+def _tell(plan: Plan, seen: set[str], before: set[str]) -> None:
+    """Say what has come to its end since."""
+    for state in plan.states():
+        name = state.step.name
+        if name in before and state.state != DONE:  # is done again
+            before.discard(name)
+            seen.discard(name)
+        elif state.state in (DONE, FAILED) and name not in seen:
+            seen.add(name)
+            count = sum(one.state == DONE for one in plan.states())
+            of = f"{count} of {len(plan.steps)} done"
+            why = f": {state.last_word}" if state.state == FAILED else ""
+            notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({of})")
+
+
+@contextmanager
+def _stopping(engine: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can go on from."""
+    asked: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        asked.append(number)
+        os.killpg(engine.pid, signal.SIGTERM if len(asked) == 1 else signal.SIGKILL)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

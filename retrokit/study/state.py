@@ -1,0 +1,100 @@
+"""What a study's folder tells: the plan, and of each step whether it is done, how long it took, and why it failed.
+
+``plan.json`` holds the steps; ``steps/NAME.json`` stands when a step is done, ``steps/NAME.failed.json`` when its last
+run failed, ``steps/NAME.log`` is what it said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.files import writing
+from retrokit.errors import DataError, UsageError
+from retrokit.study.steps import Step
+from retrokit.study.tables import Study
+
+PLAN = "plan.json"
+DONE, FAILED, MISSING = "done", "failed", "missing"
+LINES = 5
+"""Of what a failed step said last."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What became of a step; ``seconds`` and ``code`` are of its last run."""
+
+    step: Step
+    state: str
+    seconds: float | None = None
+    code: int | None = None
+    error: str | None = None
+
+    @property
+    def last_word(self) -> str:
+        """The last line of what it said, where it failed."""
+        return (self.error or "").rpartition("\n")[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study with its steps, in the folder where its results go."""
+
+    folder: Path
+    title: str
+    text: str
+    started_in: str
+    gates: tuple[str, ...]
+    steps: Sequence[Step]
+
+    @classmethod
+    def of(cls, study: Study, folder: str, steps: Sequence[Step], gates: Sequence[str]) -> Plan:
+        """The plan of a study that is begun here."""
+        return cls(Path(folder), study.title, study.text, os.getcwd(), tuple(gates), steps)
+
+    def write(self) -> None:
+        """Put it into its folder."""
+        told = {"title": self.title, "text": self.text, "started_in": self.started_in, "gates": self.gates}
+        with writing(self.folder / PLAN) as file:
+            json.dump({**told, "steps": [step.to_json() for step in self.steps]}, file, indent=1, ensure_ascii=False)
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Plan:
+        """The plan of the study in ``folder``.
+
+        Raises:
+            UsageError: no study has been run there.
+            DataError: its plan is damaged.
+        """
+        path = Path(folder, PLAN)
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            steps = [Step(**{**one, **{key: tuple(one[key]) for key in _TUPLES}}) for one in told.pop("steps")]
+            return cls(Path(folder), steps=steps, **{**told, "gates": tuple(told["gates"])})
+        except FileNotFoundError:
+            raise UsageError(f"{folder} holds no study; run one into it: retrokit study run FILE -o {folder}") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(path, f"is not the plan of a study: {type(error).__name__} {error}") from error
+
+    def marker(self, step: Step, what: str = "json") -> Path:
+        """A file about the step."""
+        return (self.folder / "steps" / f"{step.name}.{what}").absolute()
+
+    def states(self) -> list[State]:
+        """What became of each step."""
+        return [self.state_of(step) for step in self.steps]
+
+    def state_of(self, step: Step) -> State:
+        """What became of the step."""
+        for state, what in ((DONE, "json"), (FAILED, "failed.json")):
+            if self.marker(step, what).is_file():
+                told: dict[str, Any] = json.loads(self.marker(step, what).read_text(encoding="utf-8"))
+                return State(step, state, told["seconds"], told["code"], told.get("error"))
+        return State(step, MISSING)
+
+
+_TUPLES = ("command", "after", "reads")

@@ -1,0 +1,125 @@
+"""Run one step of a study: ``python -m retrokit.study.step FOLDER NAME``, which is what the engine calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from filelock import FileLock
+
+from retrokit.data.files import writing
+from retrokit.data.runs import FINISHED, is_run, read_run
+from retrokit.study.state import LINES, Plan
+from retrokit.study.steps import Step
+
+OWNER = "RETROKIT_STUDY_OF"
+"""Environment variable: host and process of the study that steps belong to; without it they go on."""
+WATCHED = 1.0
+
+
+def work(folder: str, name: str) -> int:
+    """Run the step, and leave its mark: the exit code of its command."""
+    plan = Plan.read(folder)
+    step = next(one for one in plan.steps if one.name == name)
+    done, failed = plan.marker(step), plan.marker(step, "failed.json")
+    done.parent.mkdir(exist_ok=True)
+    with FileLock(plan.marker(step, "lock")):  # of a study that was killed, a step may still be ending
+        failed.unlink(missing_ok=True)
+        os.chdir(plan.started_in)
+        began = time.time()
+        code = 0 if _is_complete(plan, step) else _run(plan, step)
+        told = {"command": ["retrokit", *step.command], "seconds": round(time.time() - began, 3), "code": code}
+        if code:
+            last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+            told["error"] = "\n".join(last)
+        with writing(failed if code else done) as file:
+            json.dump(told, file, indent=1, ensure_ascii=False)
+    return code
+
+
+def _is_complete(plan: Plan, step: Step) -> bool:
+    """Whether a run was finished, from the same files, before a kill kept it from being marked."""
+    output = Path(step.output)
+    return step.resumes and is_run(output) and read_run(output).status == FINISHED and _same_files(plan, step)
+
+
+def _same_files(plan: Plan, step: Step) -> bool:
+    begun = plan.marker(step, "begun.json")
+    return begun.is_file() and json.loads(begun.read_text(encoding="utf-8")) == _stamps(step)
+
+
+def _stamps(step: Step) -> dict[str, list[int]]:
+    stats = {path: os.stat(path) for path in step.reads}
+    return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
+
+
+def _run(plan: Plan, step: Step) -> int:
+    """The exit code of the command; it goes on with what it had begun with the same files, and replaces anything else
+    of its own."""
+    more: list[str] = []
+    if step.resumes and is_run(step.output) and _same_files(plan, step):
+        more = ["--resume"]
+    elif step.replaces and os.path.lexists(step.output):
+        more = ["--overwrite"]
+    with writing(plan.marker(step, "begun.json")) as file:
+        json.dump(_stamps(step), file)
+    beside = Path(f"{step.output}.part")
+    beside.unlink(missing_ok=True)
+    Path(step.output).parent.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "retrokit", *step.command, *more]
+    log_path = plan.marker(step, "log")
+    log_path.unlink(missing_ok=True)
+    with open(log_path, "ab") as log, open(beside if step.prints else log_path, "ab") as printed:
+        child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
+        _forward_signals(child)
+        threading.Thread(target=_watch, args=(child,), daemon=True).start()
+        code = child.wait()
+    if step.prints and code == 0:
+        os.replace(beside, step.output)
+    elif step.prints:
+        beside.unlink(missing_ok=True)
+    return code if code >= 0 else 128 - code
+
+
+def _forward_signals(child: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
+
+
+def _watch(child: subprocess.Popen[bytes]) -> None:
+    """Stop the command when the study that it belongs to has been killed; it keeps what it can go on from."""
+    while child.poll() is None:
+        if not _is_owned():
+            child.terminate()
+            return
+        time.sleep(WATCHED)
+
+
+def _is_owned() -> bool:
+    host, _, process = os.environ.get(OWNER, "").partition(":")
+    if host != socket.gethostname():  # a cluster's: the engine there says when to stop
+        return True
+    return os.path.exists(f"/proc/{process}") if os.path.isdir("/proc/self") else _runs(int(process))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+if __name__ == "__main__":
+    if not _is_owned():
+        sys.exit(130)
+    sys.exit(work(*sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""The file of a study: a table for each command, with the command's own options."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from retrokit.errors import DataError, UsageError, did_you_mean
+
+OF_THE_STUDY = ("name", "matrix", "include", "exclude")
+"""Keys of a table that are no options of its command."""
+GATES = "gates"
+Options = Mapping[str, Any]
+
+
+class Commands(Protocol):
+    """The commands that a study may name."""
+
+    def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The commands of the group of these words; none where that is a command by itself."""
+
+    def is_command(self, words: tuple[str, ...]) -> bool:
+        """Whether the words run something by themselves."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A command with its options.
+
+    Attributes:
+        name: by which other tables refer to what it makes.
+        words: of the command, after ``retrokit``.
+        options: those that every cell has.
+        matrix: values of further options, of which every combination is a cell; a value that is a table gives several
+            options.
+        include: cells besides.
+        exclude: cells that have all of one of these are left out.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    options: Options
+    matrix: Mapping[str, list[Any]] = field(default_factory=dict)
+    include: list[Options] = field(default_factory=list)
+    exclude: list[Options] = field(default_factory=list)
+
+    def cells(self) -> Iterator[Options]:
+        """The options of each cell that are its own."""
+        for values in itertools.product(*self.matrix.values()):
+            named = zip(self.matrix, values, strict=True)
+            cell: dict[str, Any] = {}
+            for axis, value in named:
+                cell |= value if isinstance(value, dict) else {axis: value}
+            if not any(left_out.items() <= {**self.options, **cell}.items() for left_out in self.exclude):
+                yield cell
+        yield from self.include
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study asks for."""
+
+    path: str
+    text: str
+    title: str
+    tables: list[Table]
+    gates: Options
+
+
+def read_study(path: str, commands: Commands) -> Study:
+    """The study in a file.
+
+    Raises:
+        DataError: a file that cannot be read, is not TOML, or names a command that there is not.
+        UsageError: two tables of one name.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        given = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, getattr(error, "strerror", None) or "is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(path, f"is not TOML: {error}") from error
+    title, gates = given.pop("title", Path(path).stem), given.pop(GATES, {})
+    if not isinstance(title, str) or not isinstance(gates, dict):
+        raise DataError(path, "title should be a text, and gates a table")
+    tables = [table for key in given for table in _tables(path, (key,), given[key], commands)]
+    if not tables:
+        raise DataError(path, "asks for nothing: expected a table of a command, such as [finetune] or [eval]")
+    names = [table.name for table in tables]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"{path}: several tables are called {', '.join(twice)}; give each a `name` of its own")
+    return Study(path, text, title, tables, gates)
+
+
+def _tables(path: str, words: tuple[str, ...], given: Any, commands: Commands) -> Iterator[Table]:
+    *group, last = words
+    known = commands.below(tuple(group))
+    if last not in known:
+        what = f"[{'.'.join(words)}] is no command{did_you_mean(last, known)}"
+        raise DataError(path, f"{what}; expected one of {', '.join(known)}")
+    several = given if isinstance(given, list) else [given]
+    if not all(isinstance(one, dict) for one in several):
+        raise DataError(path, f"{'.'.join(words)} should be a table, as in [{'.'.join(words)}]")
+    below = commands.below(words)
+    for one in several:
+        of_command = {key: value for key, value in one.items() if key not in below}
+        if of_command and not commands.is_command(words):
+            key = next(iter(of_command))
+            near = f"{did_you_mean(key, below)}; [{words[-1]}] has {', '.join(below)}"
+            raise DataError(path, f"{'.'.join((*words, key))} is no command{near}")
+        if of_command or not below:
+            yield _table(path, words, of_command)
+        for key in one.keys() & set(below):
+            yield from _tables(path, (*words, key), one[key], commands)
+
+
+def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> Table:
+    where = ".".join(words)
+    options = {_spelled(key): value for key, value in given.items() if key not in OF_THE_STUDY}
+    name, matrix = given.get("name", "-".join(words)), given.get("matrix", {})
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+        raise DataError(path, f"{where}.name should be letters, digits, - and _")
+    if not isinstance(matrix, dict) or not all(isinstance(axis, list) and axis for axis in matrix.values()):
+        raise DataError(path, f'{where}.matrix should be a table of lists, such as sim = ["cosine", "qnorm"]')
+    axes = {_spelled(axis): [_cell(value) for value in values] for axis, values in matrix.items()}
+    if both := sorted(axes.keys() & options.keys()):
+        raise DataError(path, f"{where}: {', '.join(both)} stands in the table and in its matrix")
+    parts = {}
+    for part in ("include", "exclude"):
+        cells = given.get(part, [])
+        if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+            raise DataError(path, f"{where}.{part} should be a list of tables, such as [[{where}.{part}]]")
+        parts[part] = [_cell(cell) for cell in cells]
+    return Table(name, words, options, axes, **parts)
+
+
+def _spelled(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _cell(value: Any) -> Any:
+    return {_spelled(key): one for key, one in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,190 @@
+"""A study's file as steps: every combination, what waits for what, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from retrokit.cli import app, run
+from retrokit.cli.command_lines import KnownCommands, form_of, line_of
+from retrokit.errors import DataError, RetrokitError
+from retrokit.study.steps import Step, steps_of
+from retrokit.study.tables import read_study
+
+WHOLE = """
+title = "Which?"
+
+[finetune]
+encoder = "static:dim=8"
+data = ["pairs.jsonl", "more.jsonl,weight=2"]
+
+[finetune.matrix]
+sim = ["cosine", { sim = "sfs:4", scale = 10 }]
+seed = [0, 1]
+
+[[finetune.exclude]]
+sim = "sfs:4"
+seed = 1
+
+[[finetune.include]]
+sim = "learn"
+sim_lr = 0.1
+
+[eval]
+encoders = ["bm25", "{finetune}"]
+on = "beir:data"
+
+[probe.magnitude]
+encoders = "{finetune}"
+on = "beir:data"
+
+[[rerank]]
+name = "both"
+encoders = ["{finetune}", "bm25"]
+with = "maxsim"
+on = "beir:data"
+"""
+
+
+def planned(text: str, folder: Path) -> list[Step]:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return steps_of(read_study(str(path), KnownCommands()), str(folder / "out"), line_of, form_of)
+
+
+def test_every_combination_is_a_step_that_waits_for_what_it_reads(tmp_path: Path):
+    steps = planned(WHOLE, tmp_path)
+    trained = [step for step in steps if step.table == "finetune"]
+    assert [step.cell for step in trained] == [
+        {"sim": "cosine", "seed": 0},
+        {"sim": "cosine", "seed": 1},
+        {"sim": "sfs:4", "scale": 10, "seed": 0},
+        {"sim": "learn", "sim-lr": 0.1},
+    ]
+    assert trained[2].command == (
+        *("finetune", "static:dim=8", "--data=pairs.jsonl", "--data=more.jsonl,weight=2"),
+        *("--sim=sfs:4", "--scale=10", "--seed=0", "--output", trained[2].output),
+    )
+    assert all(step.resumes and step.replaces and not step.prints and not step.after for step in trained)
+    evaluated = [step for step in steps if step.table == "eval"]
+    assert [step.command[1] for step in evaluated] == ["bm25", *(step.output for step in trained)]
+    assert {step.output for step in evaluated} == {str(tmp_path / "out" / "eval")}, "one folder of results"
+    assert [step.after for step in evaluated] == [(), *((step.name,) for step in trained)]
+    probes = [step for step in steps if step.table == "probe-magnitude"]
+    assert [step.after for step in probes] == [(step.name,) for step in trained]
+    assert all(step.prints and step.output.endswith(".json") for step in probes)
+    (both,) = (step for step in steps if step.table == "both")
+    assert both.after == tuple(step.name for step in trained), "a list takes in all"
+    assert len({step.name for step in steps}) == len({step.output for step in steps if step.table != "eval"}) + 5
+
+
+def test_what_changes_gets_another_name_with_what_depends_on_it(tmp_path: Path):
+    before = {step.name for step in planned(WHOLE, tmp_path)}
+    after = {step.name for step in planned(WHOLE.replace("scale = 10", "scale = 5"), tmp_path)}
+    kinds = sorted(name.partition(".")[0] for name in before - after)
+    assert kinds == ["both", "eval", "finetune", "probe-magnitude"]
+    assert len(before) == len(after)
+
+
+def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("pairs.jsonl", "more.jsonl", "data/queries.jsonl", "data/qrels/test.tsv", "data/.hidden"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    steps = planned(WHOLE, tmp_path)
+    assert [Path(path).name for path in steps[0].reads] == ["more.jsonl", "pairs.jsonl"]
+    assert [Path(path).name for path in steps[-1].reads] == ["test.tsv", "queries.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[finetun]\nencoder = 'a'", r"\[finetun\] is no command \(did you mean finetune\?\)"),
+        ("[probe]\non = 'a'", "probe.on is no command; .probe. has magnitude"),
+        ("[probe.magnitud]\non = 'a'", "did you mean magnitude"),
+        ("[finetune]\nencoder = 'static'\ndata = 'a'\nepoch = 1", r"takes no epoch \(did you mean epochs\?\)"),
+        ("[finetune]\nencoder = 'static'\ndata = 'a'\noutput = 'x'", r"takes no output.* \(the study gives it\)"),
+        ("[eval]\nencoders = ['{tuned}']", r"\{tuned\} is no table of the study"),
+        ("[eval]\nencoders = ['{eval}']", "wait for each other"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]\nsim = 'cosine'", "matrix should be a table of lists"),
+        ("[finetune]\nsim='a'\n[finetune.matrix]\nsim = ['cosine']", "sim stands in the table and in its matrix"),
+        ("[finetune]\ninclude = 3", "include should be a list of tables"),
+        ("[[eval]]\non='a'\n[[eval]]\non='b'", "several tables are called eval; give each a `name`"),
+        ("[[eval]]\nname='a/b'\non='a'", "letters, digits"),
+        ("[eval]\nencoders = ['bm25', 'bm25']\non = 'a'", "two cells are the same: eval.bm25"),
+        ("[eval]\non = { a = 1 }", "on should be a text or a number"),
+        ("[eval]\ncross = 3", "cross is a switch"),
+        ("finetune = 3", "finetune should be a table"),
+        ("title = 3", "title should be a text"),
+        ("title = 'a'", "asks for nothing"),
+        ("title = ", "is not TOML"),
+    ],
+)
+def test_bad_studies_are_refused(tmp_path: Path, text: str, expected: str):
+    with pytest.raises(RetrokitError, match=expected) as caught:
+        planned(text, tmp_path)
+    assert caught.value.exit_code == 2
+    assert str(tmp_path / "study.toml") in str(caught.value)
+
+
+def test_the_plan_is_commands_that_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
+    assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
+    comment, line = capsys.readouterr().out.splitlines()
+    assert comment.startswith("# augment-crops.")
+    assert line.startswith("retrokit augment crops 'a b.jsonl' --min-chars=5 --output out/augment-crops/")
+    assert line.endswith(".jsonl")
+
+
+def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["study", "status", str(tmp_path)]) == 2
+    assert "holds no study" in capsys.readouterr().err
+    (tmp_path / "plan.json").write_text("[]")
+    assert run(["study", "status", str(tmp_path)]) == 2
+    assert "is not the plan of a study" in capsys.readouterr().err
+
+
+def test_without_snakemake_the_extra_is_named(tmp_path: Path):
+    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a.jsonl'\n")
+    hidden = "import sys; sys.modules['snakemake'] = None; from retrokit.cli import run; sys.exit(run(sys.argv[1:]))"
+    words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
+    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 3
+    assert "retrokit[study]" in found.stderr
+
+
+def test_a_mistyped_gate_is_found_before_anything_runs(tmp_path: Path):
+    path = tmp_path / "study.toml"
+    path.write_text("[eval]\nencoders = ['bm25']\non = 'a'\n[gates]\nfail_if_wors = true\n")
+    study = read_study(str(path), KnownCommands())
+    with pytest.raises(DataError, match="did you mean fail-if-worse"):
+        line_of(("eval",), study.gates, f"{path}: gates")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "study.md").read_text(), re.DOTALL)
+SHIPPED = [path.read_text() for path in sorted((ROOT / "examples" / "studies").glob("*.toml"))]
+
+
+@pytest.mark.parametrize("text", [*BLOCKS, *SHIPPED])
+def test_the_studies_that_are_shown_can_be_run(tmp_path: Path, text: str):
+    steps = planned(text, tmp_path)
+    assert {"finetune", "eval"} <= {step.table for step in steps}
+    for step in steps:
+        command = typer.main.get_command(app)
+        words = list(step.command)
+        while hasattr(command, "commands"):
+            command = (
+                command.commands[words.pop(0)] if words[0] in command.commands else command.commands[command.default]
+            )
+        command.make_context("retrokit", words)
+
+
+def test_there_are_studies_to_show():
+    assert BLOCKS
+    assert SHIPPED
