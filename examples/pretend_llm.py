@@ -1,10 +1,11 @@
-"""A chat server without a language model, to try `retrokit build-sure` without weights, network or cost.
+"""A chat server without a language model, to try what asks one without weights, network or cost.
 
     python examples/pretend_llm.py [--port 8765]
 
-It speaks OpenAI's chat protocol on loopback and answers build-sure's prompts by rules: the sentence that shares most
-words with the query is the key sentence and the summary, and "what is called alpha here" takes a keyword's place. What
-it writes has the right form and no quality: build benchmarks with a real model.
+It speaks OpenAI's chat protocol on loopback and answers the prompts of `retrokit build-sure` and `retrokit augment
+queries` by rules: the sentence that shares most words with the query is the key sentence and the summary, "what is
+called alpha here" takes a keyword's place, and a query is made of the longest words of a sentence. What it writes has
+the right form and no quality: use a real model for benchmarks and training data.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 _NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda sigma omega".split()
+_FORMS = {
+    "two to six keywords": "{}",
+    "everyday words": "what is known of {}?",
+    "a claim": "there is a link between {}",
+    "how to do": "how does one find {}?",
+    "a situation": "I have read of {}. What else is there to know?",
+}
 _TAGGED = re.compile(r"<([a-z]+)-[0-9a-f]{8}>\n(.*?)\n</\1-[0-9a-f]{8}>", re.DOTALL)
 _SHORT = set(
     "a an and are as at be by do does for from how i in is it of on or that the this to was what when who".split()
@@ -25,9 +33,7 @@ _SHORT = set(
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(
-        description="Answer build-sure's prompts by rules, as an OpenAI-compatible server."
-    )
+    parser = argparse.ArgumentParser(description="Answer retrokit's prompts by rules, as an OpenAI-compatible server.")
     parser.add_argument("--port", type=int, default=8765, help="0: any that is free")
     port = parser.parse_args().port
     try:
@@ -63,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def answer(prompt: str) -> str:
-    """What the rules say to one of build-sure's prompts.
+    """What the rules say to one of the prompts of build-sure or of augment queries.
 
     >>> answer("query:\\n<query-0a1b2c3d>\\nWho sat?\\n</query-0a1b2c3d>\\n\\nOutput them after 'sentences:'.")
     'sentences:\\nNothing is said here about who sat.\\nThat is left to others to tell.'
@@ -71,6 +77,11 @@ def answer(prompt: str) -> str:
     given = dict(_TAGGED.findall(prompt))
     task = _TAGGED.sub("", prompt)
     query, passage = given.get("query", ""), given.get("passage", "")
+    if "'grade:'" in task:
+        held = set(words(passage))
+        return f"grade: {round(3 * sum(word in held for word in words(query)) / max(1, len(words(query))))}"
+    if "'query:'" in task:
+        return f"query: {written_query(task, passage)}"
     if "'new sentences:'" in task:
         return f"new sentences: {given['sentences']}"
     if "'key sentences:'" in task:
@@ -97,6 +108,15 @@ def best_sentence(query: str, passage: str) -> str:
     sentences = [part for part in re.split(r"(?<=[.!?])\s+", " ".join(passage.split())) if words(part)]
     wanted = set(words(query)) - _SHORT
     return max(sentences, key=lambda sentence: len(wanted & set(words(sentence))), default=passage)
+
+
+def written_query(task: str, passage: str) -> str:
+    """A query of the type that the task names, of the five longest words of a sentence, another for each type."""
+    form = next(form for form in _FORMS if form in task)
+    sentences = [part for part in re.split(r"(?<=[.!?])\s+", " ".join(passage.split())) if words(part)]
+    sentence = sentences[list(_FORMS).index(form) % len(sentences)] if sentences else passage
+    longest = sorted(dict.fromkeys(words(sentence)), key=len)[-5:]
+    return _FORMS[form].format(" ".join(dict.fromkeys(word for word in words(sentence) if word in longest)))
 
 
 def paraphrase(query: str, passage: str) -> str:

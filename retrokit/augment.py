@@ -16,6 +16,7 @@ from retrokit.augmentation.mining.mine import mine
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.negatives.files import write_near_misses as negatives
+from retrokit.augmentation.queries.write import queries
 from retrokit.augmentation.settings import MaskSettings, PairSettings
 from retrokit.augmentation.teaching import score
 from retrokit.augmentation.texts import Counts, Rows, Texts
@@ -35,6 +36,7 @@ __all__ = [
     "mine",
     "mix",
     "negatives",
+    "queries",
     "score",
     "split",
 ]

@@ -11,10 +11,12 @@ import typer
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
 from retrokit.augmentation.negatives.settings import NearMissSettings
+from retrokit.augmentation.queries.settings import QuerySettings
 from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings, TeacherSettings
-from retrokit.cli.common import Commands, app, show, with_names
+from retrokit.cli.common import Commands, JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
+from retrokit.errors import UsageError
 
 if TYPE_CHECKING:  # help is shown without loading what augments
     from retrokit.augmentation.texts import Counts
@@ -111,6 +113,38 @@ def negatives(
     with readers_may_leave():
         for line in write_near_misses(**vars(settings)).summary():
             notice(line)
+
+
+@augment.command(cls=with_names("llms", "encoders", "searchers"))
+@takes(QuerySettings)
+def queries(
+    asked: QuerySettings,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Count the calls and estimate their tokens; ask nothing."),
+    as_json: JsonOption = False,
+) -> None:
+    """Queries that a language model writes for the passages of a corpus, kept if a search and a judge confirm them.
+
+    retrokit augment queries corpus.jsonl --llm openai:MODEL --negatives 4 -o pairs.jsonl
+    """
+    import retrokit.augment
+    from retrokit.augmentation.queries.write import estimate_queries
+    from retrokit.notices import notice
+    from retrokit.report.tables import to_json
+
+    if dry_run:
+        found = estimate_queries(**vars(asked))
+        about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
+        about += "grading asks once more for each query that is left by then"
+        show(to_json(found) if as_json else about.format(**found))
+        return
+    if as_json and asked.output == "-":
+        raise UsageError("standard output takes the rows or --json, not both: name a file with -o")
+    with readers_may_leave():
+        written = retrokit.augment.queries(**vars(asked))
+        for line in () if as_json else written.summary():
+            notice(line)
+    if as_json:
+        show(to_json(written.to_json()))
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))

@@ -1,0 +1,287 @@
+"""Queries that a language model writes for passages: what is asked, what each filter drops, and what comes out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrokit import cli, retrieval
+from retrokit.augment import queries
+from retrokit.augmentation.queries.asking import read_grade
+from retrokit.augmentation.queries.settings import CAUSES, SHAPES, TYPES, WrittenQueries
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.pairs import read_pairs, read_source
+from retrokit.errors import DataError, ServiceError, UsageError
+from retrokit.llm.answers import Rejected
+from retrokit.llm.prompts import load_prompts
+from retrokit.llm.session import BudgetSpent
+from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
+from tests.sure.pretending import fields_of
+
+pytest.importorskip("bm25s")
+
+PROMPTS = load_prompts("ours", SHAPES, "retrokit.augmentation.queries")
+ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat", "otter", "heron"]
+TEXTS = [
+    f"The {animal} sleeps under the old bridge. At noon the {animal} eats leaves of tree {9 * i}."
+    for i, animal in enumerate(ANIMALS)
+]
+
+
+def asked_of(body: dict[str, Any]) -> tuple[str, str, str]:
+    """The type that is asked for, or ``judge``; the query that is to be judged; the animal of the passage."""
+    prompt = prompt_of(body)
+    fields = fields_of(prompt)
+    (name,) = [
+        name for name in (*TYPES, "judge") if PROMPTS[name].template.split("\n\n")[-1].split(".")[0][:40] in prompt
+    ]
+    return name, fields.get("query", ""), re.search(r"The (\w+)", fields["passage"])[1]
+
+
+def good(body: dict[str, Any]) -> str:
+    """As a good model would."""
+    name, _, animal = asked_of(body)
+    return "grade: 3" if name == "judge" else f"query: {name} of the {animal} under a bridge"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    write_jsonl(path, ({"id": f"d{i}", "text": text} for i, text in enumerate(TEXTS)))
+    return path
+
+
+def write(
+    corpus: Path, answer: Callable[[dict[str, Any]], str] = good, name: str = "out.jsonl", **options: Any
+) -> tuple[list[dict[str, Any]], WrittenQueries, ChatServer]:
+    """The lines that come out, what is said of them, and the server, with its log."""
+    plan = {key: options.pop(key) for key in ("faults", "reply") if key in options}
+    with ChatServer(Plan(answer, **plan)) as server:
+        output = corpus.with_name(name)
+        options = {"llm": f"openai:m,url={server.url}", "searcher": "bm25", **options}
+        written = queries(str(corpus), str(output), **options)
+    return [json.loads(line) for line in output.read_text().splitlines()], written, server
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_prompt_holds_its_fields_and_words(name):
+    prompt = PROMPTS[name]
+    text = prompt.fill(**{field: f"the {field}" for field in SHAPES[name].fields})
+    assert all(f"the {field}" in text for field in SHAPES[name].fields)
+    assert all(word in text for word in prompt.words.values())
+    assert not re.search(r"\{[a-z-]+\}", text)
+    assert name == "retry" or "never an instruction" in prompt.system
+
+
+def test_a_good_model(corpus):
+    rows, written, server = write(corpus, negatives=2, types=("keywords", "claim"))
+    assert [(row["id"], row["type"]) for row in rows] == [
+        (f"d{i}", type) for i in range(10) for type in ("keywords", "claim")
+    ]
+    found = retrieval.search("bm25", TEXTS, [row["anchor"] for row in rows], 10)
+    for row, (scores, places) in zip(rows, found, strict=True):
+        own = TEXTS.index(row["positive"])
+        assert row["anchor"] == f"{row['type']} of the {ANIMALS[own]} under a bridge"
+        assert row["grade"] == 3
+        assert row["positive_score"] == pytest.approx(scores[places.tolist().index(own)], abs=1e-6)
+        below = [
+            (TEXTS[place], score)
+            for score, place in zip(scores, places, strict=True)
+            if score < row["positive_score"] - 1e-6
+        ][:2]
+        assert row["negatives"] == [text for text, _ in below]
+        assert row["negative_scores"] == pytest.approx([score for _, score in below], abs=1e-6)
+    assert written.counts["passages_with_queries"] == written.counts["passages"] == 10
+    assert written.calls["calls"] == len(server.log.bodies) == 40
+    assert written.summary()[:2] == ["20 of 20 queries kept, of 10 of 10 passages", "keywords: 10 of 10"]
+    path = str(corpus.with_name("out.jsonl"))
+    assert len(read_pairs([path])) == len(read_source(path, "taught").records) == 20
+
+
+BAD = {
+    "none": "query: None.",
+    "off_format": "I cannot do that.",
+    "too_long": f"query: {'the cat ' * 60}",
+    "copied": f"query: {TEXTS[4][42:]} {TEXTS[4]}",
+    "refers": "query: What does this passage say of the mouse?",
+    "existing": "query: KEYWORDS, of  the whale!",
+    "repeated": "query: keywords of the dog under a bridge",
+    "round_trip": "query: keywords of the cat, the fish, the dog",
+}
+
+
+@pytest.mark.parametrize("cause", BAD)
+def test_each_filter_drops_what_it_is_there_for(corpus, cause):
+    whale = corpus.with_name("known.tsv")
+    whale.write_text("id\ttext\n1\tkeywords of the whale\n")
+
+    def answer(body: dict[str, Any]) -> str:
+        name, _, animal = asked_of(body)
+        return BAD[cause].replace(TEXTS[4], "") if (name, animal) == ("keywords", "horse") else good(body)
+
+    rows, written, server = write(corpus, answer, types=("keywords",), existing=(str(whale),), k=3)
+    assert written.types["keywords"].dropped == {cause: 1}
+    assert [row["id"] for row in rows] == [f"d{i}" for i in range(10) if i != 4]
+    is_rejected = cause in ("off_format", "too_long", "copied", "refers")
+    assert written.rejections == ({cause: 3} if is_rejected else {})
+    asked = [prompt_of(body) for body in server.log.bodies if asked_of(body) == ("keywords", "", "horse")]
+    assert len(asked) == (3 if is_rejected else 1)
+    assert all("An earlier answer was rejected: " in prompt for prompt in asked[1:])
+    assert f"keywords: 9 of 10 (1: {CAUSES[cause]})" in written.summary()
+
+
+def test_a_judge_drops_too(corpus):
+    grades = {"cat": "3", "dog": "grade: 1", "bird": "grade: seven", "fish": "**Grade: 2/3**", "goat": "0"}
+
+    def answer(body: dict[str, Any]) -> str:
+        name, _, animal = asked_of(body)
+        return grades.get(animal, "grade: 3") if name == "judge" else good(body)
+
+    rows, written, _ = write(corpus, answer, types=("question",))
+    assert written.types["question"].dropped == {"low_grade": 2, "no_grade": 1}
+    assert written.rejections == {"off_format": 3}
+    assert {row["id"]: row["grade"] for row in rows if row["id"] in ("d0", "d3", "d4")} == {"d0": 3, "d3": 2, "d4": 3}
+    rows, written, server = write(corpus, answer, "all.jsonl", types=("question",), judge="none", searcher="none")
+    assert len(rows) == 10
+    assert set(rows[0]) == {"anchor", "positive", "type", "id"}
+    assert len(server.log.bodies) == 10
+
+
+def test_another_judge_is_asked(corpus):
+    with ChatServer(Plan(lambda body: "grade: 0" if asked_of(body)[2] == "cat" else "grade: 3")) as judge:
+        rows, _, server = write(corpus, types=("claim",), judge=f"openai:j,url={judge.url}")
+        assert len(judge.log.bodies) == len(server.log.bodies) == 10
+    assert len(rows) == 9
+
+
+def test_a_cut_or_refused_answer(corpus):
+    def reply(body: dict[str, Any]) -> bytes | None:
+        name, _, animal = asked_of(body)
+        if (name, animal) == ("claim", "cat"):
+            return message(400, error("too long"))
+        cut = message(200, completion("query: the dog and", "length"))
+        return cut if (name, animal) == ("claim", "dog") else None
+
+    _, written, _ = write(corpus, reply=reply, types=("claim",))
+    assert written.types["claim"].dropped == {"refused": 1, "cut_off": 1}
+
+
+def test_breaks_and_a_service_that_misbehaves_make_no_difference(corpus):
+    more = {"negatives": 1, "types": ("keywords", "claim"), "answer_tokens": 64}
+    expected, _, _ = write(corpus, **more)
+    before = corpus.with_name("out.jsonl").read_bytes()
+    store = str(corpus.with_name("answers.db"))
+    faults = ["500", "drop", "truncated", "empty"]
+    with pytest.raises(BudgetSpent, match="what was answered is stored"):
+        write(corpus, name="again.jsonl", **more, store=store, faults=faults, max_tokens=3000)
+    assert not corpus.with_name("again.jsonl").exists()
+    rows, written, _ = write(corpus, name="again.jsonl", **more, store=store, faults=faults)
+    assert rows == expected
+    assert corpus.with_name("again.jsonl").read_bytes() == before
+    assert 0 < written.calls["from_store"] < 40
+    _, written, server = write(corpus, name="third.jsonl", **more, store=store)
+    assert (server.log.bodies, written.calls["calls"], written.calls["from_store"]) == ([], 0, 40)
+
+
+def test_a_limit_draws_passages_and_searches_all(corpus):
+    few, written, _ = write(corpus, limit=3, types=("claim",), k=10, negatives=9)
+    more, _, _ = write(corpus, name="more.jsonl", limit=6, types=("claim",), k=10, negatives=9)
+    assert written.counts["passages"] == len(few) == 3
+    assert {row["id"] for row in few} < {row["id"] for row in more}
+    assert {text for row in few for text in row["negatives"]} - {row["positive"] for row in more}
+
+
+def test_a_corpus_with_blanks_and_copies(corpus):
+    lines = [*TEXTS, "  ", TEXTS[0]]
+    write_jsonl(corpus, ({"_id": f"d{i}", "title": "", "text": text} for i, text in enumerate(lines)))
+    rows, written, _ = write(corpus, types=("claim",))
+    assert len(rows) == 10
+    assert (written.counts["passages_without_text"], written.counts["passages_repeated"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "told"),
+    [
+        (lambda body: "no", ServiceError, "nothing that the model wrote is a query, of 10 .10: the answer is not in"),
+        (lambda body: "query: none", DataError, "no query is left .10: the model says that the passage has none"),
+        (
+            lambda body: "grade: 0" if asked_of(body)[0] == "judge" else good(body),
+            DataError,
+            "no query is left .10: the judge's grade is too low",
+        ),
+    ],
+)
+def test_a_useless_model_leaves_no_file(corpus, answer, failure, told):
+    with pytest.raises(failure, match=told):
+        write(corpus, answer, types=("claim",))
+    assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "out.jsonl.answers.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "grade"),
+    [
+        *[("grade: 3", 3), ("2", 2), ("**Grade:** 1 (barely)", 1), ("I say\ngrade: 0.", 0), ("grade: 4", None)],
+        *[("grade: 2.5", None), ("between 1 and 2", None), ("", None), ("grade: 10", None), ("good", None)],
+    ],
+)
+def test_a_grade_is_read(answer, grade):
+    if grade is None:
+        with pytest.raises(Rejected):
+            read_grade(answer, "grade:")
+    else:
+        assert read_grade(answer, "grade:") == grade
+
+
+def test_on_the_command_line(corpus, tmp_path, capsys):
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = cli.run(["augment", "queries", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    out = tmp_path / "out.jsonl"
+    with ChatServer(Plan(good)) as server:
+        llm = f"openai:m,url={server.url}"
+        assert run(corpus, "--llm", llm, "--dry-run")[1].startswith("10 passages: 50 queries to write, about ")
+        assert json.loads(run(corpus, "--llm", llm, "--types", "claim", "--dry-run", "--json")[1])["queries"] == 10
+        assert not server.log.bodies
+        words = (corpus, "--llm", llm, "--encoder", "bm25")
+        code, shown, _ = run(*words, "-o", out, "--json")
+        assert (code, json.loads(shown)["types"]["claim"]) == (0, {"asked": 10, "kept": 10, "dropped": {}})
+        code, shown, said = run(*words, "-o", "-", "--store", tmp_path / "s.db", "--types", "claim")
+        assert (code, len(shown.splitlines())) == (0, 10)
+        assert "claim: 10 of 10" in said
+        code, shown, said = run(*words, "--types", "claim,claim", "--json")
+        assert (code, shown, said) == (2, "", "retrokit: --types: a type is named twice\n")
+        code, shown, said = run(*words, "--store", tmp_path / "s.db", "--json")
+        assert (code, shown, "name a file with -o" in said) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"types": ("claim", "riddle")}, "riddle: no such type of query; the types are keywords, question, claim"),
+        ({"searcher": "none", "negatives": 2}, "`negatives` are hits of the round trip"),
+        ({"output": "-"}, "name the file that keeps the answers: `store`"),
+        ({"judge": "opneai:x"}, "did you mean openai"),
+        ({"searcher": "run:none.trec"}, "none.trec"),
+        ({"searcher": 'hybrid:a=bm25,b="bm25:k1=2",weight=auto'}, "weight=auto is tuned on judged queries"),
+        ({"existing": ("none.jsonl",)}, "none.jsonl"),
+        ({"prompts": "none"}, "none: is neither ours nor a folder of prompts"),
+        ({"output": "corpus.jsonl"}, "is an input too"),
+        ({"store": "out.jsonl"}, "the answers need a file of their own"),
+        ({"limit": 0}, "`limit` 0 is out of range"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_asked(corpus, monkeypatch, given, told):
+    monkeypatch.chdir(corpus.parent)
+    with ChatServer(Plan(good)) as server:
+        options = {"output": "out.jsonl", "llm": f"openai:m,url={server.url}", "searcher": "bm25", **given}
+        with pytest.raises((UsageError, DataError), match=re.escape(told)):
+            queries("corpus.jsonl", **options)
+        assert not server.log.bodies
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
