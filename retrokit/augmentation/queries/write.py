@@ -101,7 +101,7 @@ def queries(asked: QuerySettings) -> WrittenQueries:
     writer = llms.registry.create(asked.llm)
     judge = writer if asked.judge in (None, NONE, asked.llm) else llms.registry.create(asked.judge)
     with ResponseStore(store) as responses, responses.going_on():
-        work = _Work(asked, wording, passages, responses)
+        work = _QueryFilters(asked, wording, passages, responses)
         work.write(writer)
         work.take_once(known)
         if index is not None:
@@ -166,7 +166,7 @@ def _key(query: str) -> str:
     return " ".join(words_of(query))
 
 
-class _Work:
+class _QueryFilters:
     """The queries on their way through the filters."""
 
     def __init__(
