@@ -25,7 +25,7 @@ TAUGHT = {"kl", "margin-mse"}
 SCHEDULES = ("linear", "cosine", "constant")
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
-"""In place of a similarity: the one that a probe of the encoder chooses."""
+"""In place of a similarity: the one that a probe of the encoder chooses; of a size: the largest that fits."""
 
 LOSS, BATCHES, OPTIMIZER = "Similarity and loss", "Batches and length", "Optimizer"
 TRAINED, EVALUATION, RUN = "What is trained", "Evaluation", "Run folder"
@@ -165,9 +165,19 @@ class FinetuneConfig(TrainingConfig):
         (), "Make pairs of the data's texts, fresh ones every epoch: crops, dropout, mask. Repeatable."
     )
     directions: str = setting("query-to-document", "What ranks what: query-to-document, document-to-query, both.", LOSS)
-    batch_size: int = setting(64, "Examples of a batch, for each process.", BATCHES, above=0)
-    mini_batch: int | None = setting(
-        None, "Texts whose activations are held at once (gradient caching).", BATCHES, above=0
+    batch_size: int | str = setting(
+        "64",
+        "Examples of a batch, for each process; auto: as many as fit into memory.",
+        BATCHES,
+        above=0,
+        read=number_or("auto", "batch_size", int),
+    )
+    mini_batch: int | str | None = setting(
+        None,
+        "Texts whose activations are held at once (gradient caching); auto: as many as fit into memory.",
+        BATCHES,
+        above=0,
+        read=number_or("auto", "mini_batch", int),
     )
     no_duplicates: bool = setting(False, "No text in two examples of a batch, of all processes together.", BATCHES)
     gradient_checkpointing: bool = setting(
@@ -236,10 +246,14 @@ class FinetuneConfig(TrainingConfig):
         scored, ranks = self.loss == "mse", not {"infonce", "kl"}.isdisjoint(losses)
         no_number = isinstance(self.scale, str) and self.scale != AUTO
         evaluates = bool(self.eval) or self.holdout is not None
+        sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
+        no_size = {name: value for name, value in sizes.items() if isinstance(value, str) and value != AUTO}
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         wrong: dict[str, Any] = {
             "`scale` and `temperature` say the same thing: give one": None not in (self.scale, self.temperature),
             f"`scale` {self.scale}: expected a number or auto": no_number,
+            **{f"`{name}` {value}: expected a whole number or auto": True for name, value in no_size.items()},
+            "`batch_size` and `mini_batch` are both auto: give one as a number": set(sizes.values()) == {AUTO},
             f"`loss` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
             "`teacher_temperature` is for `loss` kl": "kl" not in losses and self.teacher_temperature != 1,
             "`scale` auto is for `loss` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,

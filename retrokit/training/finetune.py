@@ -47,6 +47,7 @@ from retrokit.training.model import (
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, measure_scale, of_any_run, texts_of
 from retrokit.training.processes import ends_all, first_says, join, own_device, place
 from retrokit.training.run import Job, carry_out, check_output, folder_of, identity_of, provenance, shared_input
+from retrokit.training.sizes import fitted
 from retrokit.training.table_trainer import TableTrainer
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
@@ -107,15 +108,16 @@ class Plan(Job):
     def loss(self) -> PreparedLoss:
         """What is minimised."""
         config, scale = self.config, self.preflight.scale["scale"]
+        mini_batch = None if config.mini_batch is None else int(config.mini_batch)
         prefixes = list(self.model)[-1].prefixes
         sizes = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
         widths = [self.similarity.prepare(one, "query").shape[-1] for one in sizes] or None
         if config.loss == "mse":
-            return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
+            return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
         options: dict[str, Any] = {
             "positives": self.positives,
             "directions": config.directions,
-            "mini_batch": config.mini_batch,
+            "mini_batch": mini_batch,
             "widths": widths,
             "guide": self.guide,
         }
@@ -177,7 +179,8 @@ def plan(config: FinetuneConfig) -> Plan:
     if len(named) > 1 and config.best_metric is None:
         notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
     data = TrainingSet(sources, augmentation, config.seed)
-    batches = Batches(data, config.batch_size, config.seed, rank, world, config.no_duplicates)
+    batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
+    batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
     if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
         raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
@@ -200,6 +203,8 @@ def plan(config: FinetuneConfig) -> Plan:
     freeze_unused(model, texts_of(data, 1, config.seed))
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"`sim_lr`: {config.sim} learns nothing by itself")
+    config = fitted(config, encoder, model, data, dtype)
+    batches = batches or batches_of(int(config.batch_size))
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))

@@ -29,7 +29,7 @@ from retrokit.encoders.folders import is_description
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import UsageError
 from retrokit.notices import notice
-from retrokit.training.config import FinetuneConfig
+from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.model import restrict
 
 if TYPE_CHECKING:
@@ -63,6 +63,25 @@ class Memory:
     activations: list[Activations]
 
 
+@dataclass(frozen=True)
+class TextMemory:
+    """Bytes that a text of ``tokens`` tokens keeps for the backward pass: ``kept``, or where layers are computed twice,
+    ``inputs`` of all layers, and what one ``layer`` keeps while its gradients are computed; ``None``: the model cannot
+    do it."""
+
+    tokens: int
+    kept: float
+    inputs: float
+    layer: float | None
+
+    def of_step(self, batch: int, documents: int, mini_batch: int | None, at_once: int) -> Activations:
+        """Activations of a step; the arguments are those of :func:`measure`."""
+        together = min(documents * batch, max(1, at_once // self.tokens), mini_batch or documents * batch)
+        held = (1 + documents) * batch if mini_batch is None else min(mini_batch, documents * batch)
+        twice = None if self.layer is None else round(held * self.inputs + together * self.layer)
+        return Activations(batch, self.tokens, round(held * self.kept), twice)
+
+
 def measure(
     model: nn.Module,
     dtype: torch.dtype,
@@ -80,22 +99,25 @@ def measure(
         mini_batch: texts whose activations are held at once (gradient caching); ``None``: all of the batch.
         at_once: tokens that go through the model together.
     """
+    memory, texts = measure_texts(model, dtype, lengths)
+    rows = [text.of_step(batch, documents, mini_batch, at_once) for text in texts for batch in sorted(batches)]
+    return replace(memory, activations=rows)
+
+
+def measure_texts(model: nn.Module, dtype: torch.dtype, lengths: Collection[int]) -> tuple[Memory, list[TextMemory]]:
+    """What any step takes, and what a text of each length does, the shortest first."""
     weights = sum(part.nbytes for part in (*model.parameters(), *model.buffers()))
     gradients = sum(part.nbytes for part in model.parameters() if part.requires_grad)
     with FakeTensorMode():
         trial = _Trial(_without_content(model), dtype)
         shortest = min(lengths)
         copies = 2 * trial.kept(_TEXTS, shortest) - trial.kept(2 * _TEXTS, shortest) if dtype != torch.float32 else 0
-        rows = []
+        texts = []
         for tokens in sorted(lengths):
             kept = (trial.kept(_TEXTS, tokens) - copies) / _TEXTS
             inputs, layer = trial.checkpointed(kept, tokens)
-            for batch in sorted(batches):
-                together = min(documents * batch, max(1, at_once // tokens), mini_batch or documents * batch)
-                held = (1 + documents) * batch if mini_batch is None else min(mini_batch, documents * batch)
-                twice = round(held * inputs + together * layer) if trial.layers else None
-                rows.append(Activations(batch, tokens, round(held * kept), twice))
-    return Memory(weights, gradients, ADAM_STATES * gradients, copies, rows)
+            texts.append(TextMemory(tokens, kept, inputs, layer if trial.layers else None))
+    return Memory(weights, gradients, ADAM_STATES * gradients, copies, []), texts
 
 
 class _Trial:
@@ -212,10 +234,10 @@ def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: i
     found = measure(
         model,
         choose_precision(config.precision, device),
-        {*BATCHES, config.batch_size},
+        {*BATCHES, *([] if config.batch_size == AUTO else [int(config.batch_size)])},
         lengths,
         documents=documents,
-        mini_batch=config.mini_batch,
+        mini_batch=None if config.mini_batch in (None, AUTO) else int(config.mini_batch),
         at_once=tokens_at_once(device),
     )
     return asdict(found)

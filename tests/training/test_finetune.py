@@ -736,6 +736,9 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
         ({"guide": "static:8", "loss": "kl"}, "`guide` is for `loss` infonce"),
         ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates` is for `loss` infonce"),
         ({"accumulate": 0}, "`accumulate` 0 must be above 0"),
+        ({"batch_size": "many"}, "`batch_size` many: expected a whole number or auto"),
+        ({"batch_size": "auto", "mini_batch": "auto"}, "both auto"),
+        ({"batch_size": 0}, "`batch_size` 0 must be above 0"),
         ({"guide": "static:8", "augment": ("crops",)}, "`guide` and `augment` exclude each other"),
     ],
 )

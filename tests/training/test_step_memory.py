@@ -15,10 +15,13 @@ from transformers import AutoConfig
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders.loading import described
+from retrokit.errors import UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.memory import with_memory
+from retrokit.training.run import carry_out
+from retrokit.training.sizes import Finder, largest_by_trial
 from tests.models import WORDS
 
 BATCH, TOKENS = 8, 64
@@ -152,3 +155,83 @@ def test_a_description_alone_tells_the_memory(tiny_bert, tmp_path, monkeypatch, 
     assert "with gradient checkpointing" in capsys.readouterr().out
     assert cli.run([word for word in words if word != "--dry-run"] + ["-o", "run"]) == 2, "nothing to train"
     assert not (tmp_path / "run").exists()
+
+
+ROOM = 6 * 10**6
+
+
+def auto(encoder: Path | str, data: Path, monkeypatch: pytest.MonkeyPatch, room: int = ROOM, **options: Any) -> Any:
+    monkeypatch.setattr("retrokit.training.sizes.free_memory", lambda device: room)
+    monkeypatch.setattr("retrokit.training.sizes.FEWEST", 1)
+    options = {"precision": "fp32", "device": "cpu", "steps": 2, **options}
+    return plan(FinetuneConfig(str(encoder), [str(data)], **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "room"),
+    [({}, ROOM), ({"gradient_checkpointing": True}, ROOM // 3), ({"lora": 2}, ROOM)],
+    ids=["plain", "checkpointed", "lora"],
+)
+def test_the_batch_size_found_is_the_largest_that_fits(tiny_bert, long_pairs, monkeypatch, options, room):
+    """Nothing larger would fit, by what PyTorch's profiler sees a real step take, AdamW's states added."""
+    found = auto(tiny_bert, long_pairs, monkeypatch, room, batch_size="auto", **options)
+    size = found.config.batch_size
+    assert size in (2, 4, 8)
+    assert found.identity["batch_size"] == found.preflight.configuration["batch_size"] == found.batches.size == size
+    states = sum(2 * value.nbytes for value in found.model.parameters() if value.requires_grad)
+    assert taken(found)[1] + states <= room
+    twice = planned(tiny_bert, long_pairs, batch_size=2 * size, **options)
+    assert taken(twice)[1] + states > 0.8 * room
+
+
+def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, monkeypatch, tmp_path, caplog):
+    caplog.set_level("INFO", "retrokit")
+    found = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16, mini_batch="auto")
+    assert (found.config.batch_size, found.config.mini_batch) == (16, 16)
+    assert taken(found)[1] <= ROOM
+    assert auto(tiny_bert, long_pairs, monkeypatch, 10**9, batch_size=16, mini_batch="auto").config.mini_batch is None
+    assert caplog.messages == [
+        "`mini_batch` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
+        "`mini_batch` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
+    ]
+    with pytest.raises(UsageError, match=r"`mini_batch` auto: not even one text of 64 tokens fits into 1e-05 GB"):
+        auto(tiny_bert, long_pairs, monkeypatch, 10**4, batch_size=16, mini_batch="auto")
+
+
+def test_a_run_that_goes_on_keeps_the_size_that_was_found(tiny_bert, long_pairs, monkeypatch, tmp_path):
+    options = {"batch_size": "auto", "output": str(tmp_path / "run"), "save_every": 1}
+    real = FinetuneTrainer.training_step
+
+    def dying(self: FinetuneTrainer, *args: Any, **kwargs: Any) -> Any:
+        if self.state.global_step == 1:
+            raise RuntimeError("killed")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", dying)
+    first = auto(tiny_bert, long_pairs, monkeypatch, **options)
+    with pytest.raises(RuntimeError, match="killed"):
+        carry_out(first)
+    monkeypatch.setattr(FinetuneTrainer, "training_step", real)
+    again = auto(tiny_bert, long_pairs, monkeypatch, ROOM // 3, **options, resume=True)
+    assert again.config.batch_size == first.config.batch_size
+    assert carry_out(again).steps == 2
+    assert f"batch-size = {first.config.batch_size}\n" in (tmp_path / "run" / "config.toml").read_text()
+
+
+@pytest.mark.parametrize(("most", "found"), [(0, 0), (5, 4), (100, 16)])
+def test_trials_find_what_fits_where_memory_ends(tiny_bert, long_pairs, monkeypatch, most, found):
+    """As on a GPU, whose memory ends with an error."""
+    made = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16)
+    finder = Finder(made.config, made.encoder, made.model, made.data, torch.float32)
+    seen: list[int] = []
+
+    def forward(features: dict[str, Any]) -> dict[str, Any]:
+        seen.append(len(features["input_ids"]))
+        if seen[-1] > 2 * most:
+            raise torch.OutOfMemoryError
+        return {"sentence_embedding": torch.ones(1, requires_grad=True)}
+
+    monkeypatch.setattr(made.model, "forward", forward)
+    assert largest_by_trial(lambda size: finder.can("batch_size", size), 8, 16) == found
+    assert seen[0] == 16, "queries and documents"
+    assert all(value.grad is None for value in made.model.parameters())
