@@ -43,7 +43,7 @@ def preflight_tables(preflight: Preflight) -> list[Table]:
 
 
 def memory_tables(memory: Mapping[str, Any]) -> list[Table]:
-    """What a step of training takes (:class:`~retrokit.training.memory.Memory`)."""
+    """What a step of training takes (:class:`~retrokit.training.step_memory.Memory`)."""
     always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
     fixed = facts("memory of any batch", {name: _size(size) for name, size in always.items()}, "right")
     columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]

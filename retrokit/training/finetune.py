@@ -173,7 +173,7 @@ def plan(config: FinetuneConfig) -> Plan:
     held_out = None
     if config.holdout is not None:
         sources, out = hold_out(sources, config.holdout, config.seed)
-        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), config.batch_size * world, config.seed)
+        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
         named[HOLDOUT] = held_out.task()
     evaluations = Evaluations.of(named, config.best_metric)
     if len(named) > 1 and config.best_metric is None:
@@ -226,7 +226,7 @@ def plan(config: FinetuneConfig) -> Plan:
         masking=masking,
         guide=guide,
         evaluations=evaluations,
-        held_out=held_out,
+        held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
 

@@ -43,7 +43,7 @@ class Preflight(Plain):
         steps: optimizer steps, and steps an epoch.
         configuration: every option, resolved.
         evaluated: specs of the tasks by the names that they have in the run; ``configuration["best_metric"]`` decides.
-        memory: bytes of a step (:class:`~retrokit.training.memory.Memory`), where it was asked for.
+        memory: bytes of a step (:class:`~retrokit.training.step_memory.Memory`), where it was asked for.
     """
 
     sources: list[dict[str, Any]]

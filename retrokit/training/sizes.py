@@ -1,7 +1,7 @@
 """``auto`` in place of a batch size or a mini-batch: the largest power of two whose step fits into memory.
 
 A CPU has what the machine and the process's control group leave, of which a share is taken by an estimate
-(:mod:`retrokit.training.memory`); on a GPU the estimate is where trials of a step begin.
+(:mod:`retrokit.training.step_memory`); on a GPU the estimate is where trials of a step begin.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.training.batches import TrainingSet
 from retrokit.training.config import AUTO, FinetuneConfig
-from retrokit.training.memory import ADAM_STATES, Memory, measure_texts
 from retrokit.training.preflight import LENGTH_SAMPLE, measure_lengths, texts_of
 from retrokit.training.processes import all_say, place
 from retrokit.training.run import folder_of
+from retrokit.training.step_memory import ADAM_STATES, Memory, measure_texts
 
 SHARE = 0.6
 """Of a CPU's free memory: what computes it in passing, and batches in the making, take some too."""
