@@ -23,7 +23,7 @@ LOW = {"errors", "notices", "registry", "settings"}
 MIDDLE = {"similarities", "encoders", "data", "metrics", "llm"}
 RANKING = {"retrieval", "reranking"}
 HIGH = {"augmentation", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
-TOP = {"augment", "probe", "cli", "report", "__main__", "__init__"}
+TOP = {"augment", "probe", "study", "cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
     "errors": set(),

@@ -19,7 +19,7 @@ _NOT_STEPS = {"study", "report", "names", "cache", "search"}
 
 
 class KnownCommands:
-    """See :class:`retrokit.study.tables.Commands`."""
+    """See :class:`retrokit.study.tables.CommandTree`."""
 
     def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The commands of a group."""

@@ -13,7 +13,7 @@ from retrokit.errors import GateFailed, RetrokitError
 from retrokit.notices import notice
 
 if TYPE_CHECKING:
-    from retrokit.study.state import Plan
+    from retrokit.study.state import StudyPlan
 
 group = Commands(
     no_args_is_help=True,
@@ -84,9 +84,9 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
     retrokit study status out
     """
     from retrokit.report.studies import states_json, states_table
-    from retrokit.study.state import Plan
+    from retrokit.study.state import StudyPlan
 
-    states = Plan.read(folder).states()
+    states = StudyPlan.read(folder).states()
     show(states_json(states) if as_json else states_table(states))
 
 
@@ -101,32 +101,32 @@ def report(folder: FolderArgument) -> None:
         raise GateFailed(f"a gate failed: {page} says which")
 
 
-def _planned(path: str, output: str) -> Plan:
+def _planned(path: str, output: str) -> StudyPlan:
     from retrokit.cli.command_lines import KnownCommands, form_of, line_of
-    from retrokit.study.state import Plan
+    from retrokit.study.state import StudyPlan
     from retrokit.study.steps import steps_of
     from retrokit.study.tables import read_study
 
     study = read_study(path, KnownCommands())
     gates = line_of(("eval",), study.gates, f"{path}: gates")[1:]
-    return Plan.of(study, output, steps_of(study, output, line_of, form_of), gates)
+    return StudyPlan.of(study, output, steps_of(study, output, line_of, form_of), gates)
 
 
 def _report(folder: str) -> tuple[Path, bool]:
     """Write the page of what is done: where it is, and whether the gates hold."""
     from retrokit.report.page import write_page
     from retrokit.report.studies import reported
-    from retrokit.study.state import Plan
+    from retrokit.study.state import StudyPlan
     from retrokit.study.summary import results_of
 
-    planned, page = Plan.read(folder), Path(folder, "report.html")
+    planned, page = StudyPlan.read(folder), Path(folder, "report.html")
     paths, gates_hold = results_of(planned)
     write_page(paths, page, study=reported(planned))
     notice(f"the report is {page}")
     return page, gates_hold
 
 
-def _script(plan: Plan) -> str:
+def _script(plan: StudyPlan) -> str:
     lines = []
     for step in plan.steps:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""

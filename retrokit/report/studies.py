@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.report.sheets import table
 from retrokit.report.tables import to_json
-from retrokit.study.state import Plan, State
+from retrokit.study.state import StudyPlan, State
 
 if TYPE_CHECKING:  # a page is made of far more than states are
     from retrokit.report.page import ReportedStudy
@@ -29,7 +29,7 @@ def states_table(states: Sequence[State]) -> Any:
     return made
 
 
-def reported(plan: Plan) -> ReportedStudy:
+def reported(plan: StudyPlan) -> ReportedStudy:
     """A study for its page."""
     from retrokit.report.page import ReportedStep, ReportedStudy
 

@@ -23,7 +23,7 @@ from retrokit.data.files import writing
 from retrokit.data.outputs import locked
 from retrokit.errors import Interrupted, MissingExtra, ServiceError
 from retrokit.notices import notice
-from retrokit.study.state import DONE, FAILED, Plan, State
+from retrokit.study.state import DONE, FAILED, StudyPlan, State
 from retrokit.study.step import OWNER
 
 LOOKED = 0.3
@@ -53,7 +53,7 @@ def check_engine() -> None:
         raise MissingExtra("study", "study")
 
 
-def run(plan: Plan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
+def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
     """Do what is not done: as many steps at once as ``jobs``, a step that fails ``retries`` times more; what became of
     each. ``further`` are options of Snakemake, such as those of a cluster's executor.
 
@@ -74,7 +74,7 @@ def run(plan: Plan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()
     return plan.states()
 
 
-def _work(plan: Plan, jobs: int, retries: int, further: Sequence[str]) -> None:
+def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
     here = (plan.folder / "engine").absolute()
     here.mkdir(exist_ok=True)
     with writing(here / "rules.json") as file:
@@ -108,7 +108,7 @@ def _work(plan: Plan, jobs: int, retries: int, further: Sequence[str]) -> None:
         raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {told})")
 
 
-def _rules(plan: Plan) -> str:
+def _rules(plan: StudyPlan) -> str:
     by_name = {step.name: step for step in plan.steps}
     rules = []
     for number, step in enumerate(plan.steps):
@@ -125,7 +125,7 @@ def _rules(plan: Plan) -> str:
     return json.dumps(rules, indent=1)
 
 
-def _tell(plan: Plan, seen: set[str], before: set[str]) -> None:
+def _tell(plan: StudyPlan, seen: set[str], before: set[str]) -> None:
     """Say what has come to its end since."""
     for state in plan.states():
         name = state.step.name

@@ -41,7 +41,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A study with its steps, in the folder where its results go."""
 
     folder: Path
@@ -52,7 +52,7 @@ class Plan:
     steps: Sequence[Step]
 
     @classmethod
-    def of(cls, study: Study, folder: str, steps: Sequence[Step], gates: Sequence[str]) -> Plan:
+    def of(cls, study: Study, folder: str, steps: Sequence[Step], gates: Sequence[str]) -> StudyPlan:
         """The plan of a study that is begun here."""
         return cls(Path(folder), study.title, study.text, os.getcwd(), tuple(gates), steps)
 
@@ -63,7 +63,7 @@ class Plan:
             json.dump({**told, "steps": [step.to_json() for step in self.steps]}, file, indent=1, ensure_ascii=False)
 
     @classmethod
-    def read(cls, folder: str | Path) -> Plan:
+    def read(cls, folder: str | Path) -> StudyPlan:
         """The plan of the study in ``folder``.
 
         Raises:

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from retrokit.data.files import writing
 from retrokit.data.runs import FINISHED, is_run, read_run
-from retrokit.study.state import LINES, Plan
+from retrokit.study.state import LINES, StudyPlan
 from retrokit.study.steps import Step
 
 OWNER = "RETROKIT_STUDY_OF"
@@ -26,7 +26,7 @@ WATCHED = 1.0
 
 def work(folder: str, name: str) -> int:
     """Run the step, and leave its mark: the exit code of its command."""
-    plan = Plan.read(folder)
+    plan = StudyPlan.read(folder)
     step = next(one for one in plan.steps if one.name == name)
     done, failed = plan.marker(step), plan.marker(step, "failed.json")
     done.parent.mkdir(exist_ok=True)
@@ -44,13 +44,13 @@ def work(folder: str, name: str) -> int:
     return code
 
 
-def _is_complete(plan: Plan, step: Step) -> bool:
+def _is_complete(plan: StudyPlan, step: Step) -> bool:
     """Whether a run was finished, from the same files, before a kill kept it from being marked."""
     output = Path(step.output)
     return step.resumes and is_run(output) and read_run(output).status == FINISHED and _same_files(plan, step)
 
 
-def _same_files(plan: Plan, step: Step) -> bool:
+def _same_files(plan: StudyPlan, step: Step) -> bool:
     begun = plan.marker(step, "begun.json")
     return begun.is_file() and json.loads(begun.read_text(encoding="utf-8")) == _stamps(step)
 
@@ -60,7 +60,7 @@ def _stamps(step: Step) -> dict[str, list[int]]:
     return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
 
 
-def _run(plan: Plan, step: Step) -> int:
+def _run(plan: StudyPlan, step: Step) -> int:
     """The exit code of the command; it goes on with what it had begun with the same files, and replaces anything else
     of its own."""
     more: list[str] = []

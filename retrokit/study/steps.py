@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.errors import DataError, did_you_mean
-from retrokit.study.tables import Options, Study, Table
+from retrokit.study.tables import Options, Study, StudyTable
 
 SYSTEMS = "encoders"
 """The option of ``eval`` whose every value is evaluated in a step of its own."""
@@ -101,7 +101,7 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
 
 
 def _steps(
-    study: Study, table: Table, output: Path, made: Mapping[str, list[Step]], line_of: LineOf, form: Form
+    study: Study, table: StudyTable, output: Path, made: Mapping[str, list[Step]], line_of: LineOf, form: Form
 ) -> Iterator[Step]:
     where = f"{study.path}: {table.name}"
     for own in table.cells():
@@ -130,7 +130,7 @@ def _steps(
                 )
 
 
-def _systems(table: Table, options: Options) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _systems(table: StudyTable, options: Options) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The options of each step: an evaluation has one for each system, so that one that fails leaves the others."""
     systems = options.get(SYSTEMS)
     if table.words != ("eval",) or not isinstance(systems, list):

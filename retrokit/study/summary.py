@@ -10,11 +10,11 @@ from pathlib import Path
 
 from retrokit.data.runs import is_run
 from retrokit.errors import RetrokitError
-from retrokit.study.state import DONE, Plan
+from retrokit.study.state import DONE, StudyPlan
 from retrokit.study.steps import Step
 
 
-def results_of(plan: Plan) -> tuple[list[Path], bool]:
+def results_of(plan: StudyPlan) -> tuple[list[Path], bool]:
     """The paths of what is done, and whether the gates hold.
 
     The systems of an evaluation are compared by one command, which computes nothing anew; as JSON it lies beside the
@@ -33,7 +33,7 @@ def results_of(plan: Plan) -> tuple[list[Path], bool]:
     return [*compared, *paths], all(hold)
 
 
-def _compare(plan: Plan, steps: Iterable[Step], path: Path) -> bool:
+def _compare(plan: StudyPlan, steps: Iterable[Step], path: Path) -> bool:
     """Write the evaluation of all systems as JSON; whether the gates hold."""
     systems = [step.command[1] for step in steps]
     options = next(iter(steps)).command[2:]

@@ -18,7 +18,7 @@ GATES = "gates"
 Options = Mapping[str, Any]
 
 
-class Commands(Protocol):
+class CommandTree(Protocol):
     """The commands that a study may name."""
 
     def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ class Commands(Protocol):
 
 
 @dataclass(frozen=True)
-class Table:
+class StudyTable:
     """A command with its options.
 
     Attributes:
@@ -68,11 +68,11 @@ class Study:
     path: str
     text: str
     title: str
-    tables: list[Table]
+    tables: list[StudyTable]
     gates: Options
 
 
-def read_study(path: str, commands: Commands) -> Study:
+def read_study(path: str, commands: CommandTree) -> Study:
     """The study in a file.
 
     Raises:
@@ -98,7 +98,7 @@ def read_study(path: str, commands: Commands) -> Study:
     return Study(path, text, title, tables, gates)
 
 
-def _tables(path: str, words: tuple[str, ...], given: Any, commands: Commands) -> Iterator[Table]:
+def _tables(path: str, words: tuple[str, ...], given: Any, commands: CommandTree) -> Iterator[StudyTable]:
     *group, last = words
     known = commands.below(tuple(group))
     if last not in known:
@@ -120,7 +120,7 @@ def _tables(path: str, words: tuple[str, ...], given: Any, commands: Commands) -
             yield from _tables(path, (*words, key), one[key], commands)
 
 
-def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> Table:
+def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> StudyTable:
     where = ".".join(words)
     options = {_spelled(key): value for key, value in given.items() if key not in OF_THE_STUDY}
     name, matrix = given.get("name", "-".join(words)), given.get("matrix", {})
@@ -137,7 +137,7 @@ def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> Table:
         if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
             raise DataError(path, f"{where}.{part} should be a list of tables, such as [[{where}.{part}]]")
         parts[part] = [_cell(cell) for cell in cells]
-    return Table(name, words, options, axes, **parts)
+    return StudyTable(name, words, options, axes, **parts)
 
 
 def _spelled(key: str) -> str:

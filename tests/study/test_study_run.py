@@ -18,7 +18,7 @@ from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.data.outputs import locked
 from retrokit.errors import UsageError
 from retrokit.study import engine
-from retrokit.study.state import Plan
+from retrokit.study.state import StudyPlan
 from retrokit.study.steps import steps_of
 from retrokit.study.tables import read_study
 
@@ -43,10 +43,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def plan(text: str = STUDY) -> Plan:
+def plan(text: str = STUDY) -> StudyPlan:
     Path("study.toml").write_text(text)
     study = read_study("study.toml", KnownCommands())
-    return Plan.of(study, "out", steps_of(study, "out", line_of, form_of), [])
+    return StudyPlan.of(study, "out", steps_of(study, "out", line_of, form_of), [])
 
 
 def begun() -> dict[str, int]:
