@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.report.sheets import table
 from retrokit.report.tables import to_json
-from retrokit.study.state import StudyPlan, State
+from retrokit.study.state import State, StudyPlan
 
 if TYPE_CHECKING:  # a page is made of far more than states are
     from retrokit.report.page import ReportedStudy

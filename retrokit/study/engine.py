@@ -23,7 +23,7 @@ from retrokit.data.files import writing
 from retrokit.data.outputs import locked
 from retrokit.errors import Interrupted, MissingExtra, ServiceError
 from retrokit.notices import notice
-from retrokit.study.state import DONE, FAILED, StudyPlan, State
+from retrokit.study.state import DONE, FAILED, State, StudyPlan
 from retrokit.study.step import OWNER
 
 LOOKED = 0.3
