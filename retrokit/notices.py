@@ -74,6 +74,27 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener = before
 
 
+class _Heard:
+    """Passes everything on, and keeps what is said."""
+
+    def __init__(self, before: Listener) -> None:
+        self.progress = before.progress
+        self.lines: list[str] = []
+        self._pass_on = before.notice
+
+    def notice(self, message: str) -> None:
+        self.lines.append(message)
+        self._pass_on(message)
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """What is said within the block, line by line; the user gets it too."""
+    listener = _Heard(_listener)
+    with listening(listener):
+        yield listener.lines
+
+
 def notice(message: str) -> None:
     """Say one line to the user."""
     _listener.notice(message)

@@ -221,7 +221,8 @@ def evaluated_before(
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
     found = evaluation_of(computed, shown, trainings, cross, correlations, baseline_system, gate_metric)
-    found = replace(found, digests={record.result.task: partial(record.key.get, "data") for record in kept})
+    digests = {record.result.task: partial(record.key.get, "data") for record in kept}
+    found = replace(found, digests=digests, keys=[record.key for record in kept])
     if correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))

@@ -60,6 +60,8 @@ class MapProbe(Findings):
         shown = ("encoder", "algorithm", "accuracy", "map_accuracy")
         return {
             "task": self.task,
+            "data": self.data.name,
+            "texts": len(self.data.texts),
             "neighbours": self.neighbours,
             "counts": self.data.counts,
             "maps": [{name: getattr(one, name) for name in shown} for one in self.maps],

@@ -97,7 +97,10 @@ class NearMissProbe(Findings):
     distributions: list[Distribution]
 
     def to_json(self) -> dict[str, Any]:
-        told = {"data": self.data, "reference": self.reference, **self._summaries()}
+        told: dict[str, Any] = {"data": self.data, "reference": self.reference, **self._summaries()}
+        for row, of in zip(told["distributions"], self.distributions, strict=True):
+            # with all that single precision tells, and no digit more
+            row["scores"] = [float(score) for score in of.scores.astype(np.float32).astype(str)]
         return {**told, "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:

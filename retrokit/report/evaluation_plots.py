@@ -13,7 +13,20 @@ from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.metrics.bootstrap import Draws, draw
 from retrokit.metrics.significance import PairedTest
-from retrokit.report.figures import GREY, RED, ROWS, SKY, fitting, panels, plt, save, shown, told_in_cells, wrapped
+from retrokit.report.figures import (
+    GREY,
+    PANELS,
+    RED,
+    ROWS,
+    SKY,
+    fitting,
+    panels,
+    plt,
+    save,
+    shown,
+    told_in_cells,
+    wrapped,
+)
 
 _TITLE = 68  # letters of a title on one line
 
@@ -24,10 +37,43 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     written: list[Path] = []
     for number, task in enumerate(evaluation.tasks, start=1):
         written += _bars(evaluation, task, folder, f"{number:02}-{file_name(task)}")
-    if evaluation.is_cross:
-        for number, cross in enumerate(cross_of(evaluation), start=1):
-            written += _heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross")
+    return [*written, *(cross_plots(evaluation, folder) if evaluation.is_cross else [])]
+
+
+def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
+    """A heat map of each task: similarities of training down, of evaluation across; returns the files written."""
+    written: list[Path] = []
+    for number, cross in enumerate(cross_of(evaluation), start=1):
+        written += _heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross")
     return written
+
+
+def task_map_plot(evaluation: Evaluation, folder: str | Path) -> list[Path]:
+    """Systems down, tasks across: the leading metric of each task, the lighter the higher within the task; returns the
+    files written."""
+    names = fitting(list(dict.fromkeys(one.name for one in evaluation.systems)), ROWS, "systems", "tasks")
+    tasks = fitting(evaluation.tasks, PANELS, "tasks", "tasks")
+    metrics = [evaluation.leading_metric(task) for task in tasks]
+    found = {(one.name, one.task): one.metrics for one in evaluation.systems}
+    values = np.array(
+        [
+            [known(found.get((name, task), {}).get(metric)) for task, metric in zip(tasks, metrics, strict=True)]
+            for name in names
+        ],
+        dtype=np.float64,
+    )
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    shares = (values - low) / np.where(high > low, high - low, 1)
+    figure, (axes,) = panels(1, 1.6 + 0.4 * len(names))
+    axes.imshow(shares, cmap="cividis", aspect="auto", vmin=0, vmax=1)
+    told_in_cells(axes, values, np.nan, ".4f", "–", fontsize=8)
+    for text, share in zip(axes.texts, shares.flat, strict=True):
+        text.set_color("white" if share < 0.5 else "black")
+    labels = [f"{wrapped(task, 16)}\n{shown(metric, 16)}" for task, metric in zip(tasks, metrics, strict=True)]
+    axes.set_xticks(range(len(tasks)), labels, fontsize=8)
+    axes.set_yticks(range(len(names)), [wrapped(name) for name in names], fontsize=8)
+    axes.set_xlabel("colour: from the lowest to the highest value of the task")
+    return save(figure, folder, "tasks")
 
 
 def file_name(task: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -61,9 +62,9 @@ def sheets_of(shown: Group | rich.table.Table) -> Iterator[Sheet]:
         elif isinstance(table, rich.table.Table):
             notes = []
             for part in parts[place + 1 :]:
-                if not isinstance(part, Styled):
+                if not isinstance(part, (Styled, str)):
                     break
-                notes.append(str(part.renderable))
+                notes.append(str(part.renderable if isinstance(part, Styled) else part))
             columns = [str(column.header) if table.show_header else "" for column in table.columns]
             words = sum(column.justify != "right" for column in table.columns)
             cells = [[tuple(str(cell).split("\n")) for cell in column.cells] for column in table.columns]
@@ -116,17 +117,20 @@ def _text(text: str) -> Markup:
 _numbers = count(1)
 
 
-def pictures(draw: Callable[..., Any], found: Any, titles: Mapping[str, str], title: str, *more: Any) -> list[Markup]:
-    """What ``draw(found, folder, *more)`` draws into a folder, as figures. ``titles`` are what the pictures show, by
-    the name of the file or how it begins; ``title`` is that of any other."""
+def pictures(
+    draw: Callable[..., Any], found: Any, title: str, titles: Mapping[str, str] = MappingProxyType({})
+) -> Markup:
+    """What ``draw(found, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
+    of the file or how it begins; ``title`` is that of any other."""
     with TemporaryDirectory() as folder, figures.for_a_page():
-        draw(found, folder, *more)
+        draw(found, folder)
         files = sorted(Path(folder).glob("*.svg"))
-        return [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
+        made = [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
+        return Markup('<div class="figures">{}</div>').format(_joined(made)) if len(made) > 1 else _joined(made)
 
 
 def _title(name: str, titles: Mapping[str, str], usual: str) -> str:
-    return next((title for start, title in titles.items() if name.startswith(start)), usual)
+    return next((title for start, title in titles.items() if name.startswith(start)), usual or name)
 
 
 def to_figure(svg: str, title: str) -> Markup:

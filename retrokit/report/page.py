@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -22,11 +22,10 @@ import retrokit
 from retrokit.data.files import writing
 from retrokit.errors import UsageError
 from retrokit.notices import harmless
-from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.evaluation_plots import evaluation_plots
-from retrokit.report.html import pictures, to_html
+from retrokit.report import parts
+from retrokit.report.html import to_html
 from retrokit.report.sheets import Sheet
-from retrokit.report.sources import EvaluationSource, Sources, read_sources, restored
+from retrokit.report.sources import Sources, read_sources, restored
 from retrokit.report.words import sentences
 from retrokit.sure.audit import code_source
 
@@ -106,7 +105,7 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
         f"script-src {code_source(script)}"
     )
     made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [one for one in _parts(sources, study) if one.blocks]
+    shown = [one for one in _parts(sources, study) if one.blocks]
     return (
         Environment(autoescape=True)
         .from_string(template)
@@ -116,7 +115,7 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
             style=Markup(style),
             script=Markup(script),
             summary=[harmless(one) for one in _summary(sources, study)],
-            parts=parts,
+            parts=shown,
             made=f"{made}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
         )
     )
@@ -135,17 +134,28 @@ def _summary(sources: Sources, study: ReportedStudy | None) -> Iterator[str]:
 
 
 def _parts(sources: Sources, study: ReportedStudy | None) -> Iterator[PagePart]:
-    if study is not None:
-        yield PagePart("What was asked", [_preformatted(study.text)] if study.text.strip() else [])
-        yield PagePart("What was run", [to_html(_steps_sheet(study.steps))] if study.steps else [])
-    yield PagePart("Results", [block for one in sources.evaluations for block in _evaluation(one)])
+    evaluated = sources.evaluations
+    steps = study.steps if study is not None else []
+    yield PagePart("What was asked", [_preformatted(study.text)] if study is not None and study.text.strip() else [])
+    yield PagePart("Results", [block for one in evaluated for block in parts.evaluation(one)])
+    yield PagePart("Cross-evaluation", list(parts.crossed(evaluated)))
+    yield PagePart("Reranking", [block for one in sources.rerankings for block in parts.reranking(one)])
+    yield PagePart("Wins and losses by query", list(parts.by_query([*evaluated, *sources.rerankings])))
+    yield PagePart("Training", list(parts.trainings(sources.runs)))
+    yield PagePart("Probes", [block for one in sources.probes for block in parts.probe(one)])
+    yield PagePart("Deployment", list(parts.deployments(sources)))
+    yield PagePart("What is missing or failed", [*_failed(steps), *map(parts.paragraph, parts.lost(sources))])
+    yield PagePart("What was run", [*([to_html(_steps_sheet(steps))] if steps else []), *parts.provenance(sources)])
 
 
-def _evaluation(source: EvaluationSource) -> Iterator[Markup]:
-    yield heading(source.path)
-    for sheet in evaluation_sheets(replace(source.found, is_cross=False)):
-        yield to_html(sheet)
-    yield from pictures(evaluation_plots, source.found, {}, f"Main metric of each task: {source.path}")
+def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
+    for one in steps:
+        if one.state != DONE:
+            yield Markup('<div class="wrong">{}{}{}</div>').format(
+                parts.paragraph(f"{one.name} ({one.kind}) is {one.state}"),
+                _preformatted(shlex.join(one.command)),
+                _preformatted(one.error) if one.error.strip() else "",
+            )
 
 
 def _steps_sheet(steps: Iterable[ReportedStep]) -> Sheet:
@@ -154,11 +164,6 @@ def _steps_sheet(steps: Iterable[ReportedStep]) -> Sheet:
         for one in steps
     ]
     return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, "")
-
-
-def heading(text: str) -> Markup:
-    """The heading of what comes from one source."""
-    return Markup("<h3>{}</h3>").format(escape(harmless(text)))
 
 
 def _preformatted(text: str) -> Markup:

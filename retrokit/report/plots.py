@@ -11,7 +11,19 @@ from matplotlib.axes import Axes
 from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import disk_errors
 from retrokit.report.evaluation_plots import file_name
-from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, panels, save, shown, steps_axis
+from retrokit.report.figures import (
+    COLORS,
+    CURVES,
+    LINES,
+    PANELS,
+    fitting,
+    legend_above,
+    panels,
+    save,
+    shown,
+    steps_axis,
+    wrapped,
+)
 from retrokit.training.evaluations import lower_is_better
 
 Points = list[tuple[int, float]]
@@ -39,6 +51,36 @@ def training_plots(folder: str | Path) -> list[Path]:
     for name, (series, label) in pictures.items():
         if series:
             written += _draw(series, label, target, name)
+    return written
+
+
+def runs_plots(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], folder: str | Path) -> list[Path]:
+    """Draw the loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: a picture
+    each, in which runs of one name, seeds of one training, share a colour. Returns the files written."""
+    pictures: dict[str, list[tuple[str, Points]]] = {}
+    for name, rows in runs:
+        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
+        gammas = _series(rows, ("gamma_query", "gamma_document"))
+        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
+            if points:
+                pictures.setdefault(quantity, []).append((name, points))
+    written = []
+    names = fitting(list(dict.fromkeys(name for name, _ in runs)), CURVES, "runs", "curves")
+    for number, quantity in enumerate(fitting(list(pictures), PANELS, "metrics", "curves"), start=1):
+        figure, (axes,) = panels(1, 3.4)
+        seen = set()
+        for name, points in pictures[quantity]:
+            if name not in names:
+                continue
+            place = names.index(name)
+            look: dict[str, Any] = {"color": COLORS[place % len(COLORS)], "marker": "." if len(points) < 60 else None}
+            look["linestyle"] = LINES[place // len(COLORS) % len(LINES)]
+            axes.plot(*zip(*points, strict=True), label=None if name in seen else wrapped(name), **look)
+            seen.add(name)
+        axes.set_ylabel(shown(quantity.replace("_", " ")))
+        steps_axis(axes)
+        legend_above(figure, axes, columns=2)
+        written += save(figure, folder, f"{number:02}-curves")
     return written
 
 

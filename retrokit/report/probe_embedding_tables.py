@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Group
 
@@ -172,9 +173,13 @@ def _range(values: Sequence[float], form: str) -> str:
 
 def map_tables(found: MapProbe) -> list[Group]:
     """A row per encoder."""
-    columns = [f"kNN accuracy (k = {found.neighbours})", "within the picture"]
-    table = sheets.table(f"map of {found.data.name}", ["encoder", "laid out by"], columns)
-    for one in found.maps:
-        table.add_row(one.encoder, one.algorithm, f"{one.accuracy:.1%}", f"{one.map_accuracy:.1%}")
-    counts = found.data.counts
-    return [noted(table, f"{len(found.data.texts):,} texts, {counts['labels']:,} labels")]
+    return [map_table(found.to_json())]
+
+
+def map_table(found: Mapping[str, Any]) -> Group:
+    """A row per encoder, from what the probe's JSON holds."""
+    columns = [f"kNN accuracy (k = {found['neighbours']})", "within the picture"]
+    table = sheets.table(f"map of {found['data']}", ["encoder", "laid out by"], columns)
+    for one in found["maps"]:
+        table.add_row(one["encoder"], one["algorithm"], f"{one['accuracy']:.1%}", f"{one['map_accuracy']:.1%}")
+    return noted(table, f"{found['texts']:,} texts, {found['counts']['labels']:,} labels")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.near_misses import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form, gate_sheets
@@ -30,8 +32,8 @@ def reranking_sheets(found: Reranking) -> list[Sheet]:
     """The comparison on rankings, a table of near-misses a task, and what each reranker cost."""
     sheets = [] if found.rankings is None else evaluation_sheets(found.rankings)
     if found.near_misses is not None:
-        sheets += [_near_miss_sheet(found, task) for task in found.near_misses.tasks]
-    return [*sheets, *gate_sheets(found.whole), _cost_sheet(found)]
+        sheets += near_miss_sheets(near_miss_rows(found))
+    return [*sheets, *gate_sheets(found.whole), cost_sheet(found.whole.results)]
 
 
 def near_miss_rows(found: Reranking) -> list[dict[str, Any]]:
@@ -60,9 +62,14 @@ def _row(system: System, name: str) -> dict[str, Any]:
     }
 
 
-def _near_miss_sheet(found: Reranking, task: str) -> Sheet:
+def near_miss_sheets(found: Sequence[Mapping[str, Any]]) -> list[Sheet]:
+    """A table for each task, of the rows of :func:`near_miss_rows`."""
+    return [_near_miss_sheet(found, task) for task in dict.fromkeys(row["task"] for row in found)]
+
+
+def _near_miss_sheet(found: Sequence[Mapping[str, Any]], task: str) -> Sheet:
     rows = []
-    for row in near_miss_rows(found):
+    for row in found:
         if row["task"] == task:
             positive = "–" if row["positive"] is None else f"{row['positive']:.3f}"
             area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
@@ -78,9 +85,10 @@ def _near_miss_sheet(found: Reranking, task: str) -> Sheet:
     return Sheet(task, columns, 3, rows, caption)
 
 
-def _cost_sheet(found: Reranking) -> Sheet:
+def cost_sheet(results: Sequence[Result]) -> Sheet:
+    """What each reranker took."""
     rows = []
-    for result in found.whole.results:
+    for result in results:
         cost = result.configuration.get("cost")
         if cost is None:
             continue

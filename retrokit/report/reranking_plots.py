@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,14 @@ LABEL = 26  # letters of a name on one line
 def reranking_plots(found: Reranking, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data beside it as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
-    written: list[Path] = []
     tables = {"reranking": ranking_rows(found), "near-misses": near_miss_rows(found)}
-    written += write_csv({name: rows for name, rows in tables.items() if rows}, folder)
+    written = write_csv({name: rows for name, rows in tables.items() if rows}, folder)
+    return [*written, *rows_plots(tables, folder)]
+
+
+def rows_plots(tables: Mapping[str, list[dict[str, Any]]], folder: str | Path) -> list[Path]:
+    """The pictures of the tables ``reranking`` and ``near-misses``; returns the files written."""
+    written: list[Path] = []
     for name, draw in (("reranking", _rankings), ("near-misses", _near_misses)):
         by_task: dict[str, list[dict[str, Any]]] = {}
         for row in tables[name]:

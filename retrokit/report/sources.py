@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +25,7 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluated_before
 from retrokit.evaluation.result import Result
+from retrokit.notices import heard
 from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.findings import Findings
 from retrokit.probing.fisher import FisherProbe
@@ -32,10 +34,12 @@ from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude_findings import MagnitudeProbe
 from retrokit.probing.near_miss import NearMissProbe
+from retrokit.report.build_sure import build_tables
+from retrokit.sure.build import Built
 
 EXPECTED = (
-    "expected a results folder (`results` of an evaluation), a run's folder, or what --json of eval, probe or rerank "
-    "has printed"
+    "expected a results folder (`results` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
+    "build-sure has printed"
 )
 
 
@@ -59,24 +63,27 @@ class RunSource:
 
 @dataclass(frozen=True)
 class ProbeSource:
-    """What a probe found; ``kind`` names its tables and pictures, ``room`` the modules that they are in."""
+    """What a probe found; ``kind`` names its tables and pictures, ``room`` the modules that they are in. Of a map, the
+    points of which are not in its JSON, ``found`` is the JSON."""
 
     path: str
     room: str
     kind: str
-    found: Findings
+    found: Findings | Mapping[str, Any]
     conclusion: str
 
 
 @dataclass
 class Sources:
-    """All that a report is made from."""
+    """All that a report is made from; ``notices`` are what reading it had to say."""
 
     evaluations: list[EvaluationSource] = field(default_factory=list)
     rerankings: list[EvaluationSource] = field(default_factory=list)
     runs: list[RunSource] = field(default_factory=list)
     probes: list[ProbeSource] = field(default_factory=list)
     deployments: list[tuple[str, Deployment]] = field(default_factory=list)
+    builds: list[tuple[str, list[Any]]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
 
 _PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
@@ -88,17 +95,19 @@ _PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
     "layer": ("probe_embedding", LayerProbe, frozenset({"layers"})),
     "geometry": ("probe_embedding", GeometryProbe, frozenset({"parts", "neighbours"})),
 }
-"""The probes: where their tables are, what they find, and the names by which their JSON is known, the surest first."""
+"""The probes: where their tables are, what they find, and the names by which their JSON is known."""
+MAP = "map"
 
 
 def read_sources(paths: Sequence[str]) -> Sources:
     """What lies at the ``paths``. Raises :class:`DataError` for a path that is nothing a report is made from."""
     found = Sources()
-    for path in paths:
-        if os.path.isdir(path):
-            _read_folder(path, found)
-        else:
-            _read_file(path, found)
+    with heard() as found.notices:
+        for path in paths:
+            if os.path.isdir(path):
+                _read_folder(path, found)
+            else:
+                _read_file(path, found)
     return found
 
 
@@ -137,12 +146,20 @@ def _sort(path: str, content: Any, found: Sources) -> None:
         one = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
         (found.evaluations if one.near_misses is None else found.rerankings).append(one)
         return
+    if {"testbeds", "kinds", "calls"} <= keys:
+        record = {name: value for name, value in content.items() if name != "calls"}
+        built = Built(Path(path), record, restored(dict[str, int], content["calls"]))
+        found.builds.append((path, build_tables(built)))
+        return
     if "conclusion" in keys:
         for kind, (room, findings, names) in _PROBES.items():
             if names <= keys:
                 renamed = {**content, "curve": content.get("gamma", [])}
                 found.probes.append(ProbeSource(path, room, kind, restored(findings, renamed), content["conclusion"]))
                 return
+        if {"data", "maps", "counts"} <= keys:
+            found.probes.append(ProbeSource(path, "probe_embedding", MAP, content, content["conclusion"]))
+            return
     raise DataError(path, f"is JSON of something else; {EXPECTED}")
 
 

@@ -4,64 +4,109 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
+from html import unescape
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
-from retrokit.report.evaluation import evaluation_json
+from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+from retrokit.report.html import sheets_of, to_figure, to_html
 from retrokit.report.page import ReportedStep, ReportedStudy, write_page
+from retrokit.report.reranking import near_miss_rows, near_miss_sheets, reranking_parts
+from retrokit.report.sheets import Sheet
+from retrokit.report.sources import read_sources
 from retrokit.report.tables import to_json
+from retrokit.report.words import sentences
+from tests.report import gallery
 
 HOSTILE = "</title><script>alert(1)</script>\"'&]]>--><img src=x onerror=alert(2)>"
 
 
-def evaluation(*names: str, task: str = "beir:data/set", queries: int = 20) -> Evaluation:
+def result(name: str, values: list[float], task: str = "beir:data/set", similarity: str = "cosine") -> Result:
+    items = {f"q{i}": value for i, value in enumerate(values)}
+    mean = {"ndcg@10": sum(values) / len(values)}
+    about = {"precision": "float32", "fingerprint": "0123456789abcdef"}
+    return Result(name, similarity, task, "ndcg@10", mean, {"ndcg@10": items}, {"queries": len(items)}, {}, about)
+
+
+def values(place: int, queries: int = 20) -> list[float]:
+    return [0.2 + 0.1 * place + 0.01 * ((i * (place + 1)) % 3) for i in range(queries)]
+
+
+def evaluation(*names: str, tasks: tuple[str, ...] = ("beir:data/set",)) -> Evaluation:
     """Systems each of which is better than the one before it by 0.1, and a little differently on every query."""
-    results = [
-        Result(
-            name,
-            "cosine",
-            task,
-            "ndcg@10",
-            {"ndcg@10": sum(own.values()) / queries},
-            {"ndcg@10": own},
-            {"queries": queries},
-            {},
-            {"precision": "float32"},
-        )
-        for place, name in enumerate(names)
-        for own in [{f"q{i}": 0.2 + 0.1 * place + 0.01 * ((i * (place + 1)) % 3) for i in range(queries)}]
-    ]
-    return evaluation_of(results, {task: ["ndcg@10"]}, {})
+    results = [result(name, values(place), task) for task in tasks for place, name in enumerate(names)]
+    return evaluation_of(results, {task: ["ndcg@10"] for task in tasks}, {})
 
 
-def page_from(tmp_path: Path, content: object, **more: object) -> str:
-    file = tmp_path / "found.json"
-    file.write_text(to_json(content), encoding="utf-8")
-    write_page([file], tmp_path / "page.html", **more)
+def page_from(tmp_path: Path, *contents: object, **more: object) -> str:
+    files = [tmp_path / f"found-{number}.json" for number in range(len(contents))]
+    for file, content in zip(files, contents, strict=True):
+        file.write_text(content if isinstance(content, str) else to_json(content), encoding="utf-8")
+    write_page(files, tmp_path / "page.html", **more)
     return (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+# --- the page
+
+
 def test_a_page_tells_who_is_best_and_loads_nothing(tmp_path):
-    page = page_from(tmp_path, evaluation_json(evaluation("first", "second")))
+    page = page_from(tmp_path, evaluation_json(evaluation("first", "second"), True))
     assert "second cosine is best in ndcg@10 (0.3100): above the first row, first cosine (0.2095), by +0.1005" in page
-    assert page.count("<table>") == 2
-    assert page.count("<svg") == 1
+    assert re.findall("<h[1-6]>(.*?)</h", page)[:2] == ["retrokit report", "Results"]
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Results", "Wins and losses by query", "What was run"]
+    captions = re.findall("<caption>(.*?)</caption>", page)
+    assert captions == ["beir:data/set", "tests", "ndcg@10 by query: beir:data/set", "data", "systems"]
+    assert (
+        page.count('<svg xmlns="http://www.w3.org/2000/svg"') == page.count("<svg") == page.count("<figcaption>") == 2
+    )
     assert "default-src &#39;none&#39;" in page
     assert not re.search(r"(src|href)=.(?!#|data:)", page)
-    assert re.findall(r"https?://[^\"'\s<]+", page) == ["http://www.w3.org/2000/svg"]
+    assert set(re.findall(r"https?://[^\"'\s<]+", page)) == {"http://www.w3.org/2000/svg"}
 
 
 def test_every_text_is_escaped(tmp_path):
     study = ReportedStudy(HOSTILE, HOSTILE, [ReportedStep(HOSTILE, HOSTILE, [HOSTILE], "failed", 1.0, HOSTILE)])
-    found = evaluation_json(evaluation(f"a{HOSTILE}", f"b{HOSTILE}", task=f"beir:{HOSTILE}"))
-    page = page_from(tmp_path, found, study=study)
+    found = evaluation(f"a{HOSTILE}", f"b{HOSTILE}", tasks=(f"beir:{HOSTILE}", f"beir:2{HOSTILE}"))
+    probes = [gallery.layers([HOSTILE, f"x{HOSTILE}"]), gallery.near_miss([HOSTILE], [HOSTILE])]
+    page = page_from(tmp_path, evaluation_json(found, True), *(one.to_json() for one in probes), study=study)
     assert page.count("<script") == page.count("</script") == 1
     assert "<img" not in page
     assert page.count("</title>") == 1 + page.count("<svg")
+    assert HOSTILE in unescape(page)
+
+
+def test_what_a_study_lost_is_said(tmp_path):
+    steps = [
+        ReportedStep("a", "finetune", ["retrokit", "finetune", "two words"], "done", 61.5),
+        ReportedStep("b", "eval", ["retrokit", "eval"], "failed", 1.0, "retrokit: x.jsonl: does not exist"),
+        ReportedStep("c", "probe", ["retrokit", "probe"], "missing"),
+    ]
+    page = page_from(tmp_path, evaluation_json(evaluation("a", "b")), study=ReportedStudy("T", "[study]\n", steps))
+    assert "<title>T</title>" in page
+    assert "Of 3 steps, 1 are done, 1 failed, 1 missing: b, c." in page
+    for part in ("[study]", "retrokit finetune &#39;two words&#39;", "retrokit: x.jsonl: does not exist", "61.5"):
+        assert part in page
+    assert "What is missing or failed" in page
+    assert "What is missing or failed" not in page_from(tmp_path, evaluation_json(evaluation("a", "b")))
+
+
+def test_a_study_goes_through_json():
+    study = ReportedStudy("t", "text", [ReportedStep("s", "eval", ["retrokit", "eval"], "missing", None)])
+    assert ReportedStudy.from_json(json.loads(json.dumps(asdict(study)))) == study
+    with pytest.raises(UsageError, match="expected done, failed, missing"):
+        ReportedStep("s", "eval", [], "lost")
+    with pytest.raises(TypeError):
+        ReportedStudy.from_json({"title": 3, "text": "", "steps": []})
+
+
+# --- what it is made from
 
 
 @pytest.mark.parametrize(
@@ -70,16 +115,18 @@ def test_every_text_is_escaped(tmp_path):
         ("{", "is not JSON"),
         ("[]", "is JSON of something else"),
         ("3", "is JSON of something else"),
+        ('{"conclusion": ""}', "is JSON of something else"),
         ('{"results": [], "comparisons": []}', "is not whole"),
         ('{"layers": 3, "conclusion": ""}', "is not whole"),
+        ('[{"fronts": 1}]', "is not whole"),
+        ('{"testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
     ],
 )
 def test_what_is_nothing_to_report_is_one_line(tmp_path, content, problem):
-    (tmp_path / "x.json").write_text(content)
     with pytest.raises(DataError, match=problem) as caught:
-        write_page([tmp_path / "x.json"], tmp_path / "page.html")
+        page_from(tmp_path, content)
     assert "\n" not in str(caught.value)
-    assert str(tmp_path / "x.json") in str(caught.value)
+    assert str(tmp_path / "found-0.json") in str(caught.value)
     assert not (tmp_path / "page.html").exists()
 
 
@@ -90,9 +137,126 @@ def test_a_folder_without_results_is_named(tmp_path):
         write_page([], tmp_path / "page.html")
 
 
-def test_a_study_goes_through_json(tmp_path):
-    study = ReportedStudy("t", "text", [ReportedStep("s", "eval", ["retrokit", "eval"], "missing", None)])
-    plain = json.loads(json.dumps({"title": "t", "text": "text", "steps": [vars(one) for one in study.steps]}))
-    assert ReportedStudy.from_json(plain) == study
-    with pytest.raises(UsageError, match="expected done, failed, missing"):
-        ReportedStep("s", "eval", [], "lost")
+def test_an_evaluation_is_the_same_from_its_json(tmp_path):
+    results = [result(f"runs/q-{seed}", values(1 + seed)) for seed in range(2)]
+    results += [result("first", values(0)), result("first", values(0), similarity="dot")]
+    trainings = {f"runs/q-{seed}": Training("qnorm", "g", str(seed)) for seed in range(2)}
+    found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
+    (tmp_path / "x.json").write_text(to_json(evaluation_json(found, True)))
+    (source,) = read_sources([str(tmp_path / "x.json")]).evaluations
+    assert evaluation_sheets(source.found) == evaluation_sheets(found)
+    assert list(sentences(source.found)) == list(sentences(found))
+
+
+PROBES = {
+    "magnitude": ("probe", lambda: gallery.magnitude(["a", "b"])),
+    "fisher": ("probe", lambda: gallery.fisher(["a", "b"])),
+    "fragment": ("probe_embedding", lambda: gallery.fragments(["a", "b"])),
+    "contrast": ("probe_embedding", lambda: gallery.contrast(["a", "b"])),
+    "near_miss": ("probe_embedding", lambda: gallery.near_miss(["a", "b"], ["swap", "negation"])),
+    "layer": ("probe_embedding", lambda: gallery.layers(["a", "b"])),
+    "geometry": ("probe_embedding", lambda: gallery.geometry(["a", "b"], 2)),
+    "map": ("probe_embedding", lambda: gallery.labelled_map(["a", "b"])),
+}
+
+
+@pytest.mark.parametrize("kind", PROBES)
+def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
+    room, make = PROBES[kind]
+    found = make()
+    page = page_from(tmp_path, found.to_json())
+    tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(found)
+    for sheet in [sheet for shown in tables for sheet in sheets_of(shown)]:
+        assert to_html(sheet) in page
+    assert page.count("<svg") == {"map": 0, "near_miss": 1, "layer": 2, "geometry": 1}.get(
+        kind, page.count("<svg") or -1
+    )
+    assert found.conclusion in unescape(page)
+
+
+def test_a_reranking_is_shown_from_its_json(tmp_path):
+    found = gallery.reranking(["a", "b"], ["swap"])
+    page = page_from(tmp_path, reranking_parts(found, "json", True)[0])
+    for sheet in near_miss_sheets(near_miss_rows(found)):
+        assert to_html(sheet) in page
+    assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
+    assert page.count("<svg") >= 3  # rankings, near-misses, queries
+
+
+# --- in words
+
+
+@pytest.mark.parametrize(
+    ("systems", "told"),
+    [
+        ([[0.2, 0.3, 0.4]], "On t, s0 cosine reaches ndcg@10 0.3000; nothing is compared with it."),
+        (
+            [[0.2, 0.3, 0.4], [0.3, 0.2, 0.43]],
+            "On t, s1 cosine is best in ndcg@10 (0.3100): above the first row, s0 cosine (0.3000), by +0.0100 (95% "
+            "interval -0.2421 to +0.2621, corrected p = 1: no difference that this data can show).",
+        ),
+        (
+            [[0.3, 0.2, 0.43], [0.2, 0.3, 0.4]],
+            "On t, s0 cosine is best in ndcg@10 (0.3100): above the next, s1 cosine (0.3000), by +0.0100 (95% interval "
+            "-0.2421 to +0.2621, corrected p = 1: no difference that this data can show).",
+        ),
+    ],
+)
+def test_a_sentence_says_whether_it_can_be_told(systems, told):
+    results = [result(f"s{place}", own, "t") for place, own in enumerate(systems)]
+    assert list(sentences(evaluation_of(results, {"t": ["ndcg@10"]}, {}))) == [told]
+
+
+def test_the_best_of_many_is_tested_for_the_choice_among_them():
+    (told,) = sentences(evaluation("a", "b", "c"))
+    above_next = told.partition("above the next, b cosine (0.3100), by +0.0900 ")[2]
+    assert "more than chance" in above_next
+    assert "corrected p = 0.0003" in above_next  # 3 pairs, each 1 of 10,001 draws
+
+
+def test_many_tasks_are_told_together():
+    tasks = tuple(f"t{i}" for i in range(6))
+    found = evaluation("a", "b", tasks=tasks)
+    first, over, *rest = sentences(found)
+    assert (
+        first == "b cosine is best on 6 of 6 tasks, on 6 of them above the first row by more than chance (corrected "
+        "p < 0.05)."
+    )
+    assert over.startswith("Over 6 tasks, b cosine has the highest mean ndcg@10 (0.3100), above a cosine (0.2095)")
+    assert rest == []
+    kept = [one for one in found.results if (one.encoder, one.task) != ("b", "t3")]
+    told = list(sentences(evaluation_of(kept, {task: ["ndcg@10"] for task in tasks}, {})))
+    assert told[-1] == "b cosine has no result on t3."
+
+
+# --- tables and pictures
+
+
+def test_numbers_sort_by_what_they_begin_with():
+    rows = [["a", ("0.7000 ± 0.01", "+0.1*")], ["b", "1,204"], ["c", "–"], ["d", "-0.5%"], ["e", "12.3 ←"]]
+    html = to_html(Sheet("t", ["name", "value"], 1, rows, ""))
+    assert re.findall('data-sort="(.*?)"', html) == ["0.7", "1204.0", "-0.5", "12.3"]
+    assert html.count("<button") == 2
+    assert "0.7000 ± 0.01<br>+0.1*" in html
+    continued = to_html(Sheet("t", ["name", "value"], 1, [["a", "1"], ["", "2"]], ""))
+    assert "<button" not in continued
+
+
+def test_a_picture_keeps_shapes_and_texts_alone():
+    svg = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="460.8pt"
+      height="300pt" viewBox="0 0 460.8 300" onload="alert(1)"><metadata>x</metadata><script>alert(2)</script>
+      <a xlink:href="https://example.org"><text>link</text></a><foreignObject/><defs><style>* {fill: red}</style>
+      <path id="m1" style="stroke: #000000"/><clipPath id="c1"><rect/></clipPath></defs>
+      <g id="fixed"><text style="fill: #ffffff">cell</text></g><g id="text_1" clip-path="url(#c1)">
+      <use xlink:href="#m1" style="fill: #ffffff"/><use xlink:href="https://example.org/x.svg#y"/>
+      <text>&lt;script&gt;]]&gt;</text></g></svg>"""
+    first, second = to_figure(svg, HOSTILE), to_figure(svg, "t")
+    for gone in ("metadata", "<script", "alert(2)", "example.org", "foreignObject", "onload", "style>", "fill: red"):
+        assert gone not in second
+    assert "stroke: currentColor" in second
+    assert "fill: var(--paper)" in second
+    assert re.search('<g class="fixed"><text style="fill: #ffffff">cell', second)
+    assert "&lt;script&gt;]]&gt;" in second
+    ids = re.findall(' id="(.*?)"', first + second)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', second)) <= set(ids)

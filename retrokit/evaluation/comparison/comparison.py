@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
@@ -154,6 +154,7 @@ class Evaluation:
         explanations: which queries changed most, if that was asked.
         gate_metric: what gates look at on the tasks that have it, if one is named.
         gates: those that were set, and whether they hold.
+        keys: of what was kept in a folder, what each result depends on.
     """
 
     results: list[Result]
@@ -168,6 +169,7 @@ class Evaluation:
     explanations: Sequence[Explanation] = ()
     gate_metric: str | None = None
     gates: Sequence[Gate] = ()
+    keys: Sequence[Mapping[str, Any]] = ()
 
     @property
     def tasks(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from retrokit.data.beir import RetrievalData
@@ -83,5 +83,10 @@ def explain(data: RetrievalData, first: Result, other: Result, metric: str, coun
         documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
         kept = documents[:MOST_DOCUMENTS]
         shown.append(MovedQuery(query, queries[query], before[query], after[query], kept, len(documents) - len(kept)))
-    better, worse = (sum(sign * value > 0 for value in change.values()) for sign in (1, -1))
-    return Explanation(first.task, metric, first.name, other.name, better, worse, len(change) - better - worse, shown)
+    return Explanation(first.task, metric, first.name, other.name, *counted(change.values()), shown)
+
+
+def counted(change: Collection[float]) -> tuple[int, int, int]:
+    """How many values are above 0, below 0 and neither."""
+    better, worse = (sum(sign * value > 0 for value in change) for sign in (1, -1))
+    return better, worse, len(change) - better - worse

@@ -55,7 +55,7 @@ class System:
     def encoder(self) -> str:
         """The encoder; of several seeds, what their specs have in common, and how many there are."""
         specs = [result.encoder for result in self.results]
-        name = specs[0] if len(specs) == 1 else f"{_in_common(specs)} ({len(specs)} seeds)"
+        name = specs[0] if len(specs) == 1 else f"{in_common(specs)} ({len(specs)} seeds)"
         return f"{name}, {self.distinction}" if self.distinction else name
 
     @property
@@ -116,7 +116,7 @@ def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
     return found if len(found) > 1 else {}
 
 
-def _in_common(specs: Sequence[str]) -> str:
+def in_common(specs: Sequence[str]) -> str:
     """What specs have in common, a star for the rest: ``runs/q-0`` and ``runs/q-1`` are ``runs/q-*``."""
     start = commonprefix(specs)  # noqa: RUF071 - letters are meant
     end = commonprefix([spec[len(start) :][::-1] for spec in specs])[::-1]  # noqa: RUF071

@@ -1,0 +1,281 @@
+"""The parts of a report's page: the tables and pictures of the commands, each under the heading that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from retrokit.errors import RetrokitError, UsageError
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.comparison.correlations import check_correlated, correlations
+from retrokit.evaluation.comparison.systems import in_common
+from retrokit.evaluation.comparison.trained import training_of
+from retrokit.evaluation.two_stage import Reranking
+from retrokit.notices import harmless
+from retrokit.report.deployment import COSTS, deployment_plot, deployment_sheet
+from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot
+from retrokit.report.html import pictures, sheets_of, to_html
+from retrokit.report.plots import runs_plots
+from retrokit.report.probe_embedding_tables import map_table
+from retrokit.report.queries import changes_plot, changes_sheet, query_changes
+from retrokit.report.reranking import cost_sheet, near_miss_sheets
+from retrokit.report.reranking_plots import ranking_rows, rows_plots
+from retrokit.report.sheets import Sheet
+from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, restored
+from retrokit.training.history import Outcome
+
+SHORT = 12  # letters of a digest that tell it from others
+
+
+def heading(text: str) -> Markup:
+    """The heading of what comes from one source."""
+    return Markup("<h3>{}</h3>").format(escape(harmless(text)))
+
+
+def paragraph(text: str) -> Markup:
+    """Something in words."""
+    return Markup("<p>{}</p>").format(escape(harmless(text)))
+
+
+# --- what was run
+
+
+def provenance(sources: Sources) -> Iterator[Markup]:
+    """Data, encoders, versions and runs: all that the results come from."""
+    found = [one.found for one in (*sources.evaluations, *sources.rerankings)]
+    if data := _data_rows(found):
+        yield to_html(Sheet("data", ["task", "digest", "what is in it"], 3, data, ""))
+    if systems := _system_rows(found):
+        columns = ["encoder", "similarity", "precision", "device", "fingerprint", "retrokit", "dimensions"]
+        yield to_html(Sheet("systems", columns, 6, systems, _libraries(found)))
+    if sources.runs:
+        yield to_html(_training_sheet(sources.runs))
+    for path, tables in sources.builds:
+        yield heading(path)
+        yield from (to_html(sheet) for table in tables for sheet in sheets_of(table))
+
+
+def _data_rows(found: Iterable[Evaluation]) -> list[list[str]]:
+    rows = {}
+    for one in found:
+        for task in one.tasks:
+            digest = one.digests[task]() if task in one.digests else None
+            counts = one.systems_on(task)[0].first.counts
+            told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+            rows[task, digest] = [task, digest or "–", told]
+    return list(rows.values())
+
+
+def _system_rows(found: Iterable[Evaluation]) -> list[list[str]]:
+    rows = {}
+    for one in found:
+        for result in one.results:
+            of = result.configuration
+            digest = str(of.get("fingerprint", "–"))[:SHORT]
+            told = [str(of.get(name) or "–") for name in ("precision", "device")]
+            row = [result.encoder, result.similarity, *told, digest, str(of.get("retrokit", "–"))]
+            rows[tuple(row)] = [*row, str(of.get("dims") or "–")]
+    return list(rows.values())
+
+
+def _libraries(found: Iterable[Evaluation]) -> str:
+    return "; or ".join(dict.fromkeys(_versions(key.get("libraries", {})) for one in found for key in one.keys))
+
+
+def _versions(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
+    rows, versions, machines = [], {}, {}
+    for source in runs:
+        run = source.run
+        notes, identity = run.notes, run.identity
+        data = ", ".join(
+            f"{one['name']} {one['digest'].removeprefix('sha256:')[:SHORT]}" for one in notes.get("data", [])
+        )
+        commit = (notes.get("git") or {}).get("commit", "–")
+        seconds = next((f"{row['seconds']:,.0f}" for row in reversed(source.rows) if "seconds" in row), "–")
+        told = [run.encoder or run.verifier or "–", run.similarity, data or "–", str(commit)[:SHORT], run.status]
+        rows.append([source.path, *told, str(identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
+        versions[_versions(notes.get("versions", {}))] = None
+        machines[notes.get("retrokit", "")] = None
+    columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
+    told = f"retrokit {' or '.join(filter(None, machines))}" if any(machines) else ""
+    caption = "; ".join(filter(None, [told, *versions, "the options of a run: --config FOLDER/config.toml"]))
+    return Sheet("trainings", columns, 6, rows, caption)
+
+
+# --- results
+
+
+def evaluation(source: EvaluationSource) -> Iterator[Markup]:
+    """The tables and pictures of one evaluation."""
+    found = replace(source.found, is_cross=False)
+    yield heading(source.path)
+    if len(found.tasks) > 1 and len({one.name for one in found.systems}) > 1:
+        yield pictures(task_map_plot, found, "Systems and tasks: the leading metric of each task")
+    for sheet in evaluation_sheets(_correlated(found)):
+        yield to_html(sheet)
+    titles = {
+        f"{number:02}-": f"{found.main_metric(task)} of each system on {task}"
+        for number, task in enumerate(found.tasks, start=1)
+    }
+    yield pictures(evaluation_plots, found, "", titles)
+
+
+def _correlated(found: Evaluation) -> Evaluation:
+    """With the correlations of SURE's metrics, where there are systems enough."""
+    try:
+        most = max(len(found.systems_on(task)) for task in found.tasks)
+        check_correlated({task: found.main_metric(task) for task in found.tasks}, most)
+    except UsageError:
+        return found
+    return replace(found, correlations=found.correlations or correlations(found.systems))
+
+
+def crossed(sources: Sequence[EvaluationSource]) -> Iterator[Markup]:
+    """Training similarities against evaluation similarities, where a run was scored with several."""
+    for source in sources:
+        scored: dict[str, set[str]] = {}
+        for one in source.found.systems:
+            if one.trained_with is not None:
+                scored.setdefault(one.encoder, set()).add(one.similarity)
+        if any(len(similarities) > 1 for similarities in scored.values()):
+            keep = [one for one in source.found.systems if one.encoder in scored]
+            found = replace(source.found, systems=keep, is_cross=True, correlations=[])
+            yield from (to_html(sheet) for sheet in evaluation_sheets(found))
+            yield pictures(cross_plots, found, "Training similarity down, evaluation similarity across")
+
+
+def by_query(sources: Sequence[EvaluationSource]) -> Iterator[Markup]:
+    """What queries gain and lose."""
+    for source in sources:
+        for task in source.found.tasks:
+            if changes := query_changes(source.found, task):
+                yield to_html(changes_sheet(changes))
+                yield pictures(changes_plot, changes, f"Change of every query against the first system: {task}")
+
+
+def reranking(source: EvaluationSource) -> Iterator[Markup]:
+    """Both stages, near-misses, and what the second stage took."""
+    whole, rows = source.found, source.near_misses or []
+    others = {row["task"] for row in rows}
+    ranking = replace(
+        whole,
+        results=[one for one in whole.results if one.task not in others],
+        systems=[one for one in whole.systems if one.task not in others],
+        comparisons=[one for one in whole.comparisons if one.task not in others],
+    )
+    rankings = ranking if ranking.results else None
+    yield heading(source.path)
+    for sheet in [*(evaluation_sheets(ranking) if rankings else []), *near_miss_sheets(rows)]:
+        yield to_html(sheet)
+    yield to_html(cost_sheet(whole.results))
+    tables = {"reranking": ranking_rows(Reranking(whole, rankings, None)), "near-misses": rows}
+    titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and areas"}
+    yield pictures(rows_plots, tables, "", titles)
+
+
+def deployments(sources: Sources) -> Iterator[Markup]:
+    """Sheets of dimensions, quantisations and indexes."""
+    for _, found in sources.deployments:
+        yield to_html(deployment_sheet(found))
+        title = f"{found.metric} against {' and '.join(COSTS.values())}: {found.encoder} on {found.task}"
+        yield pictures(partial(_deployment, found), None, title)
+
+
+def _deployment(found: Any, _: None, folder: str) -> None:
+    deployment_plot(found, folder, "deployment")
+
+
+# --- training and probes
+
+
+def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
+    """What runs yielded, and their curves, seeds of one training together."""
+    groups: dict[str, list[RunSource]] = {}
+    for source in runs:
+        groups.setdefault(_group(source), []).append(source)
+    if finished := [row for source in runs if (row := _outcome_row(source))]:
+        columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
+        note = "gain: over the encoder as it came, under its own similarity"
+        yield to_html(Sheet("what training yielded", columns, 2, finished, note))
+    curves = [
+        (in_common([one.path for one in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
+        for own in groups.values()
+        for source in own
+        if source.rows
+    ]
+    if curves:
+        yield pictures(runs_plots, curves, "Learning curve: a line a run, seeds of one training in one colour")
+
+
+def _group(source: RunSource) -> str:
+    """What runs of different seeds have in common."""
+    try:
+        training = training_of(source.path)
+    except RetrokitError:  # of a run that is not finished, nothing is known
+        training = None
+    return training.group if training is not None and training.seed else source.path
+
+
+def _outcome_row(source: RunSource) -> list[str]:
+    if source.run.outcome is None or "evaluations" not in source.run.outcome:
+        return []
+    found = restored(Outcome, source.run.outcome)
+    losses = [f"{row['loss']:.4g}" for row in found.losses] or ["–"]
+    told = ["–", "–", "–", "–", "–"]
+    if found.evaluations:
+        first = found.evaluations[0]
+        best = next((row for row in found.evaluations if row["step"] == found.best_step), found.evaluations[-1])
+        metric = next(iter(first["evaluation"]))
+        values = [f"{row['evaluation'][metric]:.4f}" for row in (first, best)]
+        told = [metric, *values, f"{best['step']:,}", "–" if found.gain is None else f"{found.gain:+.4f}"]
+    return [source.path, *told, losses[0], losses[-1]]
+
+
+def probe(source: ProbeSource) -> Iterator[Markup]:
+    """What a probe found, in words, tables and pictures."""
+    yield heading(f"{source.kind.replace('_', '-')}: {source.path}")
+    yield paragraph(source.conclusion)
+    if isinstance(source.found, Mapping):
+        yield from map(to_html, sheets_of(map_table(source.found)))
+        return
+    tables, plots = (import_module(f"retrokit.report.{source.room}_{what}") for what in ("tables", "plots"))
+    for shown in getattr(tables, f"{source.kind}_tables")(source.found):
+        yield from (to_html(sheet) for sheet in sheets_of(shown))
+    yield pictures(getattr(plots, f"{source.kind}_plots"), source.found, "", _PROBES)
+
+
+_PROBES = {
+    "effect": "Cohen's d of the lengths of relevant documents",
+    "lengths": "Lengths of queries, relevant and irrelevant documents",
+    "correlation": "Effect size and gain over data sets",
+    "training": "Lengths and their effect through training",
+    "gamma": "γ through training",
+    "fisher": "Fisher information by similarity",
+    "kappa": "Difference of the condition numbers",
+    "fragments": "Fragments alone, against the whole",
+    "prefixes": "Quality of the first dimensions",
+    "contrast": "Deviations and cosines by fragment",
+    "near-miss": "Distributions of scores: near-misses, positives, random pairs",
+    "layers": "Quality after each layer",
+    "moved": "How far each layer moved in training",
+    "geometry": "Anisotropy, effective rank and hubness",
+}
+
+
+# --- what is missing
+
+
+def lost(sources: Sources) -> list[str]:
+    """What is not there, or not whole, in words."""
+    told = [f"{one.path}: its training is not finished" for one in sources.runs if one.run.status != "finished"]
+    return [*sources.notices, *told]
