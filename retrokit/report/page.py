@@ -122,11 +122,11 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
 
 
 def _summary(sources: Sources, study: ReportedStudy | None) -> Iterator[str]:
-    told = [one for source in (*sources.evaluations, *sources.rerankings) for one in sentences(source.found)]
-    if told:
-        yield " ".join(told)
+    for source in (*sources.evaluations, *sources.rerankings):
+        if told := list(sentences(source.found)):
+            yield " ".join(told)
     for probe in sources.probes:
-        yield probe.conclusion
+        yield f"Probe {probe.kind.replace('_', '-')}: {probe.conclusion}"
     if study is not None and (lost := [step for step in study.steps if step.state != DONE]):
         counts = ", ".join(f"{sum(step.state == state for step in lost)} {state}" for state in (FAILED, MISSING))
         names = ", ".join(step.name for step in lost[:5]) + (", …" if len(lost) > 5 else "")

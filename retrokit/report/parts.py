@@ -235,7 +235,7 @@ def _outcome_row(source: RunSource) -> list[str]:
     if found.evaluations:
         first = found.evaluations[0]
         best = next((row for row in found.evaluations if row["step"] == found.best_step), found.evaluations[-1])
-        metric = next(iter(first["evaluation"]))
+        metric = found.metric or next(iter(first["evaluation"]))
         values = [f"{row['evaluation'][metric]:.4f}" for row in (first, best)]
         told = [metric, *values, f"{best['step']:,}", "–" if found.gain is None else f"{found.gain:+.4f}"]
     return [source.path, *told, losses[0], losses[-1]]

@@ -139,7 +139,9 @@ def _read_file(path: str, found: Sources) -> None:
 
 def _sort(path: str, content: Any, found: Sources) -> None:
     if isinstance(content, list) and content and all(isinstance(one, dict) and "fronts" in one for one in content):
-        found.deployments += [(path, restored(Deployment, one)) for one in content]
+        for one in content:
+            rows = [{**row, "result": {"per_query": {}, **row}} for row in one["rows"]]
+            found.deployments.append((path, restored(Deployment, {**one, "rows": rows})))
         return
     keys = set(content) if isinstance(content, dict) else set()
     if {"results", "comparisons"} <= keys:
