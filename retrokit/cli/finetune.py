@@ -23,6 +23,10 @@ DryRunOption = Annotated[
         "--dry-run", help="Check everything, print the plan (of finetune with its memory), stop.", rich_help_panel=RUN
     ),
 ]
+TimeOption = Annotated[
+    bool,
+    typer.Option("--time", help="With --dry-run: time a few steps, and tell how long all take.", rich_help_panel=RUN),
+]
 
 
 @app.command(cls=with_names("encoders", "similarities", "data", "augmentations", "tasks"))
@@ -30,6 +34,7 @@ DryRunOption = Annotated[
 def finetune(
     config: FinetuneConfig,
     dry_run: DryRunOption = False,
+    time: TimeOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fine-tune an encoder with any similarity.
@@ -42,9 +47,12 @@ def finetune(
     """
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
+    if time and not dry_run:
+        raise UsageError("--time is for --dry-run")
     with importing():
         from retrokit.training.finetune import plan
         from retrokit.training.memory import of_description, with_memory
+        from retrokit.training.run import timed
     from retrokit.report.tables import memory_tables, preflight_tables, to_json
 
     if dry_run and (memory := of_description(config)) is not None:
@@ -56,7 +64,9 @@ def finetune(
 
         training_plots(folder)
 
-    planned = with_memory(plan(config)) if dry_run else plan(config)
+    planned: Job = with_memory(plan(config)) if dry_run else plan(config)
+    if time:
+        planned = timed(planned)
     train_as_planned(planned, preflight_tables, dry_run, as_json, draw)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,16 +67,31 @@ def run(
 def plan(
     study: StudyArgument,
     output: OutputOption = "study",
+    estimate: bool = typer.Option(
+        False, "--estimate", help="Time a few steps of each kind, and tell how long all take."
+    ),
     as_json: JsonOption = False,
 ) -> None:
     """Print the steps, each as a command line that could be typed, in an order in which they can be.
 
-    retrokit study plan study.toml -o out
+    retrokit study plan study.toml -o out --estimate
     """
     from retrokit.report.tables import to_json
 
     planned = _planned(study, output)
-    show(to_json([step.to_json() for step in planned.steps]) if as_json else _script(planned))
+    seconds: dict[str, float | None] = {}
+    if estimate:
+        from retrokit.study.estimate import estimates
+
+        seconds = estimates(planned)
+    if as_json:
+        show(to_json([{**step.to_json(), "seconds": seconds.get(step.name)} for step in planned.steps]))
+        return
+    show(_script(planned, seconds))
+    if estimate:
+        untold = sum(value is None for value in seconds.values())
+        left = f", and {untold} of {len(seconds)} steps of which nothing tells" if untold else ""
+        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 
 @group.command()
@@ -126,9 +143,10 @@ def _report(folder: str) -> tuple[Path, bool]:
     return page, gates_hold
 
 
-def _script(plan: StudyPlan) -> str:
+def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
     lines = []
     for step in plan.steps:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
-        lines.append(f"# {step.name}\nretrokit {shlex.join(step.command)}{prints}")
+        told = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
+        lines.append(f"# {step.name}{told}\nretrokit {shlex.join(step.command)}{prints}")
     return "\n".join(lines)

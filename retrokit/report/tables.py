@@ -33,7 +33,11 @@ def to_json(value: Any) -> str:
 def steps_of(steps: Mapping[str, float]) -> str:
     """Planned steps, in words."""
     planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
-    return f"{planned} ({steps['per_epoch']:,} an epoch)"
+    told = f"{planned} ({steps['per_epoch']:,} an epoch)"
+    if "seconds_each" not in steps:
+        return told
+    each = f"{told}, {steps['seconds_each']:.3g} s each here"
+    return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
 def preflight_tables(preflight: Preflight) -> list[Table]:

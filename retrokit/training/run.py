@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import subprocess
+import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -150,6 +151,18 @@ def provenance() -> dict[str, Any]:
     except (OSError, subprocess.SubprocessError):
         git = None
     return {"retrokit": retrokit.__version__, "versions": versions, "git": git}
+
+
+def timed(job: Job) -> Job:
+    """The job, with the seconds of a step, measured by a few, in its preflight; nothing of them is kept."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder(scratch)
+        history = History(folder.metrics, [], job.metric, writes=False)
+        trainer = job.trainer(_options(job, folder), Destination(folder, history, job.describe(), 1))
+        trainer.begin()
+        seconds = seconds_per_step(trainer)
+    steps = {**job.preflight.steps, "seconds_each": seconds}
+    return replace(job, preflight=replace(job.preflight, steps=steps))
 
 
 @ends_all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import typer
 from retrokit.cli import app, run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.errors import DataError, RetrokitError
+from retrokit.study.estimate import estimates
+from retrokit.study.state import StudyPlan
 from retrokit.study.steps import Step, steps_of
 from retrokit.study.tables import read_study
+from tests.sure.pretending import write_beir_folder
 
 WHOLE = """
 title = "Which?"
@@ -188,3 +192,31 @@ def test_the_studies_that_are_shown_can_be_run(tmp_path: Path, text: str):
 def test_there_are_studies_to_show():
     assert BLOCKS
     assert SHIPPED
+
+
+def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"anchor": f"word{number} one", "positive": f"word{number} two"} for number in range(40)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = write_beir_folder(tmp_path / "data")
+    text = f"""
+    [finetune]
+    encoder = "static:dim=8"
+    data = "pairs.jsonl"
+    batch-size = 10
+    [finetune.matrix]
+    epochs = [1, 3]
+    [[finetune.include]]
+    steps = 2
+    [eval]
+    encoders = ["bm25", "{{finetune}}"]
+    on = "beir:{folder}"
+    """
+    steps = planned(text, tmp_path)
+    found = estimates(StudyPlan(tmp_path / "out", "", "", str(tmp_path), (), steps))
+    once, thrice, two, *evaluated = found.values()
+    assert thrice == pytest.approx(3 * once)
+    assert two == pytest.approx(once / 2), "four batches are an epoch"
+    assert evaluated[0] is None, "nothing tells of a search by words"
+    assert evaluated[1] == evaluated[2] == evaluated[3] > 0
+    assert not (tmp_path / "out").exists()
