@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Does a teacher help? Mine, score, and distil against plain InfoNCE, on SciFact without what its training and test claims
+# share; every loss with each seed, then all of them on the test claims. What is there already is not done again.
+#
+#   bash examples/teachers_on_scifact.sh data/scifact OUT static:384 "0 1 2" --epochs 3 --lr 0.05
+set -euo pipefail
+data=$1 out=$2 student=$3 seeds=$4
+shift 4
+
+mkdir -p "$out"
+[ -d "$out/clean" ] || python "$(dirname "$0")/scifact_without_leaks.py" "$data" "$out/clean"
+cd "$out"
+[ -f hard.jsonl ] || retrokit augment mine beir:clean,split=train --encoder bm25 --corpus clean --negatives 4 -o hard.jsonl
+[ -f taught.jsonl ] || retrokit augment score hard.jsonl --with 'maxsim:"minilm:max_length=128"' -o taught.jsonl
+runs=()
+for seed in $seeds; do
+    for loss in "infonce" "infonce+kl=1" "kl" "margin-mse"; do
+        run=runs/${loss%%=*}-$seed
+        runs+=("$run")
+        [ -f "$run/config.toml" ] && continue
+        retrokit finetune "$student" --data taught.jsonl --loss "$loss" --teacher-temperature "${TEMPERATURE:-0.05}" \
+            --seed "$seed" "$@" -o "$run" --overwrite
+    done
+done
+retrokit eval "${runs[@]}" "$student" bm25 --on "beir:clean" --metrics ndcg@10 --results results
