@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -67,3 +70,31 @@ def stores() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Headless Chromium, and the folder that it saves downloads in."""
+    selenium = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no Chromium with chromedriver on this machine (Debian: apt install chromium chromium-driver)")
+    folder = tmp_path_factory.mktemp("browser")
+    options = selenium.ChromeOptions()
+    options.binary_location = chromium
+    words = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}")
+    for word in (
+        *words,
+        "--disable-background-networking",
+        "--no-first-run",
+        "--window-size=1200,900",
+        *("--disable-gpu", "--disable-quic", "--disable-component-update", "--disable-sync"),
+    ):
+        options.add_argument(word)
+    options.add_experimental_option("prefs", {"download.default_directory": str(folder / "saved")})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    running = selenium.Chrome(options=options, service=selenium.ChromeService(driver))
+    running.saved = folder / "saved"
+    yield running
+    running.quit()

@@ -67,7 +67,7 @@ class ReportedStudy:
 
 @dataclass(frozen=True)
 class PagePart:
-    """A part of the page, with a heading of its own; one without blocks is left out."""
+    """A part of the page, with a heading of its own; one that holds nothing is left out."""
 
     title: str
     blocks: list[Markup]
@@ -105,7 +105,7 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
         f"script-src {code_source(script)}"
     )
     made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    shown = [one for one in _parts(sources, study) if one.blocks]
+    shown = [one for one in _parts(sources, study) if any(one.blocks)]
     return (
         Environment(autoescape=True)
         .from_string(template)

@@ -21,7 +21,7 @@ from retrokit.report.deployment import COSTS, deployment_plot, deployment_sheet
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot
 from retrokit.report.html import pictures, sheets_of, to_html
-from retrokit.report.plots import runs_plots
+from retrokit.report.plots import curves_of, curves_plots
 from retrokit.report.probe_embedding_tables import map_table
 from retrokit.report.queries import changes_plot, changes_sheet, query_changes
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
@@ -199,22 +199,24 @@ def _deployment(found: Any, _: None, folder: str) -> None:
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
-    """What runs yielded, and their curves, seeds of one training together."""
+    """What runs yielded, and their curves, seeds of one training in one colour."""
     groups: dict[str, list[RunSource]] = {}
     for source in runs:
         groups.setdefault(_group(source), []).append(source)
+    if not runs:
+        return
     if finished := [row for source in runs if (row := _outcome_row(source))]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = "gain: over the encoder as it came, under its own similarity"
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
-    curves = [
+    named = [
         (in_common([one.path for one in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
         for own in groups.values()
         for source in own
-        if source.rows
     ]
-    if curves:
-        yield pictures(runs_plots, curves, "Learning curve: a line a run, seeds of one training in one colour")
+    curves = curves_of(named)
+    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
+    yield pictures(curves_plots, curves, "", titles)
 
 
 def _group(source: RunSource) -> str:

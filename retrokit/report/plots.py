@@ -54,30 +54,35 @@ def training_plots(folder: str | Path) -> list[Path]:
     return written
 
 
-def runs_plots(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], folder: str | Path) -> list[Path]:
-    """Draw the loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: a picture
-    each, in which runs of one name, seeds of one training, share a colour. Returns the files written."""
-    pictures: dict[str, list[tuple[str, Points]]] = {}
+def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
+    """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
+    measured, the name and the points of each run that has it."""
+    found: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
         losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
         gammas = _series(rows, ("gamma_query", "gamma_document"))
         for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
             if points:
-                pictures.setdefault(quantity, []).append((name, points))
+                found.setdefault(quantity.replace("_", " "), []).append((name, points))
+    return {quantity: found[quantity] for quantity in fitting(list(found), PANELS, "metrics", "curves")}
+
+
+def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
+    """Draw what :func:`curves_of` found: a picture each, in which runs of one name, seeds of one training, share a
+    colour. Returns the files written."""
     written = []
-    names = fitting(list(dict.fromkeys(name for name, _ in runs)), CURVES, "runs", "curves")
-    for number, quantity in enumerate(fitting(list(pictures), PANELS, "metrics", "curves"), start=1):
+    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
+    names = fitting(list(every), CURVES, "runs", "curves")
+    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
         figure, (axes,) = panels(1, 3.4)
-        seen = set()
-        for name, points in pictures[quantity]:
-            if name not in names:
-                continue
-            place = names.index(name)
-            look: dict[str, Any] = {"color": COLORS[place % len(COLORS)], "marker": "." if len(points) < 60 else None}
-            look["linestyle"] = LINES[place // len(COLORS) % len(LINES)]
-            axes.plot(*zip(*points, strict=True), label=None if name in seen else wrapped(name), **look)
-            seen.add(name)
-        axes.set_ylabel(shown(quantity.replace("_", " ")))
+        labels = {name: wrapped(name) for name in names}
+        for name, points in drawn:
+            if name in names:
+                place = names.index(name)
+                look: dict[str, Any] = {"color": COLORS[place % len(COLORS)]}
+                look |= {"linestyle": LINES[place // len(COLORS) % len(LINES)], "label": labels.pop(name, None)}
+                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
+        axes.set_ylabel(shown(quantity))
         steps_axis(axes)
         legend_above(figure, axes, columns=2)
         written += save(figure, folder, f"{number:02}-curves")

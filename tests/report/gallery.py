@@ -15,7 +15,7 @@ from retrokit.evaluation.two_stage import Reranking
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.contrast import ContrastProbe, DimensionContrast, FragmentContrast
 from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
-from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
+from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
 from retrokit.probing.geometry import Geometry, GeometryProbe
 from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.probing.magnitude_findings import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
@@ -67,7 +67,8 @@ def fragments(names: Names, size: int = 16, count: int = 6) -> FragmentProbe:
     ]
     wholes = [WholeScore(name, sim, 0.8) for name in names for sim in ("cosine", f"sfs:{size}")]
     prefixes = [PrefixScore(name, size, size * i, 0.5 + 0.02 * i, 0.5 + 0.03 * i) for name in names for i in (1, 2, 3)]
-    return FragmentProbe(names[0], names[-1], wholes, scores, prefixes)
+    slices = [RandomSlice(name, size, i + 1, 0.6 + 0.01 * i) for name in names for i in range(count)]
+    return FragmentProbe(names[0], names[-1], wholes, scores, prefixes, slices)
 
 
 def contrast(names: Names, size: int = 4, count: int = 6) -> ContrastProbe:

@@ -214,6 +214,7 @@ def test_json_has_all_of_it() -> None:
         "over_tasks",
         "cross",
         "correlations",
+        "shown",
     }
     assert set(found) == parts
     assert len(found["results"]) == 6
