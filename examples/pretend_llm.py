@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8765, help="0: any that is free")
     port = parser.parse_args().port
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = Server(("127.0.0.1", port), Handler)
     except (OSError, OverflowError) as error:
         sys.exit(f"port {port} of 127.0.0.1 cannot be listened on: {error}")
     print(f"listening on http://127.0.0.1:{server.server_port}/v1", flush=True)
@@ -45,6 +45,12 @@ def main() -> None:
         server.serve_forever()
     except KeyboardInterrupt:
         server.server_close()
+
+
+class Server(ThreadingHTTPServer):
+    """As many connections may wait as are asked at once."""
+
+    request_queue_size = 1024
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -21,7 +21,7 @@ from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
-from tests.sure.pretending import fields_of
+from tests.sure.pretending import by_rules, fields_of
 
 pytest.importorskip("bm25s")
 
@@ -66,6 +66,12 @@ def write(
         options = {"llm": f"openai:m,url={server.url}", "searcher": "bm25", **options}
         written = queries(str(corpus), str(output), **options)
     return [json.loads(line) for line in output.read_text().splitlines()], written, server
+
+
+def test_the_rules_of_the_examples_server_write_queries_that_stand(corpus):
+    rows, written, _ = write(corpus, lambda body: by_rules(prompt_of(body)), k=3)
+    assert len(rows) > 20
+    assert not written.rejections
 
 
 @pytest.mark.parametrize("name", SHAPES)
