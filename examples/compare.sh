@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which of several encoders is better, at what, and is it significant? Tables, a CSV file and plots. No network for local
+# Which of several encoders is better, at what, and is it significant? Tables, a CSV file, plots, and a page. No network for local
 # encoders and data.
 #
 #     bash examples/compare.sh OUTPUT_FOLDER "ENCODER ..." TASK [TASK ...]
@@ -23,3 +23,6 @@ retrokit eval $encoders "${tasks[@]}" --results "$out/results" --plot "$out/plot
 # What is in the folder, in other forms, without computing anything again.
 retrokit eval --results "$out/results" "${tasks[@]}" --format markdown >"$out/comparison.md"
 retrokit eval --results "$out/results" "${tasks[@]}" --format csv >"$out/comparison.csv"
+
+# One page to read.
+retrokit report "$out/results" -o "$out/report.html"

@@ -103,6 +103,7 @@ def test_json_is_all_there_is_on_standard_output(
         "cross",
         "correlations",
         "shown",
+        "trained_with",
     }
     assert set(found) == parts
     assert [result["similarity"] for result in found["results"]] == ["cosine", "dot"]

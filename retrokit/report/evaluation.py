@@ -73,6 +73,9 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
         "shown": evaluation.shown,
+        "trained_with": {
+            r.encoder: one.trained_with for one in evaluation.systems if one.trained_with for r in one.results
+        },
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
     }
 

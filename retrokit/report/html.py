@@ -117,6 +117,12 @@ def _text(text: str) -> Markup:
 _numbers = count(1)
 
 
+def number_pictures_anew() -> None:
+    """Begin a page: its pictures, and so their ids, are numbered from 1."""
+    global _numbers
+    _numbers = count(1)
+
+
 def pictures(
     draw: Callable[..., Any], found: Any, title: str, titles: Mapping[str, str] = MappingProxyType({})
 ) -> Markup:

@@ -23,7 +23,7 @@ from retrokit.data.files import writing
 from retrokit.errors import UsageError
 from retrokit.notices import harmless
 from retrokit.report import parts
-from retrokit.report.html import to_html
+from retrokit.report.html import number_pictures_anew, to_html
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import Sources, read_sources, restored
 from retrokit.report.words import sentences
@@ -105,6 +105,7 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
         f"script-src {code_source(script)}"
     )
     made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    number_pictures_anew()
     shown = [one for one in _parts(sources, study) if any(one.blocks)]
     return (
         Environment(autoescape=True)

@@ -174,8 +174,8 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
         for one in plain["seeds"]
         for encoder, seed in zip(one["encoders"], one["seeds"], strict=True)
     }
-    trained = {row["encoder"]: row["trained_with"] for cross in plain["cross"] for row in cross["encoders"]}
-    systems = [replace(one, trained_with=trained.get(one.encoder)) for one in systems_of(results, trainings)]
+    trained = plain.get("trained_with", {})
+    systems = [replace(one, trained_with=trained.get(one.first.encoder)) for one in systems_of(results, trainings)]
     comparisons = restored(list[Comparison], plain["comparisons"])
     return Evaluation(
         results,

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from retrokit import cli
+from retrokit.data.runs import Run, write_run
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
@@ -147,6 +149,7 @@ def test_an_evaluation_is_the_same_from_its_json(tmp_path):
     (source,) = read_sources([str(tmp_path / "x.json")]).evaluations
     assert evaluation_sheets(source.found) == evaluation_sheets(found)
     assert list(sentences(source.found)) == list(sentences(found))
+    assert [one.trained_with for one in source.found.systems] == [None, None, "qnorm"]
 
 
 PROBES = {
@@ -182,6 +185,68 @@ def test_a_reranking_is_shown_from_its_json(tmp_path):
         assert to_html(sheet) in page
     assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
     assert page.count("<svg") >= 3  # rankings, near-misses, queries
+
+
+def write_training(folder: Path, similarity: str, seed: int, status: str = "finished") -> Path:
+    """A run's folder, but for the model."""
+    folder.mkdir(parents=True)
+    evaluations = [{"step": step, "evaluation": {"ndcg@10": 0.3 + 0.01 * step + 0.02 * seed}} for step in (0, 5, 10)]
+    lines = [evaluations[0], {"step": 5, "loss": 2.0, "seconds": 3.0}, *evaluations[1:], {"step": 10, "loss": 1.0}]
+    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    outcome = {"folder": str(folder), "steps": 10, "stopped_because": None, "best_step": 10, "converged_at": None}
+    outcome |= {"evaluations": evaluations, "losses": [{"step": 5, "loss": 2.0}, {"step": 10, "loss": 1.0}]}
+    identity = {"encoder": "static", "seed": seed, "sim": similarity}
+    told = {"outcome": {**outcome, "gain": 0.1, "metric": "ndcg@10"} if status == "finished" else None}
+    notes = {"versions": {"torch": "2.0"}, "retrokit": "0.1.0", "git": {"commit": "abcdef"}, "data": []}
+    write_run(Run(status, similarity, "static", identity, 10, notes=notes, **told), folder)
+    return folder
+
+
+def test_runs_are_told_and_drawn_with_their_seeds_together(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = [write_training(Path("runs", f"q-{seed}"), "qnorm", seed) for seed in (0, 1)]
+    runs += [write_training(Path("runs", "c"), "cosine", 0), write_training(Path("runs/open"), "dnorm", 0, "training")]
+    write_page(runs, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Training", "What is missing or failed", "What was run"]
+    assert re.findall("<figcaption>(.*?)</figcaption>", page) == ["Through training: loss", "Through training: ndcg@10"]
+    assert re.search(r"runs/q-\* \(2 seeds\)", page)
+    assert "runs/open: its training is not finished" in page
+    cells = re.search(r"<tr><th scope=.row.>[^<]*q-1</th>(.*?)</tr>", page)[1]
+    told = ["ndcg@10", "0.3200", "0.4200", "10", "+0.1000", "2", "1"]
+    assert re.findall(">([^<>]+)</td>", cells) == told
+    assert "torch 2.0" in page
+    assert "abcdef" in page
+    write_page(runs, tmp_path / "again.html")
+    both = [(tmp_path / name).read_text().partition("<footer>")[0] for name in ("page.html", "again.html")]
+    assert both[0] == both[1]
+
+
+def test_systems_and_tasks_make_a_map_and_several_scores_of_a_run_a_cross(tmp_path):
+    trainings = {name: Training(name, name, "0") for name in ("qnorm", "dnorm")}
+    results = [
+        result(name, values(place), task, similarity)
+        for task in ("t", "u")
+        for place, name in enumerate(trainings)
+        for similarity in trainings
+    ]
+    found = evaluation_of(results, {task: ["ndcg@10"] for task in "tu"}, trainings)
+    page = page_from(tmp_path, evaluation_json(found))
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Results", "Cross-evaluation", "What was run"]
+    assert re.findall("<caption>(.*?)</caption>", page.partition("Cross-evaluation</h2>")[2])[:2] == ["t", "u"]
+    assert page.count("<svg ") == 1 + 2 + 2
+
+
+def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
+    assert cli.run(["report", str(tmp_path / "none.json"), "-o", str(tmp_path / "page.html")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist; expected a results folder")
+    assert said.count("\n") == 1
+    (tmp_path / "found.json").write_text(to_json(evaluation_json(evaluation("a", "b"))))
+    assert cli.run(["report", str(tmp_path / "found.json"), "-o", "-", "--title", "<T>"]) == 0
+    assert "<title>&lt;T&gt;</title>" in capsys.readouterr().out
+    assert cli.run(["report", str(tmp_path / "found.json"), "-o", str(tmp_path)]) == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["found.json"]
 
 
 # --- in words

@@ -215,6 +215,7 @@ def test_json_has_all_of_it() -> None:
         "cross",
         "correlations",
         "shown",
+        "trained_with",
     }
     assert set(found) == parts
     assert len(found["results"]) == 6
