@@ -18,6 +18,7 @@ from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.negatives.files import write_near_misses as negatives
 from retrokit.augmentation.queries.write import queries
 from retrokit.augmentation.settings import MaskSettings, PairSettings
+from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.teaching import score
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.data.jsonl import write_jsonl
@@ -39,6 +40,7 @@ __all__ = [
     "queries",
     "score",
     "split",
+    "split_pairs",
 ]
 
 

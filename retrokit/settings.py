@@ -12,6 +12,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from retrokit.errors import UsageError, out_of_range
 
+OVERLAP_EXAMPLES = "Show so many of the texts of a test that stand in training data too, the same or nearly."
 PRECISION = "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."
 
 

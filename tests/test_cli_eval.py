@@ -98,6 +98,7 @@ def test_json_is_all_there_is_on_standard_output(
         "comparisons",
         "changes",
         "gates",
+        "overlaps",
         "explanations",
         "over_tasks",
         "cross",

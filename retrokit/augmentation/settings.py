@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import Settings, setting
+from retrokit.settings import Settings, numbers, setting
 
 _OUTPUT, _EPOCHS = "JSON lines to write; - is standard output.", "Passes over the texts, each with fresh pairs."
+SHARES = (0.8, 0.1, 0.1)
 _FIELD, _SEED = "Field of a line that holds the text.", "The same seed and input give the same output."
 
 
@@ -38,6 +39,33 @@ class MaskSettings(Settings):
     epochs: int = setting(1, _EPOCHS, least=1)
     field: str = setting("text", _FIELD)
     seed: int = setting(0, _SEED, least=0)
+
+
+@dataclass(frozen=True)
+class SplitSettings(Settings):
+    """Which pairs become a BEIR folder; or which labelled texts two files."""
+
+    data: Sequence[str] = setting(
+        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or, for two files, labelled texts.",
+        argument=True,
+        metavar="INPUT...",
+    )
+    output: str | None = setting(None, "BEIR folder of train, dev and test to write.", flags=("--output", "-o"))
+    _: KW_ONLY
+    shares: tuple[float, float, float] | None = setting(
+        None, "Shares of the anchors for train, dev and test. Default: 0.8,0.1,0.1.", read=numbers("shares", float, 3)
+    )
+    seed: int = setting(0, _SEED, least=0)
+    train: str | None = setting(None, "JSON lines to write: nine tenths of the texts, to train on and to learn from.")
+    test: str | None = setting(None, "JSON lines to write: the tenth that knn and classify ask about.")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        files = (self.train, self.test)
+        if (self.output is None) == (files == (None, None)) or (self.output is None and None in files):
+            yield "give `output` for a folder of pairs, or both `train` and `test` for two files of labelled texts"
+        elif self.output is None and (len(self.data) != 1 or self.shares is not None or self.seed):
+            yield "`train` and `test` divide one file 9:1; several, `shares` and `seed` are for `output`"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,14 @@ from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
 from retrokit.augmentation.negatives.settings import NearMissSettings
 from retrokit.augmentation.queries.settings import QuerySettings
-from retrokit.augmentation.settings import MaskSettings, MixSettings, PairSettings, TeacherSettings
+from retrokit.augmentation.settings import (
+    SHARES,
+    MaskSettings,
+    MixSettings,
+    PairSettings,
+    SplitSettings,
+    TeacherSettings,
+)
 from retrokit.cli.common import Commands, JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -75,21 +82,32 @@ def mask(settings: MaskSettings) -> None:
     _write(lambda: retrokit.augment.mask(**vars(settings)))
 
 
-@augment.command()
-def split(
-    path: str = typer.Argument(..., metavar="INPUT", help="Texts as JSON lines, .gz too; - is standard input."),
-    train: str = typer.Option(..., help="JSON lines to write: nine tenths, to train on and to learn from."),
-    test: str = typer.Option(..., help="JSON lines to write: the tenth that knn and classify ask about."),
-) -> None:
-    """The 9:1 split of knn and classify as two files, to train without the texts of the test (CROP, Table S4).
+@augment.command(cls=with_names("data"))
+@takes(SplitSettings)
+def split(asked: SplitSettings, as_json: JsonOption = False) -> None:
+    """Pairs as a BEIR folder of train, dev and test without leaks: what shares a text is in one split.
+
+    retrokit augment split pairs.jsonl -o data/mine
+
+    With --train and --test: the 9:1 split of knn and classify as two files, to train without the texts of the test
+    (CROP, Table S4).
 
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """
-    from retrokit.data.labelled import write_split
+    import retrokit.augment
     from retrokit.notices import notice
+    from retrokit.report.tables import to_json
 
-    counts = write_split(path, train, test)
-    notice(f"{counts[0]:,} rows to train on, {counts[1]:,} to ask about: --on knn:{train},test={test}")
+    if asked.output is not None:
+        found = retrokit.augment.split_pairs(asked.data, asked.output, asked.shares or SHARES, asked.seed)
+        counts = vars(found)
+        notice(found.summary())
+    else:
+        parts = retrokit.augment.split(asked.data[0], str(asked.train), str(asked.test))
+        counts = dict(zip(("train", "test"), parts, strict=True))
+        notice(f"{parts[0]:,} rows to train on, {parts[1]:,} to ask about: --on knn:{asked.train},test={asked.test}")
+    if as_json:
+        show(to_json(counts))
 
 
 @augment.command(cls=with_names("near-misses", "llms"))

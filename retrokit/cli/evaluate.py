@@ -198,7 +198,7 @@ def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:
     if settings.results is None:
         raise UsageError("give encoders and --on TASK; or --results FOLDER alone, to show what was evaluated before")
     usual = EvaluationSettings()
-    needing = ("precision", "dims", "device", "index", "quantize", "explain")
+    needing = ("precision", "dims", "device", "index", "quantize", "explain", "trained_on", "overlap_examples")
     given = [option(name) for name in needing if getattr(settings, name) != getattr(usual, name)]
     if given := [*given, *(["--save-run"] if save_run is not None else [])]:
         raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")

@@ -14,7 +14,6 @@ from retrokit.registry import importing
 from retrokit.training.config import RUN, FinetuneConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains
-    from retrokit.report.sheets import Table
     from retrokit.training.run import Job
 
 DryRunOption = Annotated[
@@ -72,7 +71,7 @@ def finetune(
 
 def train_as_planned(
     plan: Job,
-    tables_of: Callable[[Any], Sequence[Table]],
+    tables_of: Callable[[Any], Sequence[Any]],
     dry_run: bool,
     as_json: bool,
     draw: Callable[[str], None] = lambda folder: None,

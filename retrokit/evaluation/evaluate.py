@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from retrokit import encoders as encoder_names
 from retrokit import retrieval, similarities
 from retrokit.data.dtypes import quantization_name
+from retrokit.data.pairs import registry as training_data
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
@@ -65,6 +66,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     device, cross, dims, index = settings.device, settings.cross, settings.one("dims"), settings.one("index")
     quantize = quantization_name(settings.one("quantize"))
     requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
+    requests += [(training_data, spec) for spec in settings.trained_on]
     parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
     embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
     for spec in embedding:
@@ -92,6 +94,9 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         for spec in filter(retrieval.leaves_open, encoders):  # before a model is loaded
             check_tunable(task, spec, task.main_metric)
         notice(task.describe())
+    from retrokit.evaluation.comparison.overlapping import overlaps_with_training  # what was kept is shown without it
+
+    overlapping = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
     ranking = {spec: retrieval.create(spec, device) for spec in encoders if spec not in embedding}
     check_searchers([*ranking.values()], judged.values())
     folder = ResultsFolder(settings.results) if settings.results is not None else None
@@ -121,7 +126,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
     found = evaluation_of(computed, shown, trainings, cross, settings.correlations, baseline, gated)
-    found = replace(found, digests={task.spec: task.digest for task in loaded})
+    found = replace(found, digests={task.spec: task.digest for task in loaded}, overlaps=overlapping)
     if settings.explain is None:
         return found
     return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.dtypes import stored_as
 from retrokit.errors import UsageError
-from retrokit.settings import PRECISION, Settings, listed, numbers, one_or_more, setting
+from retrokit.settings import OVERLAP_EXAMPLES, PRECISION, Settings, listed, numbers, one_or_more, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
@@ -59,6 +59,13 @@ class EvaluationSettings(Settings):
         OUTPUT,
     )
     keep_runs: bool = setting(False)
+    trained_on: Sequence[str] = setting(
+        (),
+        "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
+        "hf:NAME. Default: those of runs, where they are as they were. Repeatable.",
+        OUTPUT,
+    )
+    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, least=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",

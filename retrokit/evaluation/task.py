@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     import torch
 
     from retrokit.data.beir import RetrievalData
+    from retrokit.data.overlap import JudgedTexts
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
     from retrokit.reranking.base import Reranker
@@ -164,6 +165,15 @@ class Task(Protocol):
     def judged(self) -> RetrievalData | None:
         """The documents, queries and judgements of a task that ranks documents by them; ``None`` of any other."""
         return None
+
+    def judged_texts(self) -> JudgedTexts | None:
+        """What is asked with and for, to be looked for in training data; ``None`` of tasks that have no pairs."""
+        data = self.judged()
+        if data is None:
+            return None
+        from retrokit.data.overlap import JudgedTexts
+
+        return JudgedTexts.judged(data)
 
     def tuning(self, metric: str) -> TuningQueries | None:
         """Queries of another split of the same data, to tune a searcher on by ``metric``; ``None``: there are none."""

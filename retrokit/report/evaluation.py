@@ -25,6 +25,7 @@ from retrokit.evaluation.comparison.systems import System, comparable, precision
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
+from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.tables import SHOWN, to_json
 
@@ -52,6 +53,7 @@ def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += [_explanation_sheet(one) for one in evaluation.explanations]
+    sheets += overlap_sheets([vars(one) for one in evaluation.overlaps if one.examples])
     return [*sheets, *gate_sheets(evaluation), *correlated]
 
 
@@ -70,6 +72,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "explanations": [asdict(one) for one in evaluation.explanations],
         "changes": [_change_json(change) for change in evaluation.changes],
         "gates": [asdict(gate) for gate in evaluation.gates],
+        "overlaps": [asdict(one) for one in evaluation.overlaps],
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
         "shown": evaluation.shown,

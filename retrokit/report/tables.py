@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrokit.notices import UNSAFE, harmless
-from retrokit.report.sheets import Table, facts, noted, table
+from retrokit.report.overlaps import overlap_sheets
+from retrokit.report.sheets import Table, facts, noted, table, to_rich
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from rich.console import Group
@@ -40,10 +41,11 @@ def steps_of(steps: Mapping[str, float]) -> str:
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
-def preflight_tables(preflight: Preflight) -> list[Table]:
+def preflight_tables(preflight: Preflight) -> list[Table | Group]:
     """What a run will do."""
     plan = [source_table(preflight.sources), length_table(preflight.lengths), _plan_table(preflight)]
-    return [*plan, *(memory_tables(preflight.memory) if preflight.memory else ())]
+    overlapping = map(to_rich, overlap_sheets(preflight.overlaps))
+    return [*plan, *overlapping, *(memory_tables(preflight.memory) if preflight.memory else ())]
 
 
 def memory_tables(memory: Mapping[str, Any]) -> list[Table]:

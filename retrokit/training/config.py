@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, parse_all
-from retrokit.settings import Settings, duration, number_or, numbers, setting
+from retrokit.settings import OVERLAP_EXAMPLES, Settings, duration, number_or, numbers, setting
 from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ class FinetuneConfig(TrainingConfig):
     eval: Sequence[str] = setting(
         (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
     )
+    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, least=0, result=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.eval, str):  # one task, from Python

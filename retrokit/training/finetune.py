@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.data.holdout import hold_out
+from retrokit.data.overlap import overlaps
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, ScoredPair
@@ -94,6 +95,7 @@ class Plan(Job):
             "scale": self.preflight.scale,
             "data": self.preflight.sources,
             "evaluated": self.preflight.evaluated,
+            "overlaps": {one["test"]: one["counts"] for one in self.preflight.overlaps},
             **provenance(),
         }
         return Run(
@@ -220,7 +222,13 @@ def plan(config: FinetuneConfig) -> Plan:
         metric=evaluations.decides,
         identity=identity_of(config, encoder, fingerprint, digests, **of_guide),
         config=config,
-        preflight=Preflight(**found, parameters=describe_parameters(model), scale=scale, evaluated=evaluations.specs()),
+        preflight=Preflight(
+            **found,
+            parameters=describe_parameters(model),
+            scale=scale,
+            evaluated=evaluations.specs(),
+            overlaps=first_says(lambda: _overlaps(evaluations, held_out, data, config.overlap_examples)),
+        ),
         model=model,
         similarity=similarity,
         masking=masking,
@@ -229,6 +237,19 @@ def plan(config: FinetuneConfig) -> Plan:
         held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
+
+
+def _overlaps(
+    evaluations: Evaluations, held_out: HeldOut | None, data: TrainingSet, examples: int
+) -> list[dict[str, Any]]:
+    """What of the tests and of what is held out stands in the training data; a line of each that was seen."""
+    tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
+    if held_out is not None:
+        tests[HOLDOUT] = held_out.judged_texts()
+    found = overlaps(tests, data.sources, examples) if tests else []
+    for warning in filter(None, (one.warning() for one in found)):
+        notice(warning)
+    return [vars(one) for one in found]
 
 
 def _resolved(

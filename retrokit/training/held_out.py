@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 
 from retrokit.data.beir import retrieval_data
-from retrokit.data.training_rows import Pair, ScoredPair
+from retrokit.data.overlap import JudgedTexts
+from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -38,6 +39,12 @@ class HeldOut:
             order = start + random.permutation(end - start)
             for part in np.array_split(order, math.ceil((end - start) / self.size)):
                 yield [self.data[place] for place in part.tolist()], len(part) * source.weight
+
+    def judged_texts(self) -> JudgedTexts:
+        """The anchors with their documents, negatives too, to be looked for in what is trained on."""
+        found = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
+        pairs = ((anchor, documents[0]) for anchor, documents in found)
+        return JudgedTexts.of(pairs, (text for _, documents in found for text in documents))
 
     def task(self) -> Task:
         """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.

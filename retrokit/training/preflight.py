@@ -43,6 +43,8 @@ class Preflight(Plain):
         steps: optimizer steps, and steps an epoch.
         configuration: every option, resolved.
         evaluated: specs of the tasks by the names that they have in the run; ``configuration["best_metric"]`` decides.
+        overlaps: per test and for what is held out: what of it stands in the training data
+            (:class:`~retrokit.data.overlap.Overlap`).
         memory: bytes of a step (:class:`~retrokit.training.step_memory.Memory`), where it was asked for.
     """
 
@@ -53,6 +55,7 @@ class Preflight(Plain):
     steps: dict[str, float]
     configuration: dict[str, Any]
     evaluated: dict[str, str]
+    overlaps: list[dict[str, Any]]
     memory: dict[str, Any] | None = None
 
 

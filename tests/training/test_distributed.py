@@ -182,18 +182,20 @@ def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_
     count = 3
     folder, one = tmp_path / "run", tmp_path / "one"
     options = ["--steps", 4, "--save-every", 1, "--keep-checkpoints", 9, "--sim", "learn", "--dropout", 0]
-    words = finetune_words(tiny_bert, triplets, folder, *options, "--eval", f"beir:{benchmark}", "--eval-every", 2)
+    options += ["--eval", f"beir:{benchmark}", "--eval-every", 2, "--holdout", 0.3]
+    words = finetune_words(tiny_bert, triplets, folder, *options)
     for prepare, more, code in ((stop_after_three, [], 130), (None, ["--resume"], 0)):
         ended = retrokit_in(count, tmp_path, [*words, *more], prepare)
         assert {process.code for process in ended} == {code}, said(ended)
         assert "Traceback" not in said(ended)
-    same = JOINT | {"batch_size": 4 * count, "steps": 4, "eval": f"beir:{benchmark}", "eval_every": 2}
+    same = JOINT | {"batch_size": 4 * count, "steps": 4, "eval": f"beir:{benchmark}", "eval_every": 2, "holdout": 0.3}
     outcome = finetune(FinetuneConfig(str(tiny_bert), [str(triplets)], str(one), **same))
     logs = [[json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()] for run in (folder, one)]
     evaluated = [[row for row in log if "evaluation" in row] for log in logs]
-    evaluations = [{row["step"]: row["evaluation"]["benchmark:ndcg@10"] for row in rows} for rows in evaluated]
-    assert evaluations[0] == pytest.approx(evaluations[1], abs=1e-3)
-    assert list(evaluations[0]) == [0, 2, 4]
+    for metric in ("benchmark:ndcg@10", "holdout:ndcg@10", "holdout:loss"):
+        evaluations = [{row["step"]: row["evaluation"][metric] for row in rows} for rows in evaluated]
+        assert evaluations[0] == pytest.approx(evaluations[1], abs=1e-3)
+        assert list(evaluations[0]) == [0, 2, 4]
     assert json.loads((folder / "retrokit.json").read_text())["outcome"]["best_step"] == outcome.best_step
     texts = sentences(20, seed=5)
     made = [retrokit.load(str(run)).embed(texts, "query", "fp32") for run in (folder, one)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from retrokit.data.runs import read_run
 from retrokit.errors import UsageError
@@ -99,8 +101,9 @@ def test_several_tasks_of_a_run(tmp_path: Path) -> None:
     options = {"sim": "qnorm", "steps": 4, "batch_size": 8, "eval_every": 2, "eval": tasks}
     data, output = [str(tmp_path / "pairs.jsonl")], str(run)
     made = plan(FinetuneConfig("static:8", data, None, **options))
-    cells = [cell for table in preflight_tables(made.preflight) for column in table.columns for cell in column._cells]
-    assert "first:ndcg@10" in cells
+    shown = Console(file=io.StringIO(), width=120)
+    shown.print(*preflight_tables(made.preflight))
+    assert "best metric │ first:ndcg@10" in " ".join(shown.file.getvalue().split())
     outcome = finetune(FinetuneConfig("static:8", data, output, best_metric="second:mrr@10", **options))
     assert outcome.metric == "second:mrr@10"
     for row in outcome.evaluations:

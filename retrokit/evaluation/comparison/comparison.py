@@ -21,6 +21,7 @@ from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from retrokit.data.overlap import Overlap
     from retrokit.evaluation.comparison.explain import Explanation
     from retrokit.evaluation.result import Result
 
@@ -155,6 +156,7 @@ class Evaluation:
         gate_metric: what gates look at on the tasks that have it, if one is named.
         gates: those that were set, and whether they hold.
         keys: of what was kept in a folder, what each result depends on.
+        overlaps: what of the tasks stands in the data that encoders were trained on, where that is known.
     """
 
     results: list[Result]
@@ -170,6 +172,7 @@ class Evaluation:
     gate_metric: str | None = None
     gates: Sequence[Gate] = ()
     keys: Sequence[Mapping[str, Any]] = ()
+    overlaps: Sequence[Overlap] = ()
 
     @property
     def tasks(self) -> list[str]:

@@ -16,6 +16,7 @@ from retrokit import similarities as similarity_functions
 from retrokit.data.files import named
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
+from retrokit.data.overlap import JudgedTexts
 from retrokit.data.training_rows import ScoredPair, iterate_records
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate, resampled
@@ -38,8 +39,12 @@ class SentenceSimilarity(SymmetricTask):
         self._first = distinct.add(pair.sentence1 for pair in pairs)
         self._second = distinct.add(pair.sentence2 for pair in pairs)
         self._gold = np.array([pair.score for pair in pairs], dtype=np.float64)
+        self._pairs = [(pair.sentence1, pair.sentence2) for pair in pairs]
         super().__init__(distinct.texts, {"pairs": len(pairs), "texts": len(distinct.texts)})
         self.name = name
+
+    def judged_texts(self) -> JudgedTexts:
+        return JudgedTexts.of(self._pairs)
 
     def describe(self) -> str:
         low, high = self._gold.min(), self._gold.max()

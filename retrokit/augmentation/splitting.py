@@ -1,0 +1,121 @@
+"""Pairs as a BEIR folder of train, dev and test, none of which holds what another one asks with or for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrokit.augmentation import draws
+from retrokit.augmentation.settings import SHARES
+from retrokit.data.beir import write_beir
+from retrokit.data.corpus import Document
+from retrokit.data.pairs import read_pairs
+from retrokit.data.training_rows import Pair, normal_form
+from retrokit.errors import DataError, UsageError
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """What became of pairs.
+
+    Attributes:
+        queries, judgements: of each split.
+        documents: of the corpus; ``unjudged``, those of them that are negatives alone.
+        groups: of anchors that positives join; ``largest`` has so many anchors.
+    """
+
+    folder: str
+    queries: dict[str, int]
+    judgements: dict[str, int]
+    documents: int
+    unjudged: int
+    groups: int
+    largest: int
+
+    def summary(self) -> str:
+        """In a line."""
+        parts = ", ".join(f"{self.queries[name]:,} in {name}" for name in self.queries)
+        joined = f"{self.groups:,} groups that share positives, the largest of {self.largest:,}"
+        unjudged = f", {self.unjudged:,} of them negatives, which are not judged" if self.unjudged else ""
+        return f"{self.folder}: queries: {parts}; they form {joined}; {self.documents:,} documents{unjudged}"
+
+
+def split_pairs(
+    data: Sequence[str], output: str, shares: tuple[float, float, float] = SHARES, seed: int = 0
+) -> SplitCounts:
+    """Write a BEIR folder of the pairs of the specs ``data``, whose splits train, dev and test have about these
+    ``shares`` of the anchors; one with a share of 0 is not written.
+
+    Anchors and positives that differ in case or white space alone count as one text, and anchors that any chain of
+    shared texts joins are in one split, so that no text that a split asks with or for is asked with or for in another.
+    The seed decides, with the texts alone, which groups go where; those that are too large for dev and test are trained
+    on. Negatives become documents that are not judged.
+
+    Raises:
+        UsageError: wrong specs, shares that do not add up to 1, or a folder that exists.
+        DataError: data that cannot be used, or a split of which no group is small enough.
+    """
+    if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
+        raise UsageError(f"`shares` {','.join(f'{one:g}' for one in shares)}: expected three that add up to 1")
+    pairs = read_pairs(data)
+    group_of = _groups(pairs)
+    places = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))
+    queries = {anchor: f"q{number}" for number, anchor in enumerate(places, start=1)}
+    positives = dict.fromkeys(pair.positive for pair in pairs)
+    texts = positives | dict.fromkeys(negative for pair in pairs for negative in pair.negatives)
+    documents = {text: f"d{number}" for number, text in enumerate(texts, start=1)}
+    qrels: dict[str, dict[str, dict[str, int]]] = {name: {} for name in SPLITS if name in places.values()}
+    for pair in pairs:
+        qrels[places[pair.anchor]].setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
+    corpus = (Document(id=id, title="", text=text) for text, id in documents.items())
+    write_beir(output, corpus, ((id, text) for text, id in queries.items()), qrels)
+    groups = Counter(group_of.values())
+    return SplitCounts(
+        output,
+        {name: len(judged) for name, judged in qrels.items()},
+        {name: sum(map(len, judged.values())) for name, judged in qrels.items()},
+        len(documents),
+        len(documents) - len(positives),
+        len(groups),
+        max(groups.values()),
+    )
+
+
+def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
+    """Each anchor's group, by a number: those joined by a chain of shared texts."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    numbers: dict[str, int] = {}
+    texts = (normal_form(text) for pair in pairs for text in (pair.anchor, pair.positive))
+    joined = np.array([numbers.setdefault(text, len(numbers)) for text in texts]).reshape(-1, 2)
+    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(numbers), len(numbers)))
+    group = connected_components(graph, directed=False)[1].tolist()
+    return {pair.anchor: group[place] for pair, (place, _) in zip(pairs, joined.tolist(), strict=True)}
+
+
+def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: int, where: str) -> dict[str, str]:
+    """Each anchor's split: the groups, in random order, fill test, then dev, as long as they fit."""
+    members: dict[int, list[str]] = {}
+    for anchor, group in group_of.items():
+        members.setdefault(group, []).append(anchor)
+    order = sorted(members, key=lambda group: min(draws.bits(seed, normal_form(anchor)) for anchor in members[group]))
+    room = {name: round(shares[name] * len(group_of)) for name in ("test", "dev")}
+    split_of = {}
+    for group in order:
+        size = len(members[group])
+        split_of[group] = next((name for name in room if size <= room[name]), "train")
+        if split_of[group] in room:
+            room[split_of[group]] -= size
+    for name, share in shares.items():
+        if share and name not in split_of.values():
+            largest = max(map(len, members.values()))
+            found = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
+            raise DataError(where, f"leaves nothing for {name}: shared positives make {found}")
+    return {anchor: split_of[group] for anchor, group in group_of.items()}

@@ -1,0 +1,232 @@
+"""What of a test stands in training data too: the same but for case and white space, or nearly the same.
+
+Two texts are nearly the same whose sets of pairs of neighbouring words have a Jaccard similarity of :data:`NEAR` or
+more: one word of a sentence of a dozen differs. MinHash (Broder, "On the resemblance and containment of documents",
+1997) in bands finds the candidates, which are then compared exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, pairwise
+
+import numpy as np
+
+from retrokit.data.beir import RetrievalData
+from retrokit.data.images import Image
+from retrokit.data.pairs import Source
+from retrokit.data.records import text_id
+from retrokit.data.training_rows import ScoredPair, normal_form, texts_of_record
+from retrokit.notices import progress
+
+NEAR = 0.7
+_BANDS, _ROWS = 20, 3  # at a similarity of 0.7 all bands differ in (1 − 0.7³)²⁰ = 2 of 10,000 cases
+_AT_ONCE = 4096  # texts
+_MOST = 8  # comparisons of a text for each band, where many have the same words
+_FACTORS = np.random.default_rng(42).integers(2**63, size=(_BANDS * _ROWS, 1), dtype=np.uint64) * 2 + 1
+_SIDES = ("queries", "documents")
+_WORD = re.compile(r"\w+")
+
+
+class Shingles:
+    """Numbers of the words of all texts so far, and of their neighbouring pairs."""
+
+    def __init__(self) -> None:
+        self._words: defaultdict[str, int] = defaultdict(lambda: len(self._words), {"": 0})
+
+    def of(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of all texts, uint64 ``[n]``, one text after another, and where each begins and the last one ends,
+        ``[texts + 1]``. Of a text of one word they hold that; of one without words, or an image, a 0."""
+        number = self._words
+        words = [[] if isinstance(text, Image) else _WORD.findall(text.casefold()) or [""] for text in texts]
+        ids = np.array(list(map(number.__getitem__, chain.from_iterable(words))), dtype=np.uint64)
+        lengths = np.array(list(map(len, words)))
+        ends = np.cumsum(lengths)
+        pairs = ids * np.uint64(2**32)
+        pairs[:-1] += ids[1:]
+        is_alone = lengths == 1
+        pairs[ends[is_alone] - 1] = ids[ends[is_alone] - 1]
+        keep = np.ones(len(ids), dtype=bool)
+        keep[ends[~is_alone] - 1] = False
+        return _mixed(pairs[keep]), np.concatenate([[0], np.cumsum(np.maximum(lengths - 1, 1))])
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Numbers uint64 ``[n]`` as random ones (the finalizer of SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    return values ^ (values >> np.uint64(31))
+
+
+def _bands(pairs: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """A number for each band of the MinHash of each text, uint64 ``[texts, bands]``, of what :meth:`Shingles.of`
+    gives."""
+    least = np.stack([np.minimum.reduceat(pairs * factor, starts[:-1]) for factor in _FACTORS])
+    rows = least.reshape(_BANDS, _ROWS, -1)
+    return _mixed(rows[:, 0] ^ _mixed(rows[:, 1] ^ _mixed(rows[:, 2]))).T
+
+
+class Finder:
+    """Finds ``texts`` in others.
+
+    ``exact`` and ``near`` hold where a text was found first: its number in the list → the other text. One that is found
+    exactly is not in ``near``.
+    """
+
+    def __init__(self, texts: Iterable[str], shingles: Shingles) -> None:
+        self.texts, self._shingles = list(texts), shingles
+        self.exact: dict[int, str] = {}
+        self._near: dict[int, str] = {}
+        self._by_form: dict[str, list[int]] = defaultdict(list)
+        for place, text in enumerate(self.texts):
+            self._by_form[normal_form(text)].append(place)
+        self._sets: list[frozenset[int]] = []
+        bands = [np.empty((0, _BANDS), dtype=np.uint64)]
+        for part in _parts(self.texts):
+            pairs, starts = shingles.of(part)
+            self._sets += [_set(pairs[a:b]) for a, b in pairwise(starts.tolist())]
+            bands.append(_bands(pairs, starts))
+        keys = np.concatenate(bands).T
+        self._orders = keys.argsort(axis=1)
+        self._keys = np.take_along_axis(keys, self._orders, axis=1)
+
+    @property
+    def near(self) -> dict[int, str]:
+        """Those that are nearly the same, and no more."""
+        return {place: text for place, text in self._near.items() if place not in self.exact}
+
+    def look_in(self, others: Sequence[str]) -> None:
+        """Find the texts among ``others``."""
+        for text in others:
+            for place in self._by_form.get(normal_form(text), ()):
+                self.exact.setdefault(place, text)
+        pairs, starts = self._shingles.of(others)
+        for keys, order, mine in zip(self._keys, self._orders, _bands(pairs, starts).T, strict=True):
+            first, end = (np.searchsorted(keys, mine, side) for side in ("left", "right"))
+            for row in (first < end).nonzero()[0].tolist():
+                places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]
+                found = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
+                for place in places[:_MOST]:
+                    if similarity(self._sets[place], found) >= NEAR:
+                        self._near[place] = others[row]
+
+
+def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
+    stream = iter(texts)
+    while part := list(islice(stream, _AT_ONCE)):
+        yield part
+
+
+def _set(pairs: np.ndarray) -> frozenset[int]:
+    return frozenset(pairs.tolist()) - {0}
+
+
+def similarity(one: frozenset[int], other: frozenset[int]) -> float:
+    """The Jaccard similarity of two sets, 0 of empty ones."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared) if shared else 0.0
+
+
+@dataclass(frozen=True)
+class JudgedTexts:
+    """What a test asks with and for: different queries and documents, and which of them belong together."""
+
+    queries: list[str]
+    documents: list[str]
+    pairs: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]], more_documents: Iterable[str] = ()) -> JudgedTexts:
+        """Those of the ``pairs``, and further documents."""
+        found = list(dict.fromkeys(pairs))
+        queries, documents = ([*dict.fromkeys(side)] for side in zip(*found, strict=True)) if found else ([], [])
+        return cls(queries, [*dict.fromkeys([*documents, *more_documents])], found)
+
+    @classmethod
+    def judged(cls, data: RetrievalData) -> JudgedTexts:
+        """The queries and the documents that are judged relevant to them."""
+        documents = dict(zip(data.document_ids, data.documents, strict=True))
+        asked = zip(data.query_ids, data.queries, strict=True)
+        return cls.of(
+            (query, documents[document])
+            for id, query in asked
+            for document, grade in data.qrels.get(id, {}).items()
+            if grade > 0 and document in documents
+        )
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What of a test stands in training data.
+
+    Attributes:
+        counts: of ``queries``, ``pairs`` (a query with a document of its own) and ``documents``: how many there are,
+            and how many of them stand there (``queries_seen``) or, of texts, nearly so and no more (``queries_near``).
+        examples: of queries and documents: ``what``, ``test`` and ``training``, the text here and there.
+    """
+
+    test: str
+    counts: dict[str, int]
+    examples: list[dict[str, str]] = field(default_factory=list)
+
+    def warning(self) -> str | None:
+        """A line, where queries or pairs were seen; that documents were is usual where both have one corpus."""
+        queries, seen, near, pairs, pairs_seen = (
+            f"{self.counts[name]:,}" for name in ("queries", "queries_seen", "queries_near", "pairs", "pairs_seen")
+        )
+        if not any(self.counts[name] for name in ("queries_seen", "queries_near", "pairs_seen")):
+            return None
+        told = f"of {queries} queries, {seen} stand in the training data and {near} nearly do"
+        return f"{self.test}: {told}; of {pairs} pairs of a query and its document, {pairs_seen} do"
+
+
+def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
+    """What of each test stands in the records of the sources, with up to ``examples`` examples each of queries and of
+    documents."""
+    shingles = Shingles()
+    queries, documents = (
+        {name: Finder(getattr(test, side), shingles) for name, test in tests.items()} for side in _SIDES
+    )
+    pairs = {name: {_code(*pair) for pair in test.pairs} for name, test in tests.items()}
+    seen_pairs: set[tuple[int, int]] = set()
+    wanted = set().union(*pairs.values())
+
+    def sides(place: int) -> Iterator[str]:
+        known: set[int] = set()
+        for source in sources:
+            for record in source.records:
+                anchor, texts = texts_of_record(record)
+                if place == 0 and (code := _code(anchor, texts[0])) in wanted:
+                    seen_pairs.add(code)
+                for text in (anchor, *texts) if isinstance(record, ScoredPair) else texts if place else (anchor,):
+                    if (number := text_id(text)) not in known:
+                        known.add(number)
+                        yield text
+
+    with progress("looking for overlaps", None, "texts") as advance:
+        for place, finders in enumerate((queries, documents)):
+            for part in _parts(sides(place)):
+                for finder in finders.values():
+                    finder.look_in(part)
+                advance(len(part))
+    found = []
+    for name, test in tests.items():
+        by_side = dict(zip(_SIDES, (queries[name], documents[name]), strict=True))
+        counts = {"queries": len(test.queries), "pairs": len(test.pairs), "documents": len(test.documents)}
+        for side, finder in by_side.items():
+            counts |= {f"{side}_seen": len(finder.exact), f"{side}_near": len(finder.near)}
+        counts["pairs_seen"] = sum(_code(*pair) in seen_pairs for pair in test.pairs)
+        shown = [
+            {"what": side, "test": finder.texts[at], "training": text}
+            for side, finder in by_side.items()
+            for at, text in islice((finder.exact | finder.near).items(), examples)
+        ]
+        found.append(Overlap(name, counts, shown))
+    return found
+
+
+def _code(query: str, document: str) -> tuple[int, int]:
+    return text_id(normal_form(query)), text_id(normal_form(document))

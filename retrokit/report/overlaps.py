@@ -1,0 +1,29 @@
+"""What of tests stands in training data, as tables."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retrokit.report.sheets import Sheet
+
+SHOWN = 100  # characters of a text
+
+
+def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
+    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; what there is nothing of is left
+    out."""
+    counts, examples = [], []
+    for one in overlaps:
+        for what in ("queries", "pairs", "documents"):
+            found = (one["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
+            counts.append([one["test"], what, *("" if count is None else f"{count:,}" for count in found)])
+        for example in one["examples"]:
+            texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
+            examples.append([one["test"], example["what"], *texts])
+    sheets = [
+        Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
+        Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),
+    ]
+    return [sheet for sheet in sheets if sheet.rows]
