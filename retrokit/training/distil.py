@@ -27,6 +27,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 from retrokit.settings import taking
 from retrokit.training.distil_settings import DistilSettings
+from retrokit.training.run_folder import check_name_of_model
 
 TOKENS_AT_ONCE = 2048
 _PROBE = "a"
@@ -51,6 +52,7 @@ def distil_static(asked: DistilSettings) -> Distilled:
             a folder that exists.
         DataError: a corpus that cannot be read or is empty, or an embedding that is not finite.
     """
+    check_name_of_model(asked.output)
     with folder_in_the_making(asked.output) as staged:
         encoder = encoders.registry.create(asked.encoder, device=asked.device)
         model = encoder.to_train().model

@@ -23,7 +23,7 @@ from retrokit.training.card import card_of_merged
 from retrokit.training.merge_settings import MergeSettings
 from retrokit.training.model import check_weights, export
 from retrokit.training.run import provenance
-from retrokit.training.run_folder import saving
+from retrokit.training.run_folder import check_name_of_model, saving
 
 _LISTED = 3
 _OF_TRAINING = ("id2label", "label2id", "initializer_range")  # and all that has dropout in its name
@@ -52,6 +52,7 @@ def merge(asked: MergeSettings) -> Merged:
         DataError: weights that are not finite.
     """
     shares, fingerprints = list(zip(asked.encoders, asked.shares, strict=True)), []
+    check_name_of_model(asked.output)
     with folder_in_the_making(asked.output) as staged:
         total: _Sum | None = None
         with progress("merging", len(asked.encoders), "encoders") as advance:

@@ -81,10 +81,7 @@ class RunFolder:
         is finished and to be resumed, or that another command writes, :class:`DataError` for one that cannot be
         written."""
         check_folder(self.target)
-        try:
-            str(self.path).encode()
-        except UnicodeEncodeError:  # the libraries that save tokenizers take no other
-            raise DataError(self.target, "could not be written: a model's folder needs a name in UTF-8") from None
+        check_name_of_model(self.target)
         check_free(self.target)
         self._check_content(inputs)
 
@@ -228,6 +225,14 @@ class RunFolder:
         self.describe(replace(run, status=FINISHED))
         for checkpoint in self.checkpoints.glob("checkpoint-*"):
             drop_state(checkpoint)
+
+
+def check_name_of_model(folder: str | Path) -> None:
+    """Raise :class:`DataError` for a name of a folder in which no model can be saved."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:  # the libraries that save tokenizers take no other
+        raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
 
 
 def _files_of(folder: Path, run: Run) -> list[str]:
