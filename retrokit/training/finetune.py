@@ -46,7 +46,7 @@ from retrokit.training.model import (
     has_dropout,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, measure_scale, of_any_run, texts_of
-from retrokit.training.processes import ends_all, first_says, join, own_device, place
+from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
 from retrokit.training.run import Job, carry_out, check_output, folder_of, identity_of, provenance, shared_input
 from retrokit.training.sizes import fitted
 from retrokit.training.table_trainer import TableTrainer
@@ -149,7 +149,8 @@ class Plan(Job):
         export(trainer.model, staged)
         facts = {"steps made": outcome.steps, "best step": outcome.best_step, "converged at step": outcome.converged_at}
         shown = {key: value for key, value in facts.items() if value is not None}
-        card = model_card(trainer.folder.target.name, self.similarity, self.preflight, trainer.history.rows, shown)
+        similarity = list(trainer.model)[-1].similarity
+        card = model_card(trainer.folder.target.name, similarity, self.preflight, trainer.history.rows, shown)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -161,7 +162,12 @@ def plan(config: FinetuneConfig) -> Plan:
     Raises:
         UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
     """
-    join()
+    join(shares=True)
+    if is_sharded() and config.mini_batch is not None:
+        raise UsageError(
+            "`mini_batch` and FSDP exclude each other: every process must go through the model equally often, and "
+            "parts differ in number; `gradient_checkpointing` takes less memory too"
+        )
     rank, world = place()
     device = own_device(config.device)
     check_output(config)

@@ -18,6 +18,7 @@ from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations
 from retrokit.training.held_out import HeldOut
 from retrokit.training.loss import PreparedLoss, alone
 from retrokit.training.model import as_encoder, export
+from retrokit.training.sharding import whole
 from retrokit.training.trainer import RunTrainer
 
 
@@ -84,7 +85,8 @@ class FinetuneTrainer(RunTrainer):
         return total / weights
 
     def learned(self) -> dict[str, float]:
-        found = {name: round(value, 6) for name, value in list(self.model)[-1].similarity.statistics().items()}
+        similarity = whole(list(self.model)[-1].similarity)
+        found = {name: round(value, 6) for name, value in similarity.statistics().items()}
         guide = self.loss.guide
         share = guide.share() if guide is not None else None
         return found if share is None else {**found, "masked_by_guide": round(share, 6)}

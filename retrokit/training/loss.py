@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from retrokit.data.records import pair_codes
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.similarities.base import Similarity
 from retrokit.training.guide import Guide
+from retrokit.training.processes import is_sharded
 
 
 class PreparedLoss(CachedLossMixin, nn.Module):
@@ -68,6 +70,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
             return [self.model(dict(features))["sentence_embedding"]]
         mask = features["attention_mask"]
         ranges = ranges_of_tokens(mask.sum(dim=1).tolist(), tokens_at_once(mask.device))
+        if is_sharded():
+            ranges = _as_many_everywhere(ranges)
         parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
         return [embeddings for embeddings, _ in parts]
 
@@ -229,6 +233,16 @@ class ScoredMSE(PreparedLoss):
         assert labels is not None
         scores = self.scale * self._similarity[0].kernel_pairs(queries, documents)
         return nn.functional.mse_loss(scores, labels.to(scores.dtype))
+
+
+def _as_many_everywhere(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """As many ranges of the same texts in every process, for each pass through a sharded model is one of them all."""
+    texts = ranges[-1][1]
+    agreed = torch.tensor([-len(ranges), texts])
+    dist.all_reduce(agreed, dist.ReduceOp.MIN)
+    count = min(-int(agreed[0]), int(agreed[1]))
+    edges = [texts * place // count for place in range(count + 1)]
+    return list(pairwise(edges))
 
 
 def _has_lengths(features: dict[str, Any]) -> bool:

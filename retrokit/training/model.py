@@ -27,6 +27,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
 from retrokit.training.low_rank import LowRank
+from retrokit.training.sharding import part_of
 
 RATE = 2e-5
 STATIC_RATE = 0.05
@@ -168,7 +169,7 @@ def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> No
         raise ValueError(f"not the same parameters: {', '.join(sorted(state.keys() ^ parameters.keys())[:3])}")
     with torch.no_grad():
         for name, value in state.items():
-            parameters[name].copy_(value)
+            parameters[name].copy_(part_of(value, parameters[name]))
 
 
 def restrict(

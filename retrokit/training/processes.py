@@ -28,6 +28,7 @@ LOOK_EVERY = 0.2  # seconds
 LINGER = 10 * LOOK_EVERY  # in which all see that one has failed
 CHUNK = 2**24  # bytes of standard input that are shared at once
 _FAILED = "failed"
+_WHOLE = "every process holds the whole model: start with torchrun, or `accelerate launch --multi_gpu`"
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -60,15 +61,24 @@ def own_device(device: str | None) -> str | None:
     return f"cuda:{number}"
 
 
-def join() -> None:
+def is_sharded() -> bool:
+    """Whether the processes share a model's weights among them, by FSDP."""
+    return place()[1] > 1 and _is_asked("FSDP")
+
+
+def _is_asked(engine: str) -> bool:
+    return os.environ.get(f"ACCELERATE_USE_{engine}", "false").lower() in ("true", "1")
+
+
+def join(shares: bool = False) -> None:
     """Meet the other processes, if there are any and this one has not yet. Raises :class:`UsageError` where they are to
-    share a model's weights among them."""
-    for name in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
-        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() in ("true", "1"):
-            raise UsageError(
-                f"{name} is not supported: every process holds the whole model; start with torchrun, or `accelerate "
-                "launch --multi_gpu`. `lora` and `gradient_checkpointing` take less memory"
-            )
+    share a model's weights among them by what cannot do it here; ``shares``: by FSDP they may."""
+    for name in ("DEEPSPEED", "MEGATRON_LM", *([] if shares else ["FSDP"])):
+        if _is_asked(name):
+            other = "FSDP does, with `accelerate launch --use_fsdp --fsdp_version 2`" if shares else _WHOLE
+            raise UsageError(f"{name} is not supported: {other}; `lora` and `gradient_checkpointing` take less memory")
+    if shares and _is_asked("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
+        raise UsageError("FSDP is supported as FSDP2: `accelerate launch --use_fsdp --fsdp_version 2`")
     if place()[1] == 1 or dist.is_initialized():
         return
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)

@@ -54,7 +54,7 @@ class TableTrainer(FinetuneTrainer):
             return super().measure()
 
     @contextmanager
-    def settled(self) -> Iterator[None]:
+    def settled(self, computes: bool = False) -> Iterator[None]:
         with self.rows.whole() if self.optimizer is not None else nullcontext():
             yield
 

@@ -9,7 +9,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +28,9 @@ from retrokit.training.batches import Loader, Prefetcher
 from retrokit.training.checkpoints import TRAINED, intact, rng_file
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
-from retrokit.training.processes import all_say, first_says, is_first, place
+from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place
 from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.sharding import Shards, let_cpus_share, parts_of_states, set_up, whole_states
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Options(SentenceTransformerTrainingArguments):
         if device.type == "cuda":
             torch.cuda.set_device(device)
         PartialState().device = device
+        let_cpus_share(device)
         return device
 
 
@@ -75,6 +77,7 @@ class RunTrainer(Trainer):
         self.step_began = 0.0
         self.prefetcher: Prefetcher | None = None
         self.evaluation_notes: dict[str, Any] = {}
+        self.shards: Shards | None = None
         super().__init__(model=model, args=args, train_dataset=loader.dataset, data_collator=loader.collate_fn)
         self.remove_callback(PrinterCallback)
 
@@ -95,12 +98,39 @@ class RunTrainer(Trainer):
         """Put into a checkpoint what loads from there; whether that is a model that loads by itself."""
         raise NotImplementedError
 
-    def settled(self) -> AbstractContextManager[None]:
-        """Within it, all weights are where the last step has put them: to evaluate and to save."""
-        return nullcontext()
+    @contextmanager
+    def settled(self, computes: bool = False) -> Iterator[None]:
+        """Within it, all weights are where the last step has put them, and whole in the first process: to evaluate
+        (``computes``) and to save. In every process."""
+        if self.shards is None:
+            yield
+            return
+        sharded = self.model
+        with self.shards.in_place_of(sharded, self.args.device if computes else torch.device("cpu")) as self.model:
+            try:
+                yield
+            finally:
+                self.model = sharded
 
     def settle(self) -> None:
         """Put all weights where the last step has put them, once no further one follows."""
+        if self.shards is not None:
+            self.shards.gather(self.model)
+            self.model = self.shards.whole or self.model
+
+    # --- several processes
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """The library's, with FSDP's configuration completed."""
+        super().create_accelerator_and_postprocess()
+        if is_sharded():
+            set_up(self.accelerator, self.model)
+
+    def _prepare_for_training(self, *args: Any) -> Any:
+        """The library's, which shards the model; a whole copy of it is made before."""
+        if is_sharded() and self.shards is None:
+            self.shards = Shards(self.model)
+        return super()._prepare_for_training(*args)
 
     # --- batches and optimizer
 
@@ -155,15 +185,15 @@ class RunTrainer(Trainer):
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Measure in the first process; every process learns the metrics."""
-        metrics = first_says(self._measured)
+        with self.settled(computes=True):
+            metrics = first_says(self._measured)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def _measured(self) -> dict[str, float]:
         if self.prefetcher is not None:
             self.prefetcher.wait()  # a tokenizer has one master at a time
-        with self.settled():
-            return self.measure()
+        return self.measure()
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Refuse to go on from a loss or a gradient that is not finite."""
@@ -184,18 +214,29 @@ class RunTrainer(Trainer):
         best = self.history.best
         first_says(lambda: self.folder.complete(path, best[0] if best else None, self.destination.keep_checkpoints))
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Called in every process; the first one writes."""
-        if not self.args.should_save:
-            return
-        folder = Path(output_dir or self.args.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
         with self.settled():
-            loads = self.write_model(folder)
-            files = sorted(path.name for path in folder.iterdir())
-            torch.save(trainable_state(self.model), folder / TRAINED)
+            if self.args.should_save:
+                self._write(Path(output_dir or self.args.output_dir))
+
+    def _write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        loads = self.write_model(folder)
+        files = sorted(path.name for path in folder.iterdir())
+        torch.save(trainable_state(self.model), folder / TRAINED)
         if loads:
             write_run(replace(self.destination.run, status=FINISHED, step=self.state.global_step, files=files), folder)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        """The library's files, of whole tensors, where processes share the states."""
+        if self.shards is None:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        states = whole_states(self.optimizer)
+        if is_first():
+            torch.save(states, Path(output_dir, "optimizer.pt"))
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, "scheduler.pt"))
 
     def _save_rng_state(self, output_dir: str) -> None:
         """The library's files, a process each, all written by the first one."""
@@ -219,7 +260,7 @@ class RunTrainer(Trainer):
         for name, part in (("optimizer.pt", self.optimizer), ("scheduler.pt", self.lr_scheduler)):
             if checkpoint is not None and part is not None:
                 with _part(checkpoint, name) as state:
-                    part.load_state_dict(state)
+                    part.load_state_dict(parts_of_states(state, part) if part is self.optimizer else state)
 
     def _load_scaler(self, checkpoint: str | None) -> None:
         """Of fp16, the scale of the loss."""

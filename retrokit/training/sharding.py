@@ -1,0 +1,118 @@
+"""Weights, gradients and optimizer states that processes share among them, each a part: fully sharded data parallelism
+(FSDP2), as ``accelerate launch --use_fsdp --fsdp_version 2`` asks for it and accelerate carries it out.
+
+The first process has a whole copy beside its part, in the memory of its CPU, which is brought up to date to evaluate
+and to save: what is written does not tell of how it was trained.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate import Accelerator, PartialState
+from accelerate.utils import DistributedType
+from torch import Tensor, nn
+from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from retrokit.errors import UsageError
+from retrokit.training.processes import is_first, is_sharded
+
+
+def let_cpus_share(device: torch.device) -> None:
+    """Accelerate shards on accelerators alone; PyTorch does on CPUs too."""
+    if is_sharded() and device.type == "cpu":
+        PartialState().distributed_type = DistributedType.MULTI_GPU
+
+
+def set_up(accelerator: Accelerator, model: nn.Module) -> None:
+    """Shard each layer by itself, unless accelerate's configuration says otherwise, and compute as unsharded training
+    does: in float32 weights, under autocast.
+
+    Raises:
+        UsageError: layers are named that the model has not.
+    """
+    plugin = accelerator.state.fsdp_plugin
+    plugin.mixed_precision_policy = None
+    plugin.cpu_ram_efficient_loading = False  # every process has the weights already
+    if plugin.auto_wrap_policy is None:
+        plugin.auto_wrap_policy = transformer_auto_wrap_policy
+    there = {type(part).__name__ for part in model.modules()}
+    if plugin.transformer_cls_names_to_wrap is None:
+        whole = [getattr(part, "_no_split_modules", None) or () for part in model.modules()]
+        plugin.transformer_cls_names_to_wrap = sorted({name for names in whole for name in names} & there)
+    if missing := sorted({*plugin.transformer_cls_names_to_wrap} - there):
+        layers = sorted(
+            {type(part[0]).__name__ for part in model.modules() if isinstance(part, nn.ModuleList) and part}
+        )
+        known = ", ".join(layers)
+        raise UsageError(f"FSDP is to shard layers called {', '.join(missing)}, and the model's are {known}")
+
+
+class Shards:
+    """A whole copy of ``model``, which is about to be sharded, in the first process; the others have none."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.whole = whole(model).to("cpu") if is_first() else None
+
+    def gather(self, model: nn.Module) -> None:
+        """Bring the copy up to date; in every process."""
+        copies = dict(self.whole.named_parameters()) if self.whole is not None else {}
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:  # all else is as it was
+                value = full(parameter.detach())
+                if copies:
+                    copies[name].data.copy_(value)
+
+    @contextmanager
+    def in_place_of(self, model: nn.Module, device: torch.device) -> Iterator[nn.Module]:
+        """Within it, the copy on ``device``, up to date; in other processes than the first, the sharded model."""
+        self.gather(model)
+        if self.whole is None:
+            yield model
+            return
+        try:
+            yield self.whole.to(device)
+        finally:
+            self.whole.to("cpu")
+
+
+def full(value: Tensor) -> Tensor:
+    """All of a tensor of which each process has a part; itself if it is whole."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def part_of(value: Tensor, like: Tensor) -> Tensor:
+    """The part of a tensor that this process has of one of the same shape; the first process's is taken."""
+    if not isinstance(like, DTensor) or value.shape != like.shape:
+        return value
+    return distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+
+
+def whole(module: nn.Module) -> Any:
+    """A copy of a module, with all of the tensors of which this process has a part."""
+    copies = {id(part): nn.Parameter(full(part.detach()).clone(), part.requires_grad) for part in module.parameters()}
+    return copy.deepcopy(module, copies)  # type: ignore[arg-type] # what is copied already, by id
+
+
+def whole_states(optimizer: Any) -> dict[str, Any]:
+    """The state of an optimizer of parts, as that of whole tensors; in every process."""
+    return _changed(optimizer.state_dict(), lambda number, value: full(value).cpu())
+
+
+def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:
+    """What :func:`whole_states` gave, for an optimizer of parts; in every process."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    return _changed(states, lambda number, value: part_of(value, parameters[number]))
+
+
+def _changed(states: dict[str, Any], change: Callable[[int, Tensor], Tensor]) -> dict[str, Any]:
+    changed = {
+        number: {name: change(number, value) if isinstance(value, Tensor) else value for name, value in state.items()}
+        for number, state in states["state"].items()
+    }
+    return {**states, "state": changed}
