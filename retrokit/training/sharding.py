@@ -96,7 +96,7 @@ def part_of(value: Tensor, like: Tensor) -> Tensor:
 def whole(module: nn.Module) -> Any:
     """A copy of a module, with all of the tensors of which this process has a part."""
     copies = {id(part): nn.Parameter(full(part.detach()).clone(), part.requires_grad) for part in module.parameters()}
-    return copy.deepcopy(module, copies)  # type: ignore[arg-type] # what is copied already, by id
+    return copy.deepcopy(module, copies)  # what is copied already, by id
 
 
 def whole_states(optimizer: Any) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class RunTrainer(Trainer):
     one; its checkpoints count once they are complete. ``rates`` are learning rates by the start of a parameter's name:
     the longest that fits counts."""
 
+    model: Any
     control: TrainerControl
     optimizer: torch.optim.Optimizer | None
 

@@ -102,5 +102,5 @@ def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, m
 
 def test_a_verifier_is_not_shared(tiny_bert, pairs, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(UsageError, match="FSDP is not supported: every process holds the whole model: start with torch"):
+    with pytest.raises(UsageError, match="FSDP is not supported: every process holds the whole model: "):
         plan_verifier(VerifierConfig("soft", str(tiny_bert), data=[str(pairs)]))
