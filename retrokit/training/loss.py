@@ -70,7 +70,7 @@ class PreparedLoss(CachedLossMixin, nn.Module):
             return [self.model(dict(features))["sentence_embedding"]]
         mask = features["attention_mask"]
         ranges = ranges_of_tokens(mask.sum(dim=1).tolist(), tokens_at_once(mask.device))
-        if is_sharded():
+        if is_sharded() and _world()[1] > 1:
             ranges = _as_many_everywhere(ranges)
         parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
         return [embeddings for embeddings, _ in parts]

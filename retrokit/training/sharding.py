@@ -53,7 +53,7 @@ def set_up(accelerator: Accelerator, model: nn.Module) -> None:
         raise UsageError(f"FSDP is to shard layers called {', '.join(missing)}, and the model's are {known}")
 
 
-class Shards:
+class WholeCopy:
     """A whole copy of ``model``, which is about to be sharded, in the first process; the others have none."""
 
     def __init__(self, model: nn.Module) -> None:

@@ -30,7 +30,7 @@ from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place
 from retrokit.training.run_folder import RunFolder, saving
-from retrokit.training.sharding import Shards, let_cpus_share, parts_of_states, set_up, whole_states
+from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_states, set_up, whole_states
 
 
 @dataclass
@@ -78,7 +78,7 @@ class RunTrainer(Trainer):
         self.step_began = 0.0
         self.prefetcher: Prefetcher | None = None
         self.evaluation_notes: dict[str, Any] = {}
-        self.shards: Shards | None = None
+        self.whole_copy: WholeCopy | None = None
         super().__init__(model=model, args=args, train_dataset=loader.dataset, data_collator=loader.collate_fn)
         self.remove_callback(PrinterCallback)
 
@@ -103,11 +103,11 @@ class RunTrainer(Trainer):
     def settled(self, computes: bool = False) -> Iterator[None]:
         """Within it, all weights are where the last step has put them, and whole in the first process: to evaluate
         (``computes``) and to save. In every process."""
-        if self.shards is None:
+        if self.whole_copy is None:
             yield
             return
         sharded = self.model
-        with self.shards.in_place_of(sharded, self.args.device if computes else torch.device("cpu")) as self.model:
+        with self.whole_copy.in_place_of(sharded, self.args.device if computes else torch.device("cpu")) as self.model:
             try:
                 yield
             finally:
@@ -115,9 +115,9 @@ class RunTrainer(Trainer):
 
     def settle(self) -> None:
         """Put all weights where the last step has put them, once no further one follows."""
-        if self.shards is not None:
-            self.shards.gather(self.model)
-            self.model = self.shards.whole or self.model
+        if self.whole_copy is not None:
+            self.whole_copy.gather(self.model)
+            self.model = self.whole_copy.whole or self.model
 
     # --- several processes
 
@@ -129,8 +129,8 @@ class RunTrainer(Trainer):
 
     def _prepare_for_training(self, *args: Any) -> Any:
         """The library's, which shards the model; a whole copy of it is made before."""
-        if is_sharded() and self.shards is None:
-            self.shards = Shards(self.model)
+        if is_sharded() and self.whole_copy is None:
+            self.whole_copy = WholeCopy(self.model)
         return super()._prepare_for_training(*args)
 
     # --- batches and optimizer
@@ -231,7 +231,7 @@ class RunTrainer(Trainer):
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         """The library's files, of whole tensors, where processes share the states."""
-        if self.shards is None:
+        if self.whole_copy is None:
             super()._save_optimizer_and_scheduler(output_dir)
             return
         states = whole_states(self.optimizer)
