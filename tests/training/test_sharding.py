@@ -146,7 +146,7 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path)
     assert [row["step"] for row in log if "evaluation" in row] == [0, 2, 4]
     best = json.loads((tmp_path / "run" / "retrokit.json").read_text())["outcome"]["best_step"]
     result = retrokit.evaluate([str(tmp_path / "run")], [f"beir:{tmp_path / 'beir'}"], metrics=["ndcg@10"])
-    (value,) = {row["evaluation"]["ndcg@10"] for row in log if row["step"] == best and "evaluation" in row}
+    (value,) = {row["evaluation"]["beir:ndcg@10"] for row in log if row["step"] == best and "evaluation" in row}
     assert result.results[0].metrics["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
