@@ -11,6 +11,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
     retrokit.distil_static("minilm", "models/static")
     retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
+    retrokit.push("runs/soup", "me/soup", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
     from retrokit.training.merge import merge as merge
+    from retrokit.training.push import push as push
 
 __version__ = "0.1.0"
 
@@ -66,6 +68,7 @@ _LAZY = {
     "finetune": "retrokit.training.finetune",
     "distil_static": "retrokit.training.distil",
     "merge": "retrokit.training.merge",
+    "push": "retrokit.training.push",
     "VerifierConfig": "retrokit.reranking.training.config",
     "train_verifier": "retrokit.reranking.training.plan",
 }

@@ -12,7 +12,7 @@ __all__ = ["app", "main", "run"]
 
 _MODULES = (
     *("augment", "build_sure", "cache", "distil", "evaluate", "export", "finetune", "merge", "names", "probe"),
-    *("rerank", "rerank_train", "report", "search", "study"),
+    *("push", "rerank", "rerank_train", "report", "search", "study"),
 )
 for _name in _MODULES:
     import_module(f"retrokit.cli.{_name}")  # which registers its commands

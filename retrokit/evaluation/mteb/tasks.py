@@ -55,10 +55,12 @@ RANKED = ("ndcg", "map", "recall", "precision", "mrr", "hit_rate")
 
 
 class MtebScores(NamedTuple):
-    """Metrics of one task, and those of its queries where there are any."""
+    """Metrics of one task, and those of its queries where there are any; and mteb's own file of them, below its folder
+    of results."""
 
     metrics: dict[str, float]
     per_query: dict[str, dict[str, float]]
+    file: str
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class MtebTask(Task):
         metrics = _averaged(measured.task_results[0].scores)
         # not in mteb's own folders, where every file counts as the result of a task
         beside = cache.get_task_result_path(task.metadata.name, model.mteb_model_meta).relative_to(cache.cache_path)
-        return MtebScores(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside))
+        return MtebScores(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside), str(beside))
 
     def _result(
         self,
@@ -201,7 +203,7 @@ class MtebTask(Task):
     ) -> Result:
         headlines = {task.metadata.name: self._headline(searcher, task, found) for task in self.tasks}
         if len(self.tasks) == 1:
-            metrics, per_query = found[self.tasks[0].metadata.name]
+            metrics, per_query, _ = found[self.tasks[0].metadata.name]
         else:
             parts = {block: [headlines[task.metadata.name] for task in tasks] for block, tasks in self.blocks.items()}
             blocks = {block: float(np.mean(values)) for block, values in parts.items()}
@@ -221,7 +223,7 @@ class MtebTask(Task):
             per_query={name: values for name, values in per_query.items() if name in wanted},
             counts={"tasks": len(self.tasks)},
             norms={},
-            configuration=configuration,
+            configuration={**configuration, "mteb_results": [scores.file for scores in found.values()]},
         )
 
     def _headline(self, searcher: Searcher, task: Any, found: Mapping[str, MtebScores]) -> float:

@@ -1,0 +1,27 @@
+"""``retrokit push``."""
+
+from __future__ import annotations
+
+from retrokit.cli.common import JsonOption, app, show
+from retrokit.cli.settings import takes
+from retrokit.training.push_settings import PushSettings
+
+
+@app.command()
+@takes(PushSettings)
+def push(settings: PushSettings, as_json: JsonOption = False) -> None:
+    """Upload a finished run to the model hub, as one commit, with a card that tells what was measured.
+
+    retrokit push runs/qnorm me/qnorm --license apache-2.0 --results results
+
+    retrokit push runs/qnorm me/qnorm --dry-run upload
+    """
+    from retrokit.notices import notice
+    from retrokit.report.tables import to_json
+    from retrokit.training.push import push
+
+    made = push(**vars(settings))
+    if as_json:
+        show(to_json(vars(made)))
+        return
+    notice(f"{made.url or settings.dry_run}: {', '.join(made.files)}")

@@ -1,0 +1,244 @@
+"""A finished run on the model hub: its model, and a card with what it was made from and what was measured.
+
+All of it goes there as one commit. Nothing of the machine goes along: paths become names, and of ``retrokit.json`` only
+what loads the model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import EvalResult, HfApi, ModelCard
+from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError
+from huggingface_hub.utils import disable_progress_bars, validate_repo_id
+
+from retrokit import encoders
+from retrokit.data.outputs import folder_in_the_making
+from retrokit.data.runs import Run, read_run, write_run
+from retrokit.encoders.folders import MINILM_ID, check_folder
+from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line
+from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
+from retrokit.notices import notice
+from retrokit.settings import taking
+from retrokit.training.push_settings import PushSettings
+
+CARD = "README.md"
+_STALE = ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"]
+"""Of what a repository held before: files of a model, which another one need not have."""
+_FOLDERS = re.compile(r"(?<![\w/.])/(?!/)(?:[^\s`|,/\"]+/)*")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What was uploaded: where it is now, the commit, the names of the files; the first two are empty in a dry run."""
+
+    url: str
+    commit: str
+    files: list[str]
+
+
+@taking(PushSettings)
+def push(asked: PushSettings) -> Pushed:
+    """Upload a finished run, or write what would be uploaded.
+
+    Raises:
+        UsageError: no finished run, a repository's name that cannot be one, no login, or results of other encoders.
+        DataError: a model, a card or results that cannot be read, or a folder that cannot be written.
+        ServiceError: the hub refuses, or cannot be reached; nothing of the run is there then.
+    """
+    try:
+        validate_repo_id(asked.repo)
+    except HFValidationError as error:
+        raise UsageError(f"`repo` {asked.repo}: {first_line(error)}") from None
+    if "/" not in asked.repo:
+        raise UsageError(f"`repo` {asked.repo}: expected OWNER/NAME")
+    run = read_run(asked.folder).finished(asked.folder)
+    check_folder(asked.folder)
+    if run.files is None or run.verifier is not None:
+        raise UsageError(f"{asked.folder} does not tell the files of an encoder: train or merge one anew")
+    records = _measured(asked)
+    place = folder_in_the_making(asked.dry_run) if asked.dry_run is not None else tempfile.TemporaryDirectory()
+    mteb = folder_in_the_making(asked.mteb) if asked.mteb is not None else nullcontext()
+    with mteb as submission, place as given:
+        staged = Path(given)
+        with disk_errors(staged):
+            _copy(run, Path(asked.folder), staged)
+            _name_base(asked, staged / "adapter_config.json")
+            _write_card(asked, run, records, staged / CARD)
+        files = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
+        url, commit = ("", "") if asked.dry_run is not None else _upload(asked, staged)
+        if submission is not None:
+            _write_submission(asked, records, commit, Path(submission))
+    return Pushed(url, commit, files)
+
+
+def _copy(run: Run, folder: Path, staged: Path) -> None:
+    for name in run.files or ():
+        source = folder / name
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
+    told = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
+    write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=told), staged)
+
+
+def _name_base(asked: PushSettings, config: Path) -> None:
+    """An adapter names its base: a folder is on this machine alone."""
+    if not config.is_file():
+        return
+    described = json.loads(config.read_text(encoding="utf-8"))
+    base = str(described.get("base_model_name_or_path"))
+    if not _HUB_ID.fullmatch(base) or Path(base).exists():
+        if asked.base_model is None:
+            raise UsageError(
+                f"{asked.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
+                "`base_model`, or train with `merge_lora`"
+            )
+        described["base_model_name_or_path"] = asked.base_model
+        config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _write_card(asked: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
+    """The run's own card, with whatever its owner has changed, under the name that it has on the hub."""
+    try:
+        card = ModelCard.load(path)
+    except (OSError, ValueError) as error:
+        raise DataError(Path(asked.folder, CARD), f"is not a model card: {first_line(error)}") from error
+    name = Path(asked.folder).resolve().name
+    started = [str(one["encoder"]) for one in run.notes.get("merged", [])] or [run.encoder]
+    bases = [asked.base_model] if asked.base_model else [base for one in started if (base := _hub_id(one))]
+    known = {
+        "base_model": bases[0] if len(bases) == 1 else bases or None,
+        "base_model_relation": "merge" if len(started) > 1 and bases else None,
+        "datasets": _data_sets(run) or None,
+        "license": asked.license,
+        "model_name": asked.repo,
+        "eval_results": [*_of_training(run), *(one for record in records for one in _of_record(record))] or None,
+    }
+    for key, value in known.items():
+        if value is not None:
+            card.data[key] = value
+    if "license" not in card.data:
+        notice("the card names no licence; give a `license`, for without one nobody may use the model")
+    text = card.text.replace(f'load("{name}")', f'encoder("{asked.repo}")').replace(f'("{name}"', f'("{asked.repo}"')
+    text = re.sub(rf"^# {re.escape(name)}$", f"# {asked.repo.partition('/')[2]}", text, flags=re.MULTILINE)
+    card.text = _FOLDERS.sub("", text)
+    path.write_text(str(card), encoding="utf-8")
+
+
+def _hub_id(encoder: str) -> str | None:
+    """The id on the hub of what a run began with, if it is no folder."""
+    try:
+        spec = encoders.registry.parse(encoder)
+    except UsageError:
+        return None
+    path = MINILM_ID if spec.name == "minilm" else str(spec.params.get("path", ""))
+    return path if _HUB_ID.fullmatch(path) and not Path(path).exists() else None
+
+
+def _data_sets(run: Run) -> list[str]:
+    """Ids on the hub of the data sets that it was trained on."""
+    from retrokit.data.pairs import registry
+
+    specs = (registry.parse(spec) for spec in run.identity.get("data", ()))
+    names = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
+    return [name for name in names if _HUB_ID.fullmatch(name) and not Path(name).exists()]
+
+
+def _result(task: str, metric: str, value: float) -> EvalResult:
+    kind = "sentence-similarity" if re.match("pearson|spearman", metric) else "information-retrieval"
+    return EvalResult(
+        task_type=kind, dataset_type=task, dataset_name=task, metric_type=metric, metric_value=round(value, 6)
+    )
+
+
+def _of_training(run: Run) -> Iterator[EvalResult]:
+    """The evaluation of the weights that were kept."""
+    outcome = run.outcome or {}
+    for row in outcome.get("evaluations", ()):
+        if row["step"] == outcome.get("best_step"):
+            for name, value in row["evaluation"].items():
+                task, _, metric = name.rpartition(":")
+                yield _result(task or "evaluation", metric, value)
+
+
+def _of_record(record: Record) -> Iterator[EvalResult]:
+    for metric in record.shown:
+        value = record.result.metrics.get(metric)
+        if value is not None and value == value:  # NaN is none
+            yield _result(_FOLDERS.sub("", record.result.task), metric, value)
+
+
+def _measured(asked: PushSettings) -> list[Record]:
+    """The results of this encoder in the folders of results."""
+    if not asked.results:
+        if asked.mteb is not None:
+            raise UsageError("`mteb` needs `results`")
+        return []
+    fingerprint = encoders.registry.create_on(asked.folder, "cpu").fingerprint()
+    records = [record for folder in asked.results for record in ResultsFolder(folder).read()]
+    mine = [record for record in records if record.result.configuration.get("fingerprint") == fingerprint]
+    if not mine:
+        others = ", ".join(dict.fromkeys(record.result.encoder for record in records))
+        raise UsageError(f"`results`: none is of {asked.folder} as it is now; they are of {others}")
+    if asked.mteb is not None and not any(_files_of_mteb(record) for record in mine):
+        raise UsageError("`mteb`: no result of `results` is one of MTEB's")
+    return mine
+
+
+def _files_of_mteb(record: Record) -> list[Path]:
+    about = record.result.configuration
+    return [Path(about["mteb_cache"], name) for name in about.get("mteb_results", ())]
+
+
+def _write_submission(asked: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:
+    """``results/OWNER__NAME/COMMIT/TASK.json`` and ``model_meta.json``, by mteb's own code."""
+    from mteb import ResultCache, TaskResult
+    from mteb.models import ModelMeta
+
+    encoder = encoders.registry.create_on(asked.folder, "cpu")
+    told = {
+        **{"name": asked.repo, "revision": commit or "no_revision_available", "license": asked.license},
+        **{"embed_dim": encoder.dimension, "max_tokens": encoder.max_length("document"), "open_weights": True},
+        **{"framework": ["Sentence Transformers", "PyTorch"], "reference": f"https://huggingface.co/{asked.repo}"},
+    }
+    meta, cache = ModelMeta.create_empty(told), ResultCache(folder)
+    for file in (file for record in records for file in _files_of_mteb(record)):
+        try:
+            result = TaskResult.from_disk(file)
+        except (OSError, ValueError) as error:
+            raise DataError(file, f"is not a result of MTEB: {first_line(error)}; evaluate again") from error
+        cache.save_to_cache(result, meta)
+
+
+def _upload(asked: PushSettings, staged: Path) -> tuple[str, str]:
+    """The address of what is there now, and the commit."""
+    api = HfApi()
+    disable_progress_bars()
+    with _hub_errors(asked.repo):
+        api.create_repo(asked.repo, private=asked.private or None, exist_ok=True)
+        made = api.upload_folder(
+            repo_id=asked.repo,
+            folder_path=staged,
+            commit_message="Upload an encoder trained by retrokit",
+            delete_patterns=_STALE,
+        )
+    return f"{api.endpoint}/{asked.repo}", made.oid
+
+
+@contextmanager
+def _hub_errors(repo: str) -> Iterator[None]:
+    try:
+        yield
+    except RetrokitError:
+        raise
+    except LocalTokenNotFoundError:
+        raise UsageError("the hub does not know you: log in with `hf auth login`, or set HF_TOKEN") from None
+    except Exception as error:  # the hub client's own errors and its transport's share no base class
+        raise ServiceError(f"{repo} was not uploaded: {first_line(error)}") from error

@@ -1,0 +1,250 @@
+"""What is uploaded of a run, against a stand-in for the model hub's HTTP interface."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import huggingface_hub.constants as hub
+import pytest
+from huggingface_hub import ModelCard
+from huggingface_hub.utils import close_session
+from sentence_transformers import SentenceTransformer
+
+import retrokit
+from retrokit import cli
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import ServiceError, UsageError
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bert, tmp_path_factory) -> Path:
+    """A folder with a run, an adapter, and results of the run."""
+    folder = tmp_path_factory.mktemp("push")
+    texts = sentences(48)
+    write_jsonl(folder / "pairs.jsonl", [{"anchor": texts[i], "positive": texts[16 + i]} for i in range(16)])
+    judged = {f"q{i}": {f"d{i}": 1} for i in range(12)}
+    documents = {f"d{i}": text for i, text in enumerate(texts[:20])}
+    write_folder(folder / "beir", documents, {f"q{i}": text for i, text in enumerate(texts[20:32])}, judged)
+    given = {"steps": 2, "batch_size": 8, "device": "cpu"}
+    task = f"beir:{folder / 'beir'}"
+    for name, more in (("run", {"sim": "qnorm", "eval": task}), ("adapter", {"lora": 2})):
+        finetune(FinetuneConfig(str(tiny_bert), [str(folder / "pairs.jsonl")], str(folder / name), **given, **more))
+    on = ["--on", task, "--on", f"mteb:SciFact,data={folder / 'beir'},cache={folder / 'mteb'}"]
+    run = str(folder / "run")
+    assert cli.run(["eval", run, str(tiny_bert), *on, "--results", str(folder / "results"), "--device", "cpu"]) == 0
+    return folder
+
+
+class Hub:
+    """Takes what the client sends; ``fails`` is the path at which it answers with an error."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.created: list[dict] = []
+        self.commits: list[list[dict]] = []
+        self.there = ["README.md", "notes.txt", "pytorch_model.bin", "2_Prepare/config.json"]
+        self.fails = ""
+        outer = self
+
+        class Answers(BaseHTTPRequestHandler):
+            def log_message(self, *arguments) -> None:
+                """Say nothing."""
+
+            def answer(self, content: object, code: int = 200) -> None:
+                body = json.dumps(content).encode()
+                self.send_response(code)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self) -> None:
+                outer.calls.append(f"GET {self.path}")
+                if "/tree/" in self.path:
+                    return self.answer([{"type": "file", "path": path, "size": 1, "oid": "0"} for path in outer.there])
+                siblings = [{"rfilename": path} for path in outer.there]
+                return self.answer({"id": "me/qnorm", "sha": "0" * 40, "siblings": siblings})
+
+            def do_POST(self) -> None:
+                outer.calls.append(f"POST {self.path}")
+                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if outer.fails and outer.fails in self.path:
+                    return self.answer({"error": "the disk is full"}, 507)
+                if self.path == "/api/repos/create":
+                    outer.created.append(json.loads(raw))
+                    return self.answer({"url": "https://huggingface.co/me/qnorm", "id": "me/qnorm"})
+                if self.path == "/api/validate-yaml":
+                    return self.answer({"errors": [], "warnings": []})
+                if "/preupload/" in self.path:
+                    files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(raw)["files"]]
+                    return self.answer({"files": [{**one, "shouldIgnore": False, "oid": None} for one in files]})
+                if "/commit/" in self.path:
+                    outer.commits.append([json.loads(line) for line in raw.splitlines() if line.strip()])
+                    return self.answer(
+                        {
+                            "success": True,
+                            "commitOid": "c" * 40,
+                            "commitUrl": f"https://huggingface.co/me/qnorm/commit/{'c' * 40}",
+                        }
+                    )
+                return self.answer({"error": f"no {self.path}"}, 404)
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def files(self) -> dict[str, bytes]:
+        """Names and contents of the files of the one commit."""
+        (commit,) = self.commits
+        return {
+            one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in commit if one["key"] == "file"
+        }
+
+    def deleted(self) -> list[str]:
+        """Names of the files that the one commit removes."""
+        (commit,) = self.commits
+        return [one["value"]["path"] for one in commit if one["key"] == "deletedFile"]
+
+
+@pytest.fixture
+def service(monkeypatch):
+    made = Hub()
+    threading.Thread(target=made.server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(hub, "ENDPOINT", made.url)
+    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the_tests")
+    close_session()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+    close_session()
+
+
+def test_a_run_becomes_one_commit(folder, service, capsys):
+    words = ["push", str(folder / "run"), "me/qnorm", "--license", "mit", "--private", "--json"]
+    assert cli.run([*words, "--results", str(folder / "results"), "--base-model", "org/bert"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["url"], told["commit"]) == (f"{service.url}/me/qnorm", "c" * 40)
+    files = service.files()
+    assert sorted(files) == told["files"]
+    assert {"README.md", "retrokit.json", "model.safetensors", "modules.json", "1_Pooling/config.json"} <= set(files)
+    assert not {"metrics.jsonl", "config.toml"} & set(files)
+    assert not any(name.startswith(("checkpoints", "plots")) for name in files)
+    assert files["model.safetensors"] == (folder / "run" / "model.safetensors").read_bytes()
+    assert service.deleted() == ["pytorch_model.bin", "2_Prepare/config.json"], "of another model; notes stay"
+    assert [(one["name"], one["organization"], one["visibility"]) for one in service.created] == [
+        ("qnorm", "me", "private")
+    ]
+    for name in ("README.md", "retrokit.json"):
+        assert str(folder) not in files[name].decode(), "no path of this machine"
+    card = ModelCard(files["README.md"].decode())
+    assert (card.data.license, card.data.base_model) == ("mit", "org/bert")
+    assert "\n# qnorm\n" in card.text
+    assert 'retrokit.encoder("me/qnorm")' in card.text
+    assert 'SentenceTransformer("me/qnorm")' in card.text
+    found = {(one.dataset_name, one.metric_type): one.metric_value for one in card.data.eval_results}
+    best = json.loads((folder / "run" / "retrokit.json").read_text())["outcome"]["evaluations"][-1]["evaluation"]
+    (ndcg,) = {value for name, value in best.items() if name.endswith("ndcg@10")}
+    assert found["beir", "ndcg@10"] == pytest.approx(ndcg, abs=1e-4)
+    assert any(task.startswith("mteb:SciFact") for task, _ in found)
+
+
+def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_path):
+    retrokit.push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
+    assert service.calls == []
+    retrokit.push(str(folder / "run"), "me/qnorm")
+    written = {
+        path.relative_to(tmp_path / "upload").as_posix(): path.read_bytes()
+        for path in (tmp_path / "upload").rglob("*")
+        if path.is_file()
+    }
+    assert written == service.files()
+    encoder = retrokit.load(str(tmp_path / "upload"))
+    assert encoder.similarity.spec == "qnorm"
+    assert SentenceTransformer(str(tmp_path / "upload"), device="cpu").encode(["a cat"]).shape == (1, 16)
+
+
+def test_results_are_written_as_mteb_takes_them(folder, service, tmp_path):
+    given = {"results": [str(folder / "results")], "mteb": str(tmp_path / "submission")}
+    retrokit.push(str(folder / "run"), "me/qnorm", license="mit", **given)
+    place = tmp_path / "submission" / "results" / "me__qnorm" / ("c" * 40)
+    result, meta = (json.loads((place / name).read_text()) for name in ("SciFact.json", "model_meta.json"))
+    assert result["task_name"] == "SciFact"
+    assert (meta["name"], meta["revision"], meta["embed_dim"], meta["license"]) == ("me/qnorm", "c" * 40, 16, "mit")
+    from mteb import ResultCache
+
+    loaded = ResultCache(tmp_path / "submission").load_results()
+    assert [one.model_name for one in loaded.model_results] == ["me/qnorm"]
+
+
+@pytest.mark.parametrize("at", ["/api/repos/create", "/preupload/", "/commit/"])
+def test_a_hub_that_fails_is_one_line_and_leaves_nothing(folder, service, tmp_path, capsys, at):
+    service.fails = at
+    words = ["push", str(folder / "run"), "me/qnorm", "--results", str(folder / "results")]
+    assert cli.run([*words, "--mteb", str(tmp_path / "submission")]) == 4
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("retrokit: me/qnorm was not uploaded: ")
+    assert service.commits == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_network_is_one_line(folder, service, monkeypatch):
+    monkeypatch.setattr(hub, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ServiceError, match="me/qnorm was not uploaded: "):
+        retrokit.push(str(folder / "run"), "me/qnorm")
+
+
+def test_an_adapter_names_a_base_that_others_have(folder, service):
+    with pytest.raises(UsageError, match="which is on this machine alone: give its id on the hub as `base_model`"):
+        retrokit.push(str(folder / "adapter"), "me/adapter")
+    assert service.calls == []
+    retrokit.push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
+    assert json.loads(service.files()["adapter_config.json"])["base_model_name_or_path"] == "org/bert"
+
+
+def test_a_merged_encoder_and_an_edited_card(folder, service, tmp_path):
+    retrokit.merge(["minilm", "minilm"], str(tmp_path / "soup"))
+    card = tmp_path / "soup" / "README.md"
+    card.write_text(card.read_text().replace("## Use", "## Mine\n\nWritten by hand.\n\n## Use"))
+    retrokit.push(str(tmp_path / "soup"), "me/soup")
+    pushed = ModelCard(service.files()["README.md"].decode())
+    assert "Written by hand." in pushed.text
+    assert set(pushed.data.base_model) == {"sentence-transformers/all-MiniLM-L6-v2"}
+    assert pushed.data["base_model_relation"] == "merge"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"repo": "qnorm"}, "`repo` qnorm: expected OWNER/NAME"),
+        ({"repo": "me/a/b"}, "`repo` me/a/b: "),
+        ({"folder": "beir"}, "is not a retrokit run"),
+        ({"mteb": "out"}, "`mteb` needs `results`"),
+        ({"folder": "adapter", "results": ["results"]}, "`results`: none is of .*adapter as it is now; they are of "),
+    ],
+)
+def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message):
+    inside = {"folder": "run", "repo": "me/qnorm", **options}
+    inside["folder"] = str(folder / inside["folder"])
+    inside |= {"results": [str(folder / name) for name in inside.get("results", [])]}
+    inside |= {"mteb": str(tmp_path / "out")} if "mteb" in options else {}
+    with pytest.raises(UsageError, match=message) as caught:
+        retrokit.push(**inside)
+    assert "\n" not in str(caught.value)
+    assert service.calls == []
+
+
+def test_a_damaged_run_is_not_uploaded(folder, service, tmp_path):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    with pytest.raises(retrokit.RetrokitError, match="is missing: it is a part of the model"):
+        retrokit.push(str(tmp_path / "run"), "me/qnorm")
+    assert service.calls == []
