@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "sure": LOW | MIDDLE | {"augmentation", "sure"},
     "training": LOW | MIDDLE | RANKING | (HIGH - {"export", "sure", "reranking.training"}) | {""},
     "reranking.training": LOW | MIDDLE | {"training", "reranking", "reranking.training"},
-    "study": LOW | MIDDLE | {"retrieval", "evaluation", "study"},
+    "study": LOW | MIDDLE | {"retrieval", "evaluation", "training", "study"},
     "report": LOW | MIDDLE | RANKING | HIGH | {"report", "study", ""},
     "cli": LOW | MIDDLE | RANKING | HIGH | {"augment", "report", "study", "cli", ""},
     "__main__": {"cli"},

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, app, show
+from retrokit.cli.common import Commands, JsonOption, app, show, with_names
 from retrokit.errors import GateFailed, RetrokitError
 from retrokit.notices import notice
+from retrokit.settings import duration
 
 if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
@@ -48,11 +49,87 @@ def run(
 
     retrokit study run study.toml -o out
     """
+    _work(_planned(study, output), jobs, retries, shlex.split(engine))
+
+
+@group.command("which-similarity", cls=with_names("encoders", "data"))
+def which_similarity(
+    output: OutputOption,
+    data: str = typer.Option(..., "--data", help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out to test on."),
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to start from."),
+    budget: str = typer.Option("1h", "--budget", help="Time for all of it, e.g. 20m, 1h, 8h."),
+    batch_size: int = typer.Option(64, "--batch-size", help="Examples of a batch."),
+) -> None:
+    """Which similarity to train with: a sweep over similarities and seeds, and a recommendation with its significance.
+
+    retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
+    """
+
+    def asks() -> str:
+        from retrokit.study.questions import which_similarity as sweep
+
+        return sweep(data, encoder, duration(budget), batch_size)
+
+    _answer(output, ("which-similarity", data, encoder, budget, str(batch_size)), asks)
+    from retrokit.report.sources import read_sources
+    from retrokit.report.studies import recommendation
+
+    (found,) = read_sources([f"{output}/eval.json"]).evaluations
+    show(f"\n{recommendation(found.found)}")
+
+
+@group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
+def is_it_better_than_bm25(
+    output: OutputOption,
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder, or another searcher."),
+    on: list[str] = typer.Option(..., "--on", help="Task of retrieval, e.g. beir:data/scifact. Repeatable."),
+) -> None:
+    """Whether an encoder finds what BM25 does not, alone or fused with it.
+
+    retrokit study is-it-better-than-bm25 --encoder runs/mine --on beir:data/scifact -o out
+    """
+
+    def asks() -> str:
+        from retrokit.study.questions import better_than_bm25
+
+        return better_than_bm25(encoder, on)
+
+    _answer(output, ("is-it-better-than-bm25", encoder, *on), asks)
+
+
+@group.command("does-it-see-near-misses", cls=with_names("encoders"))
+def does_it_see_near_misses(
+    output: OutputOption,
+    texts: str = typer.Option(..., "--texts", help="Texts as JSON lines, whose sentences are edited."),
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to look into."),
+) -> None:
+    """Whether the score falls when an edit changes what a sentence means: negations, exchanged roles, places.
+
+    retrokit study does-it-see-near-misses --texts corpus.jsonl --encoder runs/mine -o out
+    """
+
+    def asks() -> str:
+        from retrokit.study.questions import sees_near_misses
+
+        return sees_near_misses(encoder, texts)
+
+    _answer(output, ("does-it-see-near-misses", encoder, texts), asks)
+
+
+def _answer(output: str, question: tuple[str, ...], asks: Callable[[], str]) -> None:
+    """Run the study that answers the question."""
+    from retrokit.study.engine import check_engine
+    from retrokit.study.state import kept_study
+
+    check_engine()
+    _work(_planned(kept_study(output, question, asks), output), 1, 0, ())
+
+
+def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
     from retrokit.study import engine as snakemake
 
-    planned = _planned(study, output)
-    states = snakemake.run(planned, jobs, retries, shlex.split(engine))
-    page, gates_hold = _report(output)
+    states = snakemake.run(planned, jobs, retries, further)
+    page, gates_hold = _report(str(planned.folder))
     if failed := [state for state in states if state.state == "failed"]:
         missing = sum(state.state == "missing" for state in states)
         told = [f"{one.step.name} failed, see {planned.marker(one.step, 'log')}: {one.last_word}" for one in failed]
@@ -130,15 +207,20 @@ def _planned(path: str, output: str) -> StudyPlan:
 
 
 def _report(folder: str) -> tuple[Path, bool]:
-    """Write the page of what is done: where it is, and whether the gates hold."""
-    from retrokit.report.page import write_page
+    """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
+    from retrokit.data.files import writing
+    from retrokit.report.page import page_of, summary
+    from retrokit.report.sources import read_sources
     from retrokit.report.studies import reported
     from retrokit.study.state import StudyPlan
     from retrokit.study.summary import results_of
 
     planned, page = StudyPlan.read(folder), Path(folder, "report.html")
     paths, gates_hold = results_of(planned)
-    write_page(paths, page, study=reported(planned))
+    sources, study = read_sources([str(path) for path in paths]), reported(planned)
+    with writing(page) as file:
+        file.write(page_of(sources, study=study))
+    show("\n\n".join(summary(sources, study)))
     notice(f"the report is {page}")
     return page, gates_hold
 

@@ -115,14 +115,15 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
             policy=policy,
             style=Markup(style),
             script=Markup(script),
-            summary=[harmless(one) for one in _summary(sources, study)],
+            summary=[harmless(one) for one in summary(sources, study)],
             parts=shown,
             made=f"{made}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
         )
     )
 
 
-def _summary(sources: Sources, study: ReportedStudy | None) -> Iterator[str]:
+def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[str]:
+    """What the page begins with: what was found, in words, and what is missing."""
     for source in (*sources.evaluations, *sources.rerankings):
         if told := list(sentences(source.found)):
             yield " ".join(told)

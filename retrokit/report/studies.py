@@ -11,6 +11,7 @@ from retrokit.report.tables import to_json
 from retrokit.study.state import State, StudyPlan
 
 if TYPE_CHECKING:  # a page is made of far more than states are
+    from retrokit.evaluation.comparison.comparison import Evaluation
     from retrokit.report.page import ReportedStudy
 
 
@@ -40,3 +41,20 @@ def reported(plan: StudyPlan) -> ReportedStudy:
         for one in plan.states()
     ]
     return ReportedStudy(plan.title, plan.text, steps)
+
+
+def recommendation(evaluation: Evaluation) -> str:
+    """What to train with, by the leading metric of the first task: another similarity than the first system's where it
+    is above that by more than chance."""
+    from retrokit.report.words import UNSURE, standing_on
+
+    standing = standing_on(evaluation, evaluation.tasks[0])
+    if standing is None:
+        return "nothing can be recommended: no system has a value"
+    best, first, compared = standing.best, standing.first, standing.over_first
+    if best is first:
+        return f"train with {first.similarity}: nothing that was tried is above it"
+    if compared is None or not compared.significant:
+        return f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
+    sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
+    return f"train with {best.similarity}: it is above {first.similarity} by {sure}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,24 @@ PLAN = "plan.json"
 DONE, FAILED, MISSING = "done", "failed", "missing"
 LINES = 5
 """Of what a failed step said last."""
+
+
+def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) -> str:
+    """The path of the study that answers a question, which is made the first time and kept, so that the same question
+    goes on with it. Raises :class:`UsageError` if another study's results are there."""
+    path = Path(folder, "study.toml")
+    line = f"# retrokit study {shlex.join(question)}\n"
+    if path.is_file():
+        if not path.read_text(encoding="utf-8").startswith(line):
+            raise UsageError(f"{folder} holds another study; give another `output`")
+        return str(path)
+    if Path(folder, PLAN).exists():
+        raise UsageError(f"{folder} holds another study; give another `output`")
+    made = line + text()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path) as file:
+        file.write(made)
+    return str(path)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,141 @@
+"""Studies that answer one question each, made from what a person has: pairs, texts, an encoder, a time to spend."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retrokit.errors import UsageError
+from retrokit.notices import notice
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import plan
+from retrokit.training.preflight import texts_of
+from retrokit.training.run import timed
+
+SIMILARITIES = ("cosine", "sfs:16", "qnorm", "dnorm", "dot", "learn")
+"""What is tried, that which is left out last first; the first is what the others are compared with."""
+SEEDS = 3
+FEW_STEPS = 30
+MOST_EPOCHS = 3
+TESTED = 0.2
+"""Share of the pairs that is held out to test on."""
+SAMPLE = 64
+
+
+def which_similarity(data: str, encoder: str, budget: float, batch_size: int) -> str:
+    """A sweep over similarities and seeds on a split of pairs, that fits into ``budget`` seconds by measured speed.
+
+    Raises:
+        UsageError: not even two similarities fit.
+    """
+    speed = _speed(data, encoder, batch_size)
+    sizes = [(seeds, count) for seeds in range(SEEDS, 0, -1) for count in range(len(SIMILARITIES), 1, -1)]
+    fits = [(*size, speed.steps(budget, size[0] * size[1])) for size in sizes]
+    enough = [size for size in fits if size[2] >= FEW_STEPS]
+    if not enough:
+        need = speed.seconds(2, FEW_STEPS)
+        raise UsageError(
+            f"`budget` {budget:g} s is too little: two similarities and {FEW_STEPS} steps take {need:,.0f} s"
+        )
+    seeds, count, steps = enough[0]
+    steps = min(steps, math.ceil(MOST_EPOCHS * speed.per_epoch))
+    runs = seeds * count
+    takes = speed.seconds(runs, steps)
+    notice(f"{runs} trainings of {steps} steps ({speed.each:.2g} s each) and their tests take about {takes:,.0f} s")
+    return _SWEEP.format(
+        data=json.dumps(data),
+        train=1 - TESTED,
+        test=TESTED,
+        encoder=json.dumps(encoder),
+        steps=steps,
+        batch_size=batch_size,
+        similarities=json.dumps(SIMILARITIES[:count]),
+        seeds=list(range(seeds)),
+    )
+
+
+def better_than_bm25(encoder: str, on: Sequence[str]) -> str:
+    """An encoder, BM25, and both fused, on tasks of retrieval."""
+    systems = ["bm25", encoder, f"hybrid:a=bm25,b={encoder},fusion=rrf"]
+    return _BEATS.format(systems=json.dumps(systems), on=json.dumps(list(on)))
+
+
+def sees_near_misses(encoder: str, texts: str) -> str:
+    """Edits of a user's own sentences that change what they mean, and whether the score falls with them."""
+    return _SEES.format(texts=json.dumps(texts), encoder=json.dumps(encoder))
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """Seconds of a step; steps of an epoch; seconds of all else of a run: to encode what it is tested on, and to start
+    two commands."""
+
+    each: float
+    per_epoch: float
+    besides: float
+
+    def steps(self, budget: float, runs: int) -> int:
+        return int((budget / runs - self.besides) / self.each)
+
+    def seconds(self, runs: int, steps: int) -> float:
+        return runs * (steps * self.each + self.besides)
+
+
+def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
+    job = timed(plan(FinetuneConfig(encoder, (data,), batch_size=batch_size)))
+    found = job.preflight.to_json()
+    sample = texts_of(job.batches.data, SAMPLE, seed=0)[1]
+    job.encoder.embed(sample[:8], "document")
+    began = time.perf_counter()
+    job.encoder.embed(sample, "document")
+    rate = len(sample) / (time.perf_counter() - began)
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
+    starts = time.perf_counter() - began
+    texts = sum(source["documents"] + TESTED * source["anchors"] for source in found["sources"])
+    return _Speed(found["steps"]["seconds_each"], (1 - TESTED) * found["steps"]["per_epoch"], texts / rate + 2 * starts)
+
+
+_SWEEP = """title = "Which similarity for these pairs?"
+
+[augment.split]
+data = {data}
+shares = "{train:g},0,{test:g}"
+
+[finetune]
+encoder = {encoder}
+data = "beir:{{augment-split}},split=train"
+scale = "auto" # every similarity starts as sharp as cosine at scale 20
+batch-size = {batch_size}
+steps = {steps}
+
+[finetune.matrix]
+sim = {similarities}
+seed = {seeds}
+
+[eval]
+encoders = ["{{finetune}}"]
+on = "beir:{{augment-split}}"
+"""
+
+_BEATS = """title = "Is it better than BM25?"
+
+[eval]
+encoders = {systems}
+on = {on}
+"""
+
+_SEES = """title = "Does it see near-misses?"
+
+[augment.negatives]
+input = {texts}
+
+[probe.near-miss]
+encoders = {encoder}
+on = "pairs:{{augment-negatives}}"
+"""

@@ -1,0 +1,118 @@
+"""Studies that answer one question: what fits into a budget, and what is recommended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from retrokit.cli.command_lines import KnownCommands, form_of, line_of
+from retrokit.errors import UsageError
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.result import Result
+from retrokit.report.studies import recommendation
+from retrokit.study import questions
+from retrokit.study.state import kept_study
+from retrokit.study.steps import Step, steps_of
+from retrokit.study.tables import read_study
+
+
+def planned(text: str, folder: Path) -> list[Step]:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return steps_of(read_study(str(path), KnownCommands()), str(folder / "out"), line_of, form_of)
+
+
+@pytest.mark.parametrize(
+    ("budget", "seeds", "similarities", "steps"),
+    [
+        (1e6, 3, 6, 60),  # three passes are enough
+        (18 * (30 + 10), 3, 6, 30),
+        (18 * (30 + 10) - 1, 3, 5, 37),
+        (6 * (30 + 10), 3, 2, 30),
+        (4 * (30 + 10), 2, 2, 30),
+        (3 * (30 + 10), 1, 3, 30),
+        (2 * (30 + 10), 1, 2, 30),
+    ],
+)
+def test_a_sweep_is_as_large_as_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float, seeds: int, similarities: int, steps: int
+):
+    speed = questions._Speed(each=1.0, per_epoch=20.0, besides=10.0)
+    monkeypatch.setattr(questions, "_speed", lambda data, encoder, batch_size: speed)
+    made = planned(questions.which_similarity("pairs.jsonl", 'stat"ic', budget, 8), tmp_path)
+    trained = [step for step in made if step.table == "finetune"]
+    assert {step.cell["seed"] for step in trained} == set(range(seeds))
+    assert {step.cell["sim"] for step in trained} == set(questions.SIMILARITIES[:similarities])
+    assert {"cosine", "sfs:16"} <= {step.cell["sim"] for step in trained}
+    assert all(f"--steps={steps}" in step.command and step.command[1] == 'stat"ic' for step in trained)
+    assert speed.seconds(len(trained), steps) <= budget
+    (split,) = (step for step in made if step.table == "augment-split")
+    assert all(step.after == (split.name,) for step in trained)
+    evaluated = [step for step in made if step.table == "eval"]
+    assert all(f"--on=beir:{split.output}" in step.command for step in evaluated)
+    assert [step.command[1] for step in evaluated] == [step.output for step in trained]
+
+
+def test_too_small_a_budget_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 20.0, 10.0))
+    with pytest.raises(UsageError, match="79 s is too little: two similarities and 30 steps take 80 s"):
+        questions.which_similarity("pairs.jsonl", "static", 79, 8)
+
+
+def test_the_other_questions_are_studies(tmp_path: Path):
+    made = planned(questions.better_than_bm25("minilm", ["beir:a", "beir:b"]), tmp_path)
+    systems = ["bm25", "minilm", "hybrid:a=bm25,b=minilm,fusion=rrf"]
+    assert [step.command[1:4] for step in made] == [(system, "--on=beir:a", "--on=beir:b") for system in systems]
+    edited, probed = planned(questions.sees_near_misses("minilm", "texts.jsonl"), tmp_path)
+    assert edited.command[:3] == ("augment", "negatives", "texts.jsonl")
+    assert probed.command == ("probe", "near-miss", "minilm", f"--on=pairs:{edited.output}", "--json")
+
+
+def test_a_study_is_made_once_and_kept(tmp_path: Path):
+    made: list[str] = []
+
+    def text() -> str:
+        made.append("made")
+        return "[eval]\n"
+
+    folder = str(tmp_path / "out")
+    path = kept_study(folder, ("which-similarity", "a b"), text)
+    assert kept_study(folder, ("which-similarity", "a b"), text) == path
+    assert made == ["made"], "it is not timed anew, which might make another one"
+    assert Path(path).read_text() == "# retrokit study which-similarity 'a b'\n[eval]\n"
+    with pytest.raises(UsageError, match="holds another study"):
+        kept_study(folder, ("which-similarity", "other"), text)
+
+
+def evaluated(gains: dict[str, float]) -> Evaluation:
+    """Forty queries, on which a system is above the first by ``gain``, by turns a little more and less."""
+    results = []
+    for name, gain in gains.items():
+        values = {f"q{number}": 0.4 + gain + 0.05 * (number % 3 - 1) * (1 + gain) for number in range(40)}
+        mean = sum(values.values()) / len(values)
+        metrics, per_query = {"ndcg@10": mean}, {"ndcg@10": values}
+        results.append(Result(f"runs/{name}", name, "beir:a", "ndcg@10", metrics, per_query, {}, {}, {}))
+    return evaluation_of(results, {"beir:a": ["ndcg@10"]}, {})
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ({"cosine": 0.0, "sfs:16": 0.1, "dot": 0.02}, "train with sfs:16: it is above cosine by more than chance"),
+        ({"cosine": 0.0, "sfs:16": -0.1}, "train with cosine: nothing that was tried is above it"),
+    ],
+)
+def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chance(gains, expected):
+    assert recommendation(evaluated(gains)).startswith(expected)
+
+
+def test_a_difference_that_may_be_chance_is_no_reason():
+    found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
+    other = found.systems[1].first
+    for number, query in enumerate(other.per_query["ndcg@10"]):
+        other.per_query["ndcg@10"][query] += 0.3 if number % 2 else -0.29
+    other.metrics["ndcg@10"] += 0.005
+    again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
+    said = recommendation(again)
+    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show"
