@@ -38,7 +38,7 @@ FIXED = "fixed"
 """What begins the id of a text that keeps its colour, because what it is drawn on does."""
 
 Thing = TypeVar("Thing")
-_ENDINGS = ContextVar("endings", default=(".png", ".svg"))
+_ENDINGS: ContextVar[tuple[str, ...]] = ContextVar("endings", default=(".png", ".svg"))
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[st
     if study is not None and (lost := [step for step in study.steps if step.state != DONE]):
         counts = ", ".join(f"{sum(step.state == state for step in lost)} {state}" for state in (FAILED, MISSING))
         names = ", ".join(step.name for step in lost[:5]) + (", …" if len(lost) > 5 else "")
-        yield f"Of {len(study.steps)} steps, {len(study.steps) - len(lost)} are done, {counts}: {names}."
+        yield f"Of {len(study.steps)} steps: {len(study.steps) - len(lost)} done, {counts} ({names})."
 
 
 def _parts(sources: Sources, study: ReportedStudy | None) -> Iterator[PagePart]:
@@ -154,7 +154,7 @@ def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
     for one in steps:
         if one.state != DONE:
             yield Markup('<div class="wrong">{}{}{}</div>').format(
-                parts.paragraph(f"{one.name} ({one.kind}) is {one.state}"),
+                parts.paragraph(f"{one.state}: {one.name} ({one.kind})"),
                 _preformatted(shlex.join(one.command)),
                 _preformatted(one.error) if one.error.strip() else "",
             )

@@ -69,7 +69,8 @@ def _data_rows(found: Iterable[Evaluation]) -> list[list[str]]:
             counts = one.systems_on(task)[0].first.counts
             told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
             rows[task, digest] = [task, digest or "–", told]
-    return list(rows.values())
+    digested = {task for task, digest in rows if digest}
+    return [row for (task, digest), row in rows.items() if digest or task not in digested]
 
 
 def _system_rows(found: Iterable[Evaluation]) -> list[list[str]]:
@@ -93,7 +94,9 @@ def _versions(found: Mapping[str, str]) -> str:
 
 
 def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
-    rows, versions, machines = [], {}, {}
+    rows = []
+    versions: dict[str, None] = {}
+    releases: dict[str, None] = {}
     for source in runs:
         run = source.run
         notes, identity = run.notes, run.identity
@@ -105,10 +108,10 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
         told = [run.encoder or run.verifier or "–", run.similarity, data or "–", str(commit)[:SHORT], run.status]
         rows.append([source.path, *told, str(identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
         versions[_versions(notes.get("versions", {}))] = None
-        machines[notes.get("retrokit", "")] = None
+        releases[notes.get("retrokit", "")] = None
     columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
-    told = f"retrokit {' or '.join(filter(None, machines))}" if any(machines) else ""
-    caption = "; ".join(filter(None, [told, *versions, "the options of a run: --config FOLDER/config.toml"]))
+    release = f"retrokit {' or '.join(filter(None, releases))}" if any(releases) else ""
+    caption = "; ".join(filter(None, [release, *versions, "the options of a run: --config FOLDER/config.toml"]))
     return Sheet("trainings", columns, 6, rows, caption)
 
 

@@ -114,7 +114,7 @@ def read_sources(paths: Sequence[str]) -> Sources:
 def _read_folder(path: str, found: Sources) -> None:
     if is_run(path):
         metrics = os.path.join(path, "metrics.jsonl")
-        rows = [row for _, row in read_jsonl(metrics)] if os.path.isfile(metrics) else []
+        rows = [dict(row) for _, row in read_jsonl(metrics)] if os.path.isfile(metrics) else []
         found.runs.append(RunSource(path, read_run(path), rows))
         return
     try:

@@ -105,7 +105,7 @@ def _value(system: System, metric: str) -> str:
     if value is None:
         return "no value"
     deviation = system.deviation(metric)
-    return f"{value:.4f}" + (f" ± {deviation:.4f} over {len(system.results)} seeds" if deviation is not None else "")
+    return f"{value:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:

@@ -93,7 +93,7 @@ def test_what_a_study_lost_is_said(tmp_path):
     ]
     page = page_from(tmp_path, evaluation_json(evaluation("a", "b")), study=ReportedStudy("T", "[study]\n", steps))
     assert "<title>T</title>" in page
-    assert "Of 3 steps, 1 are done, 1 failed, 1 missing: b, c." in page
+    assert "Of 3 steps: 1 done, 1 failed, 1 missing (b, c)." in page
     for part in ("[study]", "retrokit finetune &#39;two words&#39;", "retrokit: x.jsonl: does not exist", "61.5"):
         assert part in page
     assert "What is missing or failed" in page
