@@ -40,6 +40,7 @@ UNDECIDED = "learn"
 DRAWS = 100
 _LEAST_EIGENVALUE = 1e-10  # of the largest; smaller ones are rounding
 _LEAST_PAIRS = 10
+_NOT_SAID = "Whether it is better than cosine, κ does not say; `retrokit study which-similarity` measures that"
 _NORMAL = 1.96  # deviations to each side of the mean that hold 95%
 
 TextPairs = Sequence[tuple[str, str]]
@@ -180,12 +181,15 @@ class Fisher:
         """What κ says, in a few words."""
         found = self.prediction
         kappas = ", ".join(f"log₁₀ κ({name}) = {found.log_kappa[name]:.2f}" for name in CANDIDATES)
+        interval = f"95%: {found.low:+.2f} to {found.high:+.2f}"
         if found.choice == UNDECIDED:
-            return (
-                f"{kappas}: they differ by less than the sampling error "
-                f"(95%: {found.low:+.2f} to {found.high:+.2f}), so neither is predicted; {UNDECIDED} is the safe choice"
-            )
-        return f"{kappas}: {found.choice} is predicted to train better (MAG, Eq. 26)"
+            unsure = f"they differ by less than the sampling error ({interval}), so neither is predicted"
+            return f"{kappas}: {unsure}; {UNDECIDED} is the safe choice. {_NOT_SAID}"
+        other = next(name for name in CANDIDATES if name != found.choice)
+        sure = f"the difference is {found.difference:+.2f} ({interval})"
+        if self.pairs < 2 * self.dimension:
+            sure += f", but of {self.pairs:,} pairs in {2 * self.dimension:,} dimensions, too few to rely on"
+        return f"{kappas}: {found.choice} is predicted to train better than {other} (MAG, Eq. 26); {sure}. {_NOT_SAID}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""

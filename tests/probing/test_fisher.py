@@ -18,7 +18,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.notices import listening
 from retrokit.probing import fisher
 from retrokit.probing.derivatives import gradients, partial_derivatives
-from retrokit.probing.fisher import FAMILY, condition_number, measure, predict, probe_fisher
+from retrokit.probing.fisher import FAMILY, Fisher, Prediction, condition_number, measure, predict, probe_fisher
 from retrokit.training import finetune as training
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.run_folder import RunFolder
@@ -171,8 +171,19 @@ def test_fewer_pairs_than_dimensions_are_said():
     many = measure(hashed(0), list(zip(texts[:40], texts[40:], strict=True)), "texts")
     assert "12 pairs, 16 dimensions" in few.method
     assert "fewer pairs than dimensions: the matrix has at most rank 12" in few.method
+    assert "does not say" in few.verdict
     assert "fewer" not in many.method
     assert "1e-10 of the largest" in many.method
+
+
+@pytest.mark.parametrize(("pairs", "is_too_few"), [(344, True), (1536, False)])
+def test_a_prediction_says_how_sure_it_is_and_what_it_leaves_open(pairs, is_too_few):
+    prediction = Prediction({"qnorm": 3.2, "dnorm": 2.9}, {"qnorm": 9, "dnorm": 9}, 0.3, 0.1, 0.5, "dnorm", "dnorm")
+    said = Fisher("e", "pairs", pairs, 768, [], prediction).verdict
+    assert "dnorm is predicted to train better than qnorm" in said
+    assert "the difference is +0.30 (95%: +0.10 to +0.50)" in said
+    assert ("of 344 pairs in 1,536 dimensions, too few to rely on" in said) == is_too_few
+    assert "better than cosine, κ does not say" in said
 
 
 def test_too_few_pairs_and_empty_embeddings():
