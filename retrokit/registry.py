@@ -13,8 +13,9 @@ import gc
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +30,13 @@ _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 @contextmanager
 def importing() -> Iterator[None]:
     """Import large libraries here, without garbage collection: they make a million objects and drop next to none, and
-    to look for garbage among these again and again is a fifth of the start."""
+    to look for garbage among these again and again is a fifth of the start. What one of them prints goes to standard
+    error."""
     was_on = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         if was_on:
             gc.enable()

@@ -22,6 +22,7 @@ DIRECTIONS = ("query-to-document", "document-to-query", "both")
 LOSSES = ("infonce", "kl", "margin-mse", "mse")
 TAUGHT = {"kl", "margin-mse"}
 """Losses against a teacher's scores."""
+TRACKERS = ("tensorboard", "trackio", "wandb", "mlflow")
 SCHEDULES = ("linear", "cosine", "constant")
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
@@ -85,6 +86,9 @@ class TrainingConfig(Settings):
         None, "Steps between checkpoints. Default: `eval_every`, else a tenth of the run, at least 50.", RUN, above=0
     )
     keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
+    track: Sequence[str] = setting(
+        (), f"Tell a tracker what metrics.jsonl holds: {', '.join(TRACKERS)}. Repeatable.", RUN, result=False
+    )
     device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
     overwrite: bool = setting(False, "Replace the run in the output folder.", RUN, result=False)
     resume: bool = setting(False, "Go on from the last checkpoint.", RUN, result=False)
@@ -113,6 +117,7 @@ class TrainingConfig(Settings):
             None if self.data else "no training data: give `data` at least once",
             f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
             one_of("schedule", self.schedule, SCHEDULES),
+            *(one_of("track", name, TRACKERS) for name in self.track),
             one_of("precision", self.precision, ("auto", "fp32", "bf16", "fp16")),
             "`overwrite` and `resume` exclude each other" if self.overwrite and self.resume else None,
             *self.combination_problems(),

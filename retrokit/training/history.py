@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ class History:
         self.rows = list(rows)
         self.metric = metric
         self._writes = writes
+        self.tell: Callable[[dict[str, Any]], None] | None = None
+        """Who else hears of a line."""
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a line."""
@@ -34,6 +36,8 @@ class History:
         if self._writes:
             with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row, allow_nan=False) + "\n")
+        if self.tell is not None:
+            self.tell(row)
 
     @property
     def evaluations(self) -> list[tuple[int, float]]:

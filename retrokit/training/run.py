@@ -31,6 +31,7 @@ from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shared_stdin
 from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.tracking import check_trackers, tracking
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 FEW_STEPS = 30
@@ -107,6 +108,8 @@ def check_output(config: TrainingConfig) -> None:
     """See before the work that the run can be written; in the first process, whose beginnings the others would see."""
     if config.output is not None and is_first():
         folder_of(config).check(config.inputs())
+    if is_first():
+        check_trackers(config.track)
 
 
 def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
@@ -194,7 +197,13 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     if is_first():
         folder.describe(run)
         folder.keep_config(job.config.to_toml(leave_out=("output", "overwrite", "resume")))
-    with _deterministic() if job.config.deterministic else nullcontext():
+    tracked = job.config.track if is_first() else ()
+    about = {**job.identity, "output": str(folder.target)}
+    with (
+        tracking(tracked, folder, trainer.args, about, start.rows, start.written) if tracked else nullcontext() as tell,
+        _deterministic() if job.config.deterministic else nullcontext(),
+    ):
+        history.tell = tell
         stopped_because = _train(job, trainer, steps, start)
     made = trainer.state.global_step
     if stopped_because == "interrupted":
@@ -246,12 +255,14 @@ def _options(job: Job, folder: RunFolder) -> Options:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written then."""
+    """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written until
+    then; ``written`` is all of it that was."""
 
     resumed: bool
     checkpoint: Path | None = None
     steps: int | None = None
     rows: tuple[dict[str, Any], ...] = ()
+    written: tuple[dict[str, Any], ...] = ()
 
 
 def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
@@ -263,8 +274,8 @@ def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
         check_state(checkpoint, place()[1], job.precision == torch.float16)
-    rows = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(True, checkpoint, before.steps, tuple(rows))
+    kept, written = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
+    return _Start(True, checkpoint, before.steps, tuple(kept), tuple(written))
 
 
 def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | None:

@@ -37,7 +37,11 @@ from retrokit.training.checkpoints import COMPLETE, drop_state, step_of
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
-_OWN = (RUN_FILE, CONFIG_FILE, "metrics.jsonl", "checkpoints", "plots", ".staged", "tokens")
+TRACKING_FILE = "tracking.json"
+_OWN = (
+    *(RUN_FILE, CONFIG_FILE, TRACKING_FILE),
+    *("metrics.jsonl", "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
+)
 _MODEL = (
     *("README.md", "*.safetensors", "config*.json", "modules.json", "sentence_bert_config.json", "tokenizer*.json"),
     *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.jinja"),
@@ -69,6 +73,16 @@ class RunFolder:
     def metrics(self) -> Path:
         """A line per logged step and per evaluation."""
         return self.path / "metrics.jsonl"
+
+    @property
+    def tracking(self) -> Path:
+        """Under which name each tracker knows the run."""
+        return self.path / TRACKING_FILE
+
+    @property
+    def tensorboard(self) -> Path:
+        """The files that TensorBoard shows."""
+        return self.path / "tensorboard"
 
     @property
     def goes_on(self) -> bool:
@@ -196,16 +210,18 @@ class RunFolder:
             if step_of(old) != best_step:
                 shutil.rmtree(old)
 
-    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after ``step``, which a resumed run writes anew; returns those kept."""
+    def truncate_metrics(self, step: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Drop the lines after ``step``, which a resumed run writes anew; returns those kept, and all that were
+        there."""
         if not self.metrics.is_file():
-            return []
-        kept: list[dict[str, Any]] = []
+            return [], []
+        rows: list[dict[str, Any]] = []
         with suppress(DataError):  # about a last line that a kill cut off
-            kept.extend(row for _, row in read_jsonl(self.metrics) if row["step"] <= step)
+            rows.extend(row for _, row in read_jsonl(self.metrics))
+        kept = [row for row in rows if row["step"] <= step]
         with writing(self.metrics) as file:
             file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in kept)
-        return kept
+        return kept, rows
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,

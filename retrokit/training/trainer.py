@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,15 @@ from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_state
 
 @dataclass
 class Options(SentenceTransformerTrainingArguments):
-    """The library's, for a process that computes on one device, the one named; by itself it takes all GPUs it sees."""
+    """The library's, for a process that computes on one device, the one named; by itself it takes all GPUs it sees.
+    ``about`` is the run's own configuration."""
 
     computes_on: str = "cpu"
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What trackers are told of a run."""
+        return dict(self.about)
 
     @cached_property
     def _setup_devices(self) -> torch.device:

@@ -1,0 +1,162 @@
+"""What trackers hold of a run is what its ``metrics.jsonl`` holds, once."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from transformers.integrations import TensorBoardCallback
+
+from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import MissingExtra, ServiceError, UsageError
+from retrokit.reranking.training.config import VerifierConfig
+from retrokit.reranking.training.plan import plan_verifier
+from retrokit.training.config import TRACKERS, FinetuneConfig
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.run import carry_out
+from retrokit.training.tracking import numbers_of
+from tests.models import sentences
+
+Told = dict[tuple[str, int], float]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    texts = sentences(96)
+    rows = [{"anchor": a, "positive": b, "negatives": [c]} for a, b, c in zip(*[iter(texts)] * 3, strict=True)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    return tmp_path / "pairs.jsonl"
+
+
+def config(encoder: Path | str, data: Path, output: Path, **options: Any) -> FinetuneConfig:
+    options = {"steps": 8, "batch_size": 4, "precision": "fp32", "log_every": 2, "holdout": 0.2} | options
+    return FinetuneConfig(str(encoder), [str(data)], str(output), **options, device="cpu")
+
+
+def written(run: Path) -> Told:
+    """The numbers of ``metrics.jsonl`` by name and step."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return {(name, row["step"]): number for row in rows for name, number in numbers_of(row).items()}
+
+
+def in_tensorboard(run: Path) -> Told:
+    events = EventAccumulator(str(run / "tensorboard"))
+    events.Reload()
+    found = [(tag, event.step, event.value) for tag in events.Tags()["scalars"] for event in events.Scalars(tag)]
+    assert len({one[:2] for one in found}) == len(found), "each is told once"
+    names = {tag: tag.removeprefix("train/").replace("eval/", "eval_", 1) for tag, _, _ in found}
+    return {(names[tag], step): value for tag, step, value in found}
+
+
+def assert_same(told: Told, expected: Told, but: str = "") -> None:
+    keys = {key for key in expected if not (but and key[0].endswith(but))}
+    assert {key for key in told if not (but and key[0].endswith(but))} == keys
+    assert {key: told[key] for key in keys} == {key: pytest.approx(expected[key], rel=1e-6) for key in keys}
+
+
+def test_tensorboard_holds_what_the_run_holds(tiny_bert, pairs, tmp_path):
+    guide = f"{tiny_bert},margin=0.001"
+    finetune(config(tiny_bert, pairs, tmp_path / "run", track=("tensorboard",), eval_every=4, sim="learn", guide=guide))
+    told = in_tensorboard(tmp_path / "run")
+    assert_same(told, written(tmp_path / "run"))
+    assert {("loss", 8), ("lr", 2), ("masked_by_guide", 4), ("eval_holdout:ndcg@10", 0)} <= set(told)
+    (text,) = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload().Tensors("args/text_summary")
+    about = json.loads(text.tensor_proto.string_val[0])
+    assert (about["encoder"], about["sim"], about["processes"]) == (str(tiny_bert), "learn", 1)
+
+
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_a_run_that_goes_on_tells_each_line_once(tiny_bert, pairs, tmp_path, monkeypatch, from_the_start):
+    options: dict[str, Any] = {"save_every": 3, "eval_every": 4, "log_every": 1}
+    real = FinetuneTrainer.training_step
+
+    def dying(self: FinetuneTrainer, *args: Any, **kwargs: Any) -> Any:
+        if self.state.global_step == 6:
+            raise RuntimeError("killed")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", dying)
+    monkeypatch.setattr("retrokit.training.run_folder.RunFolder.last_checkpoint", lambda self: self.checkpoint(3))
+    first = ("tensorboard",) if from_the_start else ()
+    begun = config(tiny_bert, pairs, tmp_path / "run", **options, keep_checkpoints=9, track=first)
+    with pytest.raises(RuntimeError, match="killed"):
+        finetune(begun)
+    monkeypatch.setattr(FinetuneTrainer, "training_step", real)
+    before = json.loads((tmp_path / "run" / "tracking.json").read_text()) if from_the_start else None
+    again = config(
+        tiny_bert, pairs, tmp_path / "run", **options, track=("tensorboard",), keep_checkpoints=9, resume=True
+    )
+    finetune(again)
+    assert_same(in_tensorboard(tmp_path / "run"), written(tmp_path / "run"), but="seconds")
+    assert before in (None, json.loads((tmp_path / "run" / "tracking.json").read_text()))
+    finetune(config(tiny_bert, pairs, tmp_path / "run", steps=2, track=("tensorboard",), overwrite=True))
+    assert_same(in_tensorboard(tmp_path / "run"), written(tmp_path / "run"))
+
+
+def test_a_verifiers_training_is_tracked(tiny_bert, pairs, tmp_path):
+    options: dict[str, Any] = {"steps": 2, "device": "cpu", "track": ("tensorboard",), "accumulate": 2, "batch_size": 4}
+    carry_out(plan_verifier(VerifierConfig("soft", str(tiny_bert), [str(pairs)], str(tmp_path / "run"), **options)))
+    assert_same(in_tensorboard(tmp_path / "run"), written(tmp_path / "run"))
+
+
+def test_a_tracker_that_is_not_there(tiny_bert, pairs, tmp_path, monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in TRACKERS else real(name))
+    for name in TRACKERS:
+        with pytest.raises(MissingExtra, match=rf"`track` {name} needs .* 'retrokit\[{name}\]'"):
+            plan(config("static:8", pairs, tmp_path / "run", track=(name,)))
+    with pytest.raises(UsageError, match="`track` comet is none of tensorboard, trackio, wandb, mlflow"):
+        config("static:8", pairs, tmp_path / "run", track=("comet",))
+    assert not (tmp_path / "run").exists()
+
+
+def failing(*_: Any, **__: Any) -> None:
+    raise ConnectionError("no such host")
+
+
+def test_a_tracker_that_fails_does_not_end_a_run(pairs, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "retrokit")
+    monkeypatch.setattr(TensorBoardCallback, "on_log", failing)
+    assert finetune(config("static:8", pairs, tmp_path / "run", track=("tensorboard",))).steps == 8
+    assert "`track` tensorboard ends at step 0: ConnectionError: no such host" in caplog.messages
+    monkeypatch.setattr(TensorBoardCallback, "on_train_begin", failing)
+    with pytest.raises(ServiceError, match="`track` tensorboard: ConnectionError: no such host"):
+        finetune(config("static:8", pairs, tmp_path / "other", track=("tensorboard",)))
+
+
+def test_mlflow_holds_what_the_run_holds(pairs, tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="an extra")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path / 'mlruns'}")
+    finetune(config("static:8", pairs, tmp_path / "run", track=("mlflow",)))
+    client = mlflow.MlflowClient()
+    run = client.get_run(json.loads((tmp_path / "run" / "tracking.json").read_text())["mlflow"])
+    assert (run.info.status, run.data.params["batch_size"]) == ("FINISHED", "4")
+    told = {
+        (name, m.step): m.value for name in run.data.metrics for m in client.get_metric_history(run.info.run_id, name)
+    }
+    assert_same(
+        told, {(name.replace("@", "_"), step): value for (name, step), value in written(tmp_path / "run").items()}
+    )
+
+
+def test_trackio_holds_what_the_run_holds(pairs, tmp_path, monkeypatch):
+    pytest.importorskip("trackio", reason="an extra")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    from trackio.sqlite_storage import SQLiteStorage
+
+    finetune(config("static:8", pairs, tmp_path / "run", track=("trackio",)))
+    (name,) = SQLiteStorage.get_runs("retrokit")
+    logged = SQLiteStorage.get_logs("retrokit", name)
+    told = {
+        (key.removeprefix("train/").replace("eval/", "eval_", 1), row["train/global_step"]): value
+        for row in logged
+        for key, value in row.items()
+        if key.startswith(("train/", "eval/")) and key != "train/global_step"
+    }
+    assert_same(told, written(tmp_path / "run"))
