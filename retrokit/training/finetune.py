@@ -178,6 +178,7 @@ def plan(config: FinetuneConfig) -> Plan:
     augmentation = combined(config.augment) if config.augment else None
     with shared_input(config.data):
         sources = _read_sources(config, augmentation)
+    digests = {"data_digests": [source.digest for source in sources]}
     held_out = None
     if config.holdout is not None:
         sources, out = hold_out(sources, config.holdout, config.seed)
@@ -221,7 +222,6 @@ def plan(config: FinetuneConfig) -> Plan:
     )
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
-    digests = {"data_digests": [source.digest for source in sources]}
     return Plan(
         encoder=encoder,
         batches=batches,
