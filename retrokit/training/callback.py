@@ -110,8 +110,8 @@ class _Stopwatch(TrainerCallback):
 def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
     """Measured seconds of one step, the median of a few, over all processes the longest.
 
-    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight as it is; optimizer and
-    random state are as before.
+    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight as it is; optimizer,
+    random state and the step's number are as before.
     """
     before = trainer.rates, trainer.args.max_steps
     trainer.rates, trainer.args.max_steps = dict.fromkeys(trainer.rates, 0.0), steps
@@ -126,4 +126,5 @@ def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
     if scaler is not None:
         scaler.load_state_dict(scaled)
     trainer.optimizer = trainer.lr_scheduler = None
+    trainer.state.global_step = 0  # what is evaluated next is the start
     return max(all_say(float(np.median(watch.times[1:] or watch.times))))  # the first one warms up

@@ -14,6 +14,7 @@ from retrokit.data.records import text_id
 from retrokit.errors import DataError, UsageError
 from retrokit.training import finetune_trainer
 from retrokit.training.batches import TrainingSet
+from retrokit.training.callback import seconds_per_step
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.held_out import HeldOut
@@ -169,3 +170,12 @@ def test_one_score_correlates_with_nothing(tmp_path: Path) -> None:
     rows = [{**row, "score": 1} for row in ROWS["scored"]]
     with pytest.raises(UsageError, match="held out have one score"):
         plan(FinetuneConfig("static:8", [written(tmp_path / "d.jsonl", rows)], None, loss="mse", **SMALL))
+
+
+def test_the_start_is_step_0_under_a_time_budget_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring the speed of a step makes some."""
+    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 25.0)[1])
+    data, options = [written(tmp_path / "data.jsonl", ROWS["pairs"])], SMALL | {"steps": None, "time_budget": 100.0}
+    outcome = finetune(FinetuneConfig("static:8", data, str(tmp_path / "run"), **options))
+    assert [row["step"] for row in outcome.evaluations] == [0, 2, 4]
+    assert outcome.gain is not None
