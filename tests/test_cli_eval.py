@@ -104,6 +104,7 @@ def test_json_is_all_there_is_on_standard_output(
         "cross",
         "correlations",
         "shown",
+        "data",
         "trained_with",
     }
     assert set(found) == parts

@@ -76,6 +76,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "over_tasks": [asdict(one) for one in evaluation.over_tasks],
         "correlations": [asdict(one) for one in evaluation.correlations],
         "shown": evaluation.shown,
+        "data": {task: digest() for task, digest in evaluation.digests.items()},
         "trained_with": {
             r.encoder: one.trained_with for one in evaluation.systems if one.trained_with for r in one.results
         },

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ import numpy as np
 
 from retrokit.data.files import damage
 from retrokit.data.jsonl import read_jsonl
+from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
 from retrokit.errors import DataError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
@@ -185,7 +187,9 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
         plain.get("shown") or _compared_metrics(systems, comparisons),
         bool(plain["cross"]),
         restored(list[Correlation], plain["correlations"]),
+        {task: partial(str, digest) for task, digest in plain.get("data", {}).items() if digest},
         changes=restored(list[BaselineChange], plain["changes"]),
+        overlaps=restored(list[Overlap], plain.get("overlaps", [])),
         explanations=restored(list[Explanation], plain["explanations"]),
         gates=restored(list[Gate], plain["gates"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import unescape
 from importlib import import_module
 from pathlib import Path
@@ -145,11 +145,13 @@ def test_an_evaluation_is_the_same_from_its_json(tmp_path):
     results += [result("first", values(0)), result("first", values(0), similarity="dot")]
     trainings = {f"runs/q-{seed}": Training("qnorm", "g", str(seed)) for seed in range(2)}
     found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
+    found = replace(found, digests={"beir:data/set": lambda: "sha256:abc"})
     (tmp_path / "x.json").write_text(to_json(evaluation_json(found, True)))
     (source,) = read_sources([str(tmp_path / "x.json")]).evaluations
     assert evaluation_sheets(source.found) == evaluation_sheets(found)
     assert list(sentences(source.found)) == list(sentences(found))
     assert [one.trained_with for one in source.found.systems] == [None, None, "qnorm"]
+    assert source.found.digests["beir:data/set"]() == "sha256:abc"
 
 
 PROBES = {

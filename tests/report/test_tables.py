@@ -214,7 +214,9 @@ def test_json_has_all_of_it() -> None:
         "over_tasks",
         "cross",
         "correlations",
+        "overlaps",
         "shown",
+        "data",
         "trained_with",
     }
     assert set(found) == parts
