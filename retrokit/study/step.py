@@ -16,6 +16,7 @@ from filelock import FileLock
 
 from retrokit.data.files import writing
 from retrokit.data.runs import FINISHED, is_run, read_run
+from retrokit.errors import Interrupted
 from retrokit.study.state import LINES, StudyPlan
 from retrokit.study.steps import Step
 
@@ -35,6 +36,8 @@ def work(folder: str, name: str) -> int:
         os.chdir(plan.started_in)
         began = time.time()
         code = 0 if _is_complete(plan, step) else _run(plan, step)
+        if code == Interrupted.exit_code:  # it is as if it had not been begun, but for what it goes on from
+            return code
         told = {"command": ["retrokit", *step.command], "seconds": round(time.time() - began, 3), "code": code}
         if code:
             last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -100,6 +101,15 @@ parts = ["{broken}", "{fine}"]
 """
 
 
+LONG = """
+[finetune]
+encoder = "static:dim=128"
+data = "pairs.jsonl"
+batch-size = 32
+steps = 300
+"""
+
+
 def test_a_step_that_fails_leaves_the_others_and_is_tried_again():
     failing = plan(BROKEN)
     broken, fine, mixed = engine.run(failing, jobs=2)
@@ -125,6 +135,28 @@ def test_after_a_kill_the_same_command_goes_on():
     before = begun()
     assert [state.state for state in engine.run(planned)] == ["done"] * 3
     assert begun()[planned.steps[0].name] == before[planned.steps[0].name], "what was done is not done again"
+
+
+def test_ctrl_c_stops_a_training_which_then_goes_on():
+    rows = [{"anchor": f"word{number} one", "positive": f"word{number} two"} for number in range(64)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    planned = plan(LONG)
+    study = subprocess.Popen([sys.executable, "-m", "retrokit", "study", "run", "study.toml", "-o", "out"])
+    (step,) = planned.steps
+    while not Path(step.output, "metrics.jsonl").exists():
+        assert study.poll() is None
+        time.sleep(0.05)
+    study.send_signal(signal.SIGINT)
+    assert study.wait() == 130
+    (stopped,) = planned.states()
+    assert stopped.state == "missing", "it has not failed"
+    before = lines(f"{step.output}/metrics.jsonl")
+    assert 0 < len(before) < 30
+    (done,) = engine.run(planned)
+    assert done.state == "done"
+    after = lines(f"{step.output}/metrics.jsonl")
+    assert after[: len(before) - 1] == before[:-1], "it went on from its checkpoint"
+    assert len(after) >= 30
 
 
 def test_two_studies_do_not_work_in_one_folder():
