@@ -325,8 +325,8 @@ def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]
         notice(f"{similarity.spec} is {other} divided by a number: with `scale` auto it trains exactly as {other} does")
     if config.loss == "mse" and not similarity.symmetric:
         notice(
-            f"{similarity.spec} is not symmetric, and scored pairs are: it will do badly, "
-            "because the longer vector of a pair decides its score (MAG, Proposition 2.1)"
+            f"{similarity.spec} is not symmetric, and scored pairs are: expect less of it than of cosine, "
+            "because the length of one of a pair counts in its score (MAG, Proposition 2.1)"
         )
     for source in sources:
         if source.query_prompt or source.document_prompt:
