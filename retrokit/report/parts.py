@@ -17,12 +17,11 @@ from retrokit.evaluation.comparison.systems import in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.notices import harmless
-from retrokit.report.deployment import COSTS, deployment_plot, deployment_sheet
+from retrokit.report.deployment import COSTS, deployment_plot
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot
 from retrokit.report.html import pictures, sheets_of, to_html
 from retrokit.report.plots import curves_of, curves_plots
-from retrokit.report.probe_embedding_tables import map_table
 from retrokit.report.queries import changes_plot, changes_sheet, query_changes
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.reranking_plots import ranking_rows, rows_plots
@@ -188,8 +187,8 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
 
 def deployments(sources: Sources) -> Iterator[Markup]:
     """Sheets of dimensions, quantisations and indexes."""
-    for _, found in sources.deployments:
-        yield to_html(deployment_sheet(found))
+    for found, sheet in sources.deployments:
+        yield to_html(sheet)
         title = f"{found.metric} against {' and '.join(COSTS.values())}: {found.encoder} on {found.task}"
         yield pictures(partial(_deployment, found), None, title)
 
@@ -250,13 +249,11 @@ def probe(source: ProbeSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
     yield heading(f"{source.kind.replace('_', '-')}: {source.path}")
     yield paragraph(source.conclusion)
-    if isinstance(source.found, Mapping):
-        yield from map(to_html, sheets_of(map_table(source.found)))
-        return
-    tables, plots = (import_module(f"retrokit.report.{source.room}_{what}") for what in ("tables", "plots"))
-    for shown in getattr(tables, f"{source.kind}_tables")(source.found):
+    for shown in source.tables:
         yield from (to_html(sheet) for sheet in sheets_of(shown))
-    yield pictures(getattr(plots, f"{source.kind}_plots"), source.found, "", _PROBES)
+    if source.found is not None:
+        draw = getattr(import_module(f"retrokit.report.{source.room}_plots"), f"{source.kind}_plots")
+        yield pictures(draw, source.found, "", _PROBES)
 
 
 _PROBES = {

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -37,6 +38,10 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude_findings import MagnitudeProbe
 from retrokit.probing.near_miss import NearMissProbe
 from retrokit.report.build_sure import build_tables
+from retrokit.report.deployment import deployment_sheet
+from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.probe_embedding_tables import map_table
+from retrokit.report.sheets import Sheet
 from retrokit.sure.build import Built
 
 EXPECTED = (
@@ -65,13 +70,14 @@ class RunSource:
 
 @dataclass(frozen=True)
 class ProbeSource:
-    """What a probe found; ``kind`` names its tables and pictures, ``room`` the modules that they are in. Of a map, the
-    points of which are not in its JSON, ``found`` is the JSON."""
+    """What a probe found, and its tables; ``kind`` names its pictures, ``room`` the module that they are in. Of a map,
+    the points of which are not in its JSON, there is nothing to draw, and ``found`` is ``None``."""
 
     path: str
     room: str
     kind: str
-    found: Findings | Mapping[str, Any]
+    found: Findings | None
+    tables: list[Any]
     conclusion: str
 
 
@@ -83,7 +89,7 @@ class Sources:
     rerankings: list[EvaluationSource] = field(default_factory=list)
     runs: list[RunSource] = field(default_factory=list)
     probes: list[ProbeSource] = field(default_factory=list)
-    deployments: list[tuple[str, Deployment]] = field(default_factory=list)
+    deployments: list[tuple[Deployment, Sheet]] = field(default_factory=list)
     builds: list[tuple[str, list[Any]]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
@@ -98,7 +104,6 @@ _PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
     "geometry": ("probe_embedding", GeometryProbe, frozenset({"parts", "neighbours"})),
 }
 """The probes: where their tables are, what they find, and the names by which their JSON is known."""
-MAP = "map"
 
 
 def read_sources(paths: Sequence[str]) -> Sources:
@@ -143,11 +148,14 @@ def _sort(path: str, content: Any, found: Sources) -> None:
     if isinstance(content, list) and content and all(isinstance(one, dict) and "fronts" in one for one in content):
         for one in content:
             rows = [{**row, "result": {"per_query": {}, **row}} for row in one["rows"]]
-            found.deployments.append((path, restored(Deployment, {**one, "rows": rows})))
+            sheet = restored(Deployment, {**one, "rows": rows})
+            found.deployments.append((sheet, deployment_sheet(sheet)))
         return
     keys = set(content) if isinstance(content, dict) else set()
     if {"results", "comparisons"} <= keys:
         one = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
+        if not evaluation_sheets(one.found):  # which also finds what does not fit together
+            raise ValueError("there is no result")
         (found.evaluations if one.near_misses is None else found.rerankings).append(one)
         return
     if {"testbeds", "kinds", "calls"} <= keys:
@@ -159,10 +167,12 @@ def _sort(path: str, content: Any, found: Sources) -> None:
         for kind, (room, findings, names) in _PROBES.items():
             if names <= keys:
                 renamed = {**content, "curve": content.get("gamma", [])}
-                found.probes.append(ProbeSource(path, room, kind, restored(findings, renamed), content["conclusion"]))
+                probe = restored(findings, renamed)
+                tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(probe)
+                found.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
                 return
         if {"data", "maps", "counts"} <= keys:
-            found.probes.append(ProbeSource(path, "probe_embedding", MAP, content, content["conclusion"]))
+            found.probes.append(ProbeSource(path, "", "map", None, [map_table(content)], content["conclusion"]))
             return
     raise DataError(path, f"is JSON of something else; {EXPECTED}")
 

@@ -67,13 +67,14 @@ def turned(one: Comparison) -> Comparison:
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
-    """Who is best on what, and whether it can be told; then what is missing."""
+    """Who is best on what, and whether it can be told; what was trained on; then what is missing."""
     standings = [one for task in evaluation.tasks if (one := standing_on(evaluation, task)) is not None]
     if len(standings) > MOST_TASKS:
         yield from _on_many(standings)
     else:
         yield from map(_on_one, standings)
     yield from _over_tasks(evaluation)
+    yield from (f"{told}." for one in evaluation.overlaps if (told := one.warning()))
     yield from _holes(evaluation)
 
 

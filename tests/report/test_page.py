@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
+from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
+from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.evaluation.result import Result
+from retrokit.report.deployment import deployment_json, deployment_sheet
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
 from retrokit.report.html import sheets_of, to_figure, to_html
 from retrokit.report.page import ReportedStep, ReportedStudy, write_page
@@ -35,7 +38,9 @@ def result(name: str, values: list[float], task: str = "beir:data/set", similari
     items = {f"q{i}": value for i, value in enumerate(values)}
     mean = {"ndcg@10": sum(values) / len(values)}
     about = {"precision": "float32", "fingerprint": "0123456789abcdef"}
-    return Result(name, similarity, task, "ndcg@10", mean, {"ndcg@10": items}, {"queries": len(items)}, {}, about)
+    return Result(
+        name, similarity, task, "ndcg@10", mean, {"ndcg@10": items}, {"queries": len(items), "documents": 30}, {}, about
+    )
 
 
 def values(place: int, queries: int = 20) -> list[float]:
@@ -120,8 +125,11 @@ def test_a_study_goes_through_json():
         ("3", "is JSON of something else"),
         ('{"conclusion": ""}', "is JSON of something else"),
         ('{"results": [], "comparisons": []}', "is not whole"),
+        (evaluation_json(evaluation_of([], {}, {})), "there is no result"),
+        ({**evaluation_json(evaluation("a", "b")), "results": [vars(result("a", [0.1], "other"))]}, "is not whole"),
         ('{"layers": 3, "conclusion": ""}', "is not whole"),
         ('[{"fronts": 1}]', "is not whole"),
+        ('{"task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
         ('{"testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
     ],
 )
@@ -187,6 +195,23 @@ def test_a_reranking_is_shown_from_its_json(tmp_path):
         assert to_html(sheet) in page
     assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
     assert page.count("<svg") >= 3  # rankings, near-misses, queries
+
+
+def test_a_deployment_and_a_build_are_shown_from_their_json(tmp_path):
+    rows = [
+        DeploymentRow(dims, "float32", "exact", result("a", values(place)), 1.0, 4.0 * dims, 0.1, comparison)
+        for place, dims, comparison in ((1, 8, None), (0, 4, evaluation("a", "b").comparisons[0]))
+    ]
+    found = Deployment("a", "cosine", "beir:data/set", "ndcg@10", 10, tuple(rows))
+    calls = {"calls": 7, "from_store": 2, "prompt_tokens": 1000, "completion_tokens": 234}
+    kinds = {"summary": {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}}
+    built = {"testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}}, "kinds": kinds, "calls": calls}
+    page = page_from(tmp_path, deployment_json([found]), built)
+    assert to_html(deployment_sheet(found)) in page
+    assert page.count("<svg ") == 1
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Deployment", "What was run"]
+    assert "7 calls (1,234 tokens), 2 answers from the store" in page
+    assert "too long" in page
 
 
 def write_training(folder: Path, similarity: str, seed: int, status: str = "finished") -> Path:
@@ -276,7 +301,9 @@ def test_a_sentence_says_whether_it_can_be_told(systems, told):
 
 
 def test_the_best_of_many_is_tested_for_the_choice_among_them():
-    (told,) = sentences(evaluation("a", "b", "c"))
+    seen = Overlap("beir:data/set", {"queries": 20, "queries_seen": 3, "queries_near": 0, "pairs": 20, "pairs_seen": 1})
+    told, overlap = sentences(replace(evaluation("a", "b", "c"), overlaps=[seen]))
+    assert overlap == f"{seen.warning()}."
     above_next = told.partition("above the next, b cosine (0.3100), by +0.0900 ")[2]
     assert "more than chance" in above_next
     assert "corrected p = 0.0003" in above_next  # 3 pairs, each 1 of 10,001 draws
