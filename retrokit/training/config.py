@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.registry import Registry, parse_all
+from retrokit.registry import Registry, Spec, parse_all
 from retrokit.settings import OVERLAP_EXAMPLES, Settings, duration, number_or, numbers, setting
 from retrokit.training import guides, lora
 
@@ -209,6 +209,9 @@ class FinetuneConfig(TrainingConfig):
         above=0,
         read=_rank_or_spec,
     )
+    load: str | None = setting(
+        None, "4bit, 8bit: load the encoder's weights in so many bits, to train `lora` beside them (QLoRA).", TRAINED
+    )
     merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora` in its weights.", TRAINED)
     dropout: float | None = setting(
         None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
@@ -278,11 +281,19 @@ class FinetuneConfig(TrainingConfig):
             "`eval` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
             "`best_metric` needs `eval` or `holdout`": self.best_metric and not evaluates,
             "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
+            "`load` needs `lora`: weights of few bits are not trained": self.load and not self.lora,
+            f"`load`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load
+            and not self._has_bits,
+            f"`load` and {self.encoder} both say bits: give one": self.load and "bits" in self._spec.params,
+            "`merge_lora` and `load` exclude each other: an adapter is merged with whole weights, as it is opened": (
+                self.merge_lora and self.load
+            ),
             "`merge_lora` needs `lora`": self.merge_lora and not self.lora,
             f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
         return [
             one_of("directions", self.directions, DIRECTIONS),
+            one_of("load", self.load, ("4bit", "8bit")) if self.load is not None else None,
             *(problem for problem, is_there in wrong.items() if is_there),
         ]
 
@@ -302,6 +313,21 @@ class FinetuneConfig(TrainingConfig):
     def kind(self) -> Kind:
         """What it trains on."""
         return "texts" if self.augment else "scored" if self.loss == "mse" else "taught" if self.is_taught else "pairs"
+
+    @property
+    def start(self) -> str:
+        """The spec of the encoder as it is loaded: in the bits that ``load`` says."""
+        if self.load is None:
+            return self.encoder
+        return str(replace(self._spec, params={**self._spec.params, "bits": self.load.removesuffix("bit")}))
+
+    @property
+    def _spec(self) -> Spec:
+        return encoders.registry.parse(self.encoder)
+
+    @property
+    def _has_bits(self) -> bool:
+        return encoders.registry.entry(self._spec.name).param("bits") is not None
 
     @property
     def low_rank(self) -> LowRank | None:

@@ -19,6 +19,7 @@ from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
+from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.errors import DataError, UsageError
@@ -190,7 +191,9 @@ def plan(config: FinetuneConfig) -> Plan:
     data = TrainingSet(sources, augmentation, config.seed)
     batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
-    encoder: Encoder = encoders.registry.create(config.encoder, device=device)
+    encoder: Encoder = encoders.registry.create(config.start, device=device)
+    if is_sharded() and is_quantized(encoder.to_train().model[0]):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not shared by FSDP; start with torchrun")
     if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
         raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
     shown = [source.spec for source in sources if source.counts.get("images")]

@@ -10,6 +10,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from retrokit.encoders.adapters import is_quantized
 from retrokit.errors import MissingExtra, UsageError, did_you_mean
 
 ALL = "all-linear"
@@ -41,12 +42,14 @@ class LowRank:
             UsageError: there are no such layers.
         """
         try:
-            from peft import LoraConfig, inject_adapter_in_model
+            from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
         except ModuleNotFoundError as error:
             raise MissingExtra("`lora`", "lora") from error
         if isinstance(first, StaticEmbedding):
             raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
         transformer: Any = getattr(first, "auto_model", first)
+        if is_quantized(transformer):  # norms and embeddings in float32 (QLoRA)
+            prepare_model_for_kbit_training(transformer, use_gradient_checkpointing=False)
         configuration = LoraConfig(
             r=self.rank,
             lora_alpha=2 * self.rank if self.alpha is None else self.alpha,

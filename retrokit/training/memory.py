@@ -56,7 +56,7 @@ def of_description(config: FinetuneConfig) -> dict[str, Any] | None:
 
 
 def _parameters(config: FinetuneConfig) -> dict[str, Any]:
-    return dict(encoders.registry.parse(config.encoder).params)
+    return dict(encoders.registry.parse(config.start).params)
 
 
 def _of_description(config: FinetuneConfig, device: torch.device, limit: int | None, documents: int) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _of_description(config: FinetuneConfig, device: torch.device, limit: int | N
     if model.config.get_text_config() is not model.config:
         raise UsageError(f"{path}: memory is told of models of texts, and this one has more towers than theirs")
     is_base = config.lora is not None and not config.merge_lora
-    cast(model, dtype if is_base or bits else torch.float32)
+    cast(model, dtype if is_base and not bits else torch.float32)
     linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)] if bits else []
     spared = sum(weight.nbytes - round(weight.numel() * STORED[bits]) for weight in linear)
     with torch.device("meta"):

@@ -62,9 +62,8 @@ def build(
     base = _base_of(encoder) if lora is not None and not merge_lora else None
     if is_quantized(modules[0]):
         if base is None:
-            raise UsageError(
-                f"{encoder.spec}: weights of few bits are not trained; give `lora`, which adds some to them"
-            )
+            cannot = "cannot take the updates; leave out `merge_lora`" if merge_lora else "are not trained; give `lora`"
+            raise UsageError(f"{encoder.spec}: weights of few bits {cannot}, which are saved beside them")
         modules[0].register_forward_hook(_in_float32)
     elif base is not None and dtype != torch.float32:
         cast(modules[0], dtype)

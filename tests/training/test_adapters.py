@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import retrokit
 from retrokit import cli
@@ -158,6 +159,8 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
     encoder = f"model:{request.getfixturevalue(model)},bits={bits}"
     with pytest.raises(UsageError, match="weights of few bits are not trained"):
         plan(configure(encoder, pairs, lora=None))
+    with pytest.raises(UsageError, match="weights of few bits cannot take the updates; leave out `merge_lora`"):
+        plan(configure(encoder, pairs, merge_lora=True))
     made = with_memory(plan(configure(encoder, pairs)))
     assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
     stored = sum(value.nbytes for value in made.model.parameters())
@@ -170,3 +173,50 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
         base = retrokit.encoder(str(request.getfixturevalue(model)))
         found = [one.embed(sentences(4), "query", "fp32") for one in (base, run)]
         assert np.abs(found[0] - found[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options", "message"),
+    [
+        ("BERT", {"lora": None}, "`load` needs `lora`"),
+        ("BERT", {"merge_lora": True}, "`merge_lora` and `load` exclude each other"),
+        ("BERT", {"load": "2bit"}, "`load` 2bit is none of 4bit, 8bit"),
+        ("BERT,bits=8", {}, "both say bits: give one"),
+        ("minilm", {}, "`load`: minilm is not loaded in bits; it takes a folder or a hub id"),
+    ],
+)
+def test_what_cannot_be_loaded_in_bits_is_one_line(tiny_bert, pairs, encoder, options, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        configure(encoder.replace("BERT", str(tiny_bert)), pairs, **{"load": "4bit", **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_load_is_the_encoder_in_bits(tiny_bert, pairs, monkeypatch):
+    assert configure(f"{tiny_bert},pooling=cls", pairs, load="8bit").start == f"{tiny_bert},bits=8,pooling=cls"
+    assert configure(tiny_bert, pairs).start == str(tiny_bert)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None)
+    with pytest.raises(MissingExtra, match="bits=4 needs an optional package"):
+        plan(configure(tiny_bert, pairs, load="4bit"))
+
+
+@with_bits
+@pytest.mark.parametrize("load", ["4bit", "8bit"])
+def test_what_is_trained_beside_few_bits_is_merged_with_whole_weights(tiny_llama, pairs, tmp_path, load):
+    half = tmp_path / "half"
+    shutil.copytree(tiny_llama, half)
+    config = json.loads((half / "config.json").read_text())
+    (half / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    weights = {name: value.bfloat16() for name, value in load_file(half / "model.safetensors").items()}
+    save_file(weights, half / "model.safetensors", {"format": "pt"})
+    made = plan(configure(half, pairs, load=load))
+    small = {value.dtype for value in made.model.parameters() if value.dtype not in (torch.uint8, torch.int8)}
+    assert small == {torch.float32}, "norms and embeddings too"
+    finetune(configure(half, pairs, tmp_path / "run", load=load))
+    described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
+    assert (described["encoder"], described["identity"]["load"]) == (str(half), load)
+    assert json.loads((tmp_path / "run" / "adapter_config.json").read_text())["base_model_name_or_path"] == str(half)
+    run, base = (retrokit.encoder(str(folder)).to_train().model.state_dict() for folder in (tmp_path / "run", half))
+    assert run.keys() == base.keys()
+    moved = {name for name, value in run.items() if not torch.equal(value, base[name])}
+    assert moved
+    assert all(name.endswith("proj.weight") for name in moved)
