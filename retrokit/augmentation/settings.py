@@ -48,7 +48,7 @@ class SplitSettings(Settings):
     data: Sequence[str] = setting(
         help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or, for two files, labelled texts.",
         argument=True,
-        metavar="INPUT...",
+        metavar="INPUT",
     )
     output: str | None = setting(None, "BEIR folder of train, dev and test to write.", flags=("--output", "-o"))
     _: KW_ONLY

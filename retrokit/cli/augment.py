@@ -89,8 +89,7 @@ def split(asked: SplitSettings, as_json: JsonOption = False) -> None:
 
     retrokit augment split pairs.jsonl -o data/mine
 
-    With --train and --test: the 9:1 split of knn and classify as two files, to train without the texts of the test
-    (CROP, Table S4).
+    With --train and --test: the 9:1 split of knn and classify as two files (CROP, Table S4).
 
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """

@@ -139,7 +139,8 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path)
     write_folder(
         tmp_path / "beir", documents, queries, {query: {f"d{place}": 1} for place, query in enumerate(queries)}
     )
-    evaluated = ["--eval", "beir:beir", "--eval-every", 2, "--save-every", 1, "--keep-checkpoints", 9, "--sim", "learn"]
+    evaluated = ["--eval", "beir:beir", "--eval-every", 2, "--holdout", 0.3, "--sim", "learn"]
+    evaluated += ["--save-every", 1, "--keep-checkpoints", 9]
     words = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 4, *OPTIONS, *evaluated]
     for folder, prepare, more, code in (
         ("whole", sharded, [], 0),
@@ -152,7 +153,12 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path)
     for name in ("model.safetensors", "checkpoints/checkpoint-2/model.safetensors", "README.md"):
         whole, run = (tmp_path / folder / name for folder in ("whole", "run"))
         assert run.read_bytes().replace(b"run", b"whole") == whole.read_bytes().replace(b"run", b"whole"), name
-    log = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    log, undisturbed = (
+        [json.loads(line) for line in (tmp_path / folder / "metrics.jsonl").read_text().splitlines()]
+        for folder in ("run", "whole")
+    )
+    losses = [[row["evaluation"]["holdout:loss"] for row in rows if "evaluation" in row] for rows in (log, undisturbed)]
+    assert losses[0] == losses[1]
     assert [row["step"] for row in log if "evaluation" in row] == [0, 2, 4]
     best = json.loads((tmp_path / "run" / "retrokit.json").read_text())["outcome"]["best_step"]
     result = retrokit.evaluate([str(tmp_path / "run")], [f"beir:{tmp_path / 'beir'}"], metrics=["ndcg@10"])
