@@ -125,6 +125,8 @@ def evaluation(source: EvaluationSource) -> Iterator[Markup]:
         yield pictures(task_map_plot, found, "Systems and tasks: the leading metric of each task")
     for sheet in evaluation_sheets(_correlated(found)):
         yield to_html(sheet)
+    if (costs := cost_sheet(found.results)).rows:
+        yield to_html(costs)
     titles = {
         f"{number:02}-": f"{found.main_metric(task)} of each system on {task}"
         for number, task in enumerate(found.tasks, start=1)
