@@ -60,8 +60,11 @@ def check_folder(path: str) -> None:
     for name in run.files or () if run is not None else ():
         if name != _CARD and not os.path.exists(os.path.join(path, name)):
             raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")
-    if os.path.isfile(os.path.join(path, _SETTINGS)) and not os.path.isfile(os.path.join(path, _TOPS[0])):
+    settings = Path(path, _SETTINGS)
+    if settings.is_file() and not os.path.isfile(os.path.join(path, _TOPS[0])):
         raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
+    if settings.is_file() and b'"CrossEncoder"' in settings.read_bytes():
+        raise DataError(path, "is a cross-encoder, which embeds no text; it reranks: --with cross-encoder:FOLDER")
     if run is None and os.path.isfile(os.path.join(path, _METRICS)):
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
 

@@ -75,6 +75,13 @@ def _check_json(folder: str) -> None:
             raise DataError(file, f"is not JSON that can be read: {first_line(error)}") from error
 
 
+def architectures(path: str) -> tuple[str, ...]:
+    """Names of the classes that a checkpoint, of a folder or a hub id, says it was saved from."""
+    from transformers import AutoConfig
+
+    return tuple(AutoConfig.from_pretrained(path).architectures or ())
+
+
 def shown(name: str) -> str:
     """A name for a message, cut where it is absurdly long."""
     return repr(name if len(name) <= 100 else f"{name[:100]}…")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
 
     from retrokit.export import Export
     from retrokit.reranking.calibrate import Calibration, Share
-    from retrokit.reranking.training.plan import VerifierPreflight
+    from retrokit.reranking.training.job import VerifierPreflight
     from retrokit.retrieval.files import Hits
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
@@ -153,16 +153,19 @@ def hits_tables(hits: Hits) -> list[Table | Group]:
 
 
 def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
-    """What a run will do, how large the verifier is and how fast."""
+    """What a run will do, how large the verifier or the cross-encoder is and how fast."""
     parameters, steps = preflight.parameters, preflight.steps
+    what, start = (
+        ("cross-encoder", "the texts") if "pair" in preflight.lengths else ("verifier", "its token embeddings")
+    )
     rows = {
         "steps": steps_of(steps),
         "examples held out": f"{preflight.held_out:,}",
-        "parameters of the verifier": f"{parameters['verifier']:,}",
+        f"parameters of the {what}": f"{parameters['verifier']:,}",
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
-    rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from its token embeddings"
+    rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from {start}"
     hidden = ("data", "dev", "output", "overwrite", "resume", "steps", "epochs")
     shown = {key: value for key, value in preflight.configuration.items() if key not in hidden and value is not None}
     rows |= {key.replace("_", " "): str(value) for key, value in shown.items()}

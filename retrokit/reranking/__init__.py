@@ -1,7 +1,8 @@
-"""The registries of rerankers and of verifiers: the tables of names.
+"""The registries of rerankers and of what ``rerank train`` makes: the tables of names.
 
 A reranker scores a query with documents that a search has found. A verifier is what a reranker scores token maps with;
-``retrokit rerank train`` makes it anew, and the reranker of its name takes the folder that this leaves.
+``retrokit rerank train`` makes it anew, or a cross-encoder, and the reranker of its name takes the folder that this
+leaves.
 """
 
 from __future__ import annotations
@@ -133,6 +134,9 @@ def create(spec: str, device: str | None = None) -> Reranker:
     return made
 
 
+CROSS_ENCODER = "cross-encoder"
+"""What is trained otherwise than the verifiers on token maps are."""
+
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
 _HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")
 
@@ -179,6 +183,11 @@ verifiers = Registry(
                 _HIDDEN,
                 _DROPOUT,
             ),
+        ),
+        Entry(
+            CROSS_ENCODER,
+            "a transformer that reads both texts together, from a cross-encoder or the body of an encoder",
+            "retrokit.reranking.cross_encoder:Beginning",
         ),
     ],
 )

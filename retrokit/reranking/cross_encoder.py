@@ -6,14 +6,21 @@ Face checkpoint for sequence classification with one output.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from sentence_transformers import CrossEncoder
 
+from retrokit import encoders, reranking
+from retrokit.data.runs import is_run, read_run
+from retrokit.encoders.adapters import is_quantized
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.checks import whole_weights
 from retrokit.encoders.fingerprint import tokenizer_settings
+from retrokit.encoders.hub import architectures
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, UsageError
 from retrokit.reranking.library import ModelReranker, loading_model
@@ -51,12 +58,56 @@ class CrossEncoderReranker(ModelReranker):
 
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
     """A cross-encoder from a local folder or a hub id, with one output; raises as :func:`loading_model` does."""
+    if is_run(path):
+        read_run(path).finished(path)
     with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
         loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
     _check_head(path, loaded)
     if max_length is not None:
         _set_length(path, loaded, max_length)
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
+
+
+class Beginning:
+    """What ``rerank train cross-encoder`` begins with."""
+
+    def model(self, base: str, max_length: int | None, seed: int, device: str | None) -> CrossEncoder:
+        """The cross-encoder of a folder or a hub id, in float32; or the transformer of an encoder with a head that is
+        new, as ``AutoModelForSequenceClassification`` has it for the architecture. It reads ``max_length`` tokens of
+        both texts. Raises :class:`UsageError` for an encoder that is no transformer, and as :func:`cross_encoder`."""
+        spec = encoders.registry.parse(base)
+        path = str(spec.params.get("path", ""))
+        if spec.name == "model" and _scores_pairs(path):
+            if len(spec.params) > 1:
+                raise UsageError(f"{base}: a cross-encoder to start from has no options; give {path} alone")
+            made: CrossEncoder = cross_encoder(path, None, "fp32", device).model
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                made = _with_new_head(encoders.registry.create(base, device="cpu"), device)
+        if max_length is not None:
+            _set_length(base, made, max_length)
+        return made
+
+
+def _scores_pairs(path: str) -> bool:
+    """Whether a checkpoint has a head for pairs."""
+    with loading_model(reranking.CROSS_ENCODER, "model", path):
+        return any(name.endswith(_HEAD) for name in architectures(path))
+
+
+def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
+    first: Any = encoder.to_train().model[0]
+    if not hasattr(first, "auto_model") or is_quantized(first):
+        what = "weights of few bits" if hasattr(first, "auto_model") else "no transformer"
+        raise UsageError(f"{encoder.spec} has {what}: a cross-encoder starts from a transformer in whole numbers")
+    with tempfile.TemporaryDirectory() as folder, loading_model(reranking.CROSS_ENCODER, "transformer", folder):
+        first.auto_model.save_pretrained(folder)
+        first.tokenizer.save_pretrained(folder)
+        made = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
+    if made.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
+        made.config.pad_token_id = made.tokenizer.pad_token_id
+    return made
 
 
 def _check_head(path: str, loaded: CrossEncoder) -> None:

@@ -20,6 +20,8 @@ from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
+from retrokit.reranking.base import PairwiseReranker
+from retrokit.reranking.cross_encoder import cross_encoder
 from retrokit.reranking.maps import MapReranker, MapScorer
 
 WEIGHTS_FILE = "verifier.safetensors"
@@ -44,7 +46,7 @@ def load_weights(scorer: MapScorer, folder: str | Path) -> None:
 
 
 def read_verifier(folder: str | Path) -> Run:
-    """The description of a finished verifier; raises :class:`UsageError` if the folder holds none."""
+    """The description of what ``rerank train`` has finished; raises :class:`UsageError` if the folder holds none."""
     if not is_run(folder) and Path(folder).exists():
         raise UsageError(f"{folder} is not a verifier: it has no {RUN_FILE}; rerank train makes one")
     run = read_run(folder, what="verifier")
@@ -60,13 +62,18 @@ def load_verifier(
     cache: str | None = None,
     device: str | None = None,
     kind: str | None = None,
-) -> MapReranker:
-    """The reranker of a verifier's folder; ``encoder`` is the spec of the one that it was made for, where that is not
-    as the folder says, and ``kind`` what the verifier must be, such as ``cnn``. Raises :class:`UsageError` for another
-    kind or another encoder."""
-    spec, made_for = _made_for(path)
+) -> PairwiseReranker:
+    """The reranker of a verifier's folder, or of a cross-encoder's; ``encoder`` is the spec of the one that it was made
+    for, where that is not as the folder says, and ``kind`` what the verifier must be, such as ``cnn``. Raises
+    :class:`UsageError` for another kind or another encoder."""
+    spec = reranking.verifiers.parse(str(read_verifier(path).verifier))
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
+    if spec.name == reranking.CROSS_ENCODER:
+        if encoder is not None or cache is not None:
+            raise UsageError(f"{path} is a cross-encoder, which has no token embeddings: leave out encoder and cache")
+        return cross_encoder(path, None, precision, device)
+    spec, made_for = _made_for(path)
     own = str(Path(path)) if made_for["in_folder"] else str(made_for["encoder"])
     loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
     _check_encoder(path, made_for, loaded)

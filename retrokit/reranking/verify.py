@@ -12,7 +12,7 @@ from retrokit.data.files import writing
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.errors import UsageError
-from retrokit.reranking.maps import MapReranker
+from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.settings import VerifySettings
 from retrokit.reranking.verifier import load_verifier, read_verifier
 from retrokit.settings import taking
@@ -65,7 +65,7 @@ def verify(asked: VerifySettings) -> Verdicts:
     return verdicts
 
 
-def _judged(reranker: MapReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
+def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
     rows = read_jsonl(path, "pairs of texts, one JSON object a line")
     pairs = ((row, *_texts(row)) for _, row in rows)
     while part := list(islice(pairs, AT_ONCE)):

@@ -13,7 +13,7 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
-_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval")
+_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev")
 
 
 def model_card(
@@ -21,11 +21,7 @@ def model_card(
 ) -> str:
     """The card of a fine-tuned encoder, as Markdown."""
     configuration = preflight.configuration
-    counts = ("records", "anchors", "documents")
-    sources = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in preflight.sources]
-    shown = {key: value for key, value in configuration.items() if value not in (None, [], ())}
-    options = {**shown, "scale": preflight.scale["scale"], **outcome}
-    training = [[key.replace("_", " "), value] for key, value in options.items() if key not in _HIDDEN]
+    options = {**configuration, "scale": preflight.scale["scale"], **outcome}
     return f"""{_FRONT}
 # {name}
 
@@ -33,17 +29,13 @@ A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
 
 {_similarity(similarity, "Trained with")}
 
-## Training data
+{data_section(preflight.sources)}
 
-{_table({"data set": "---", **dict.fromkeys(counts, "---:")}, sources)}
-
-{_results(history, preflight.evaluated)}
+{results_section(history, preflight.evaluated)}
 
 {_use(name, similarity)}
 
-## Training
-
-{_table({"option": "---", "value": "---"}, training)}
+{options_section(options)}
 """
 
 
@@ -107,7 +99,22 @@ scores = model.similarity(model.encode_query(["a question"]), model.encode_docum
 ```"""
 
 
-def _results(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> str:
+def data_section(sources: Iterable[Mapping[str, Any]]) -> str:
+    """What it was trained on: the sources by name, and counts."""
+    counts = ("records", "anchors", "documents")
+    rows = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in sources]
+    return "## Training data\n\n" + _table({"data set": "---", **dict.fromkeys(counts, "---:")}, rows)
+
+
+def options_section(options: Mapping[str, Any]) -> str:
+    """How it was trained, in as far as an option says so."""
+    shown = {key: value for key, value in options.items() if value not in (None, [], ()) and key not in _HIDDEN}
+    rows = [[key.replace("_", " "), value] for key, value in shown.items()]
+    return "## Training\n\n" + _table({"option": "---", "value": "---"}, rows)
+
+
+def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> str:
+    """What each evaluation found."""
     evaluations = [row for row in history if "evaluation" in row]
     if not evaluations:
         return "## Results\n\nNot evaluated during training."

@@ -21,7 +21,7 @@ from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.precision import choose_precision, name_of
+from retrokit.encoders.precision import name_of
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
 from retrokit.probing import fisher
@@ -46,9 +46,18 @@ from retrokit.training.model import (
     freeze_unused,
     has_dropout,
 )
-from retrokit.training.preflight import SCALE_SAMPLE, Preflight, measure_scale, of_any_run, texts_of
+from retrokit.training.preflight import SCALE_SAMPLE, Preflight, lengths_of, measure_scale, of_any_run, texts_of
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
-from retrokit.training.run import Job, carry_out, check_output, folder_of, identity_of, provenance, shared_input
+from retrokit.training.run import (
+    Job,
+    carry_out,
+    check_output,
+    folder_of,
+    identity_of,
+    provenance,
+    shared_input,
+    training_precision,
+)
 from retrokit.training.sizes import fitted
 from retrokit.training.table_trainer import TableTrainer
 from retrokit.training.trainer import Destination, Options, RunTrainer
@@ -60,6 +69,7 @@ class Plan(Job):
 
     config: FinetuneConfig
     preflight: Preflight
+    encoder: Encoder
     model: SentenceTransformer
     similarity: Similarity
     masking: Masking | None
@@ -80,8 +90,12 @@ class Plan(Job):
         return torch.cat([self.data.positives, *held_out]).unique()
 
     @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    @property
     def precision(self) -> torch.dtype:
-        return _training_precision(self.config, self.device)
+        return training_precision(self.config, self.device)
 
     @property
     def loader(self) -> Loader:
@@ -205,7 +219,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
-    dtype = _training_precision(config, encoder.device)
+    dtype = training_precision(config, encoder.device)
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
@@ -220,16 +234,17 @@ def plan(config: FinetuneConfig) -> Plan:
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     # one number for all processes, whose devices may round differently
     scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
-    found = of_any_run(
-        config, encoder, batches, config.max_length, precision=name_of(dtype), best_metric=evaluations.decides or None
-    )
+    lengths = lengths_of(encoder, data, config.seed, config.max_length)
+    resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
+    found = of_any_run(config, batches, encoder.device, lengths, **resolved)
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
+    computes_in = encoder.computes_in(config.precision)
     return Plan(
         encoder=encoder,
         batches=batches,
         metric=evaluations.decides,
-        identity=identity_of(config, encoder, fingerprint, digests, **of_guide),
+        identity=identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide),
         config=config,
         preflight=Preflight(
             **found,
@@ -337,10 +352,3 @@ def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]
                 f"{source.name}: its prompts are used in training only; give them to the run to evaluate with them: "
                 f"RUN,query_prompt=TEXT"
             )
-
-
-def _training_precision(config: FinetuneConfig, device: torch.device) -> torch.dtype:
-    precision = choose_precision(config.precision, device)
-    if precision == torch.float16 and device.type == "cpu":
-        raise UsageError("`precision` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
-    return precision

@@ -145,10 +145,10 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     made.similarity_fn_name = similarity.library_name
     with no_progress_bars():
         made.save(str(folder), create_model_card=False)
-    _forget_where_it_came_from(folder / "config.json")
+    forget_where_it_came_from(folder / "config.json")
 
 
-def _forget_where_it_came_from(config: Path) -> None:
+def forget_where_it_came_from(config: Path) -> None:
     """The library writes the path that a model was loaded from into its configuration."""
     if config.is_file():
         described = json.loads(config.read_text(encoding="utf-8"))

@@ -60,23 +60,17 @@ class Preflight(Plain):
 
 
 def of_any_run(
-    config: TrainingConfig, encoder: Encoder, batches: Batches, limit: int | None = None, **resolved: Any
+    config: TrainingConfig, batches: Batches, device: torch.device, lengths: dict[str, Any], **resolved: Any
 ) -> dict[str, Any]:
     """What is found of any run: ``sources``, ``lengths``, ``steps`` and ``configuration``, where ``resolved`` stand in
-    place of what was asked for; ``limit`` is that of tokens while training."""
-    queries, documents = texts_of(batches.data, LENGTH_SAMPLE, config.seed)
-    sides: dict[Role, list[str]] = {"query": queries, "document": documents}
-    resolved |= {"device": encoder.device.type, "processes": batches.world}
+    place of what was asked for."""
+    resolved |= {"device": device.type, "processes": batches.world}
     return {
         "sources": [
             {"name": source.name, **source.counts, "weight": source.weight, "digest": source.digest}
             for source in batches.data.sources
         ],
-        "lengths": {
-            role: measure_lengths(encoder, texts, role, limit)
-            for role, items in sides.items()
-            if (texts := [item for item in items if not isinstance(item, Image)])
-        },
+        "lengths": lengths,
         "steps": planned(config, len(batches)),
         "configuration": {**config.to_json(), **resolved},
     }
@@ -100,8 +94,20 @@ def texts_of(data: TrainingSet, count: int, seed: int) -> tuple[list[str], list[
     return queries, documents
 
 
+def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None = None) -> dict[str, Any]:
+    """:func:`measure_lengths` of each role that has texts."""
+    queries, documents = texts_of(data, LENGTH_SAMPLE, seed)
+    sides: dict[Role, list[str]] = {"query": queries, "document": documents}
+    return {
+        role: measure_lengths(encoder, texts, role, limit)
+        for role, items in sides.items()
+        if (texts := [item for item in items if not isinstance(item, Image)])
+    }
+
+
 def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: int | None) -> dict[str, Any]:
-    """Token counts of a sample of texts, as the encoder's tokenizer makes them without a limit."""
+    """Token counts of a sample of texts, as the encoder's tokenizer makes them without a limit; ``limit`` is that of
+    training."""
     tokenizer = encoder.to_train().model.tokenizer
     prompt = encoder.prompts[role] or ""
     prompted = [prompt + text for text in texts]
@@ -110,11 +116,16 @@ def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: i
     else:
         lengths = [len(ids) for ids in tokenizer(prompted, truncation=False, verbose=False)["input_ids"]]
     own = encoder.max_length(role)
-    limit = min(value for value in (limit, own, 10**9) if value is not None)
+    limits = [value for value in (limit, own) if value is not None and value < 10**9]
+    return describe_lengths(lengths, min(limits, default=None))
+
+
+def describe_lengths(lengths: Sequence[int], limit: int | None) -> dict[str, Any]:
+    """Percentiles of token counts, and the share of them above ``limit``."""
     return {
         "percentiles": {str(p): int(np.percentile(lengths, p)) for p in PERCENTILES},
-        "limit": None if limit == 10**9 else limit,
-        "share_cut": float(np.mean([length > limit for length in lengths])),
+        "limit": limit,
+        "share_cut": float(np.mean([limit is not None and length > limit for length in lengths])),
     }
 
 

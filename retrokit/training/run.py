@@ -21,7 +21,7 @@ import torch
 import retrokit
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import Run
-from retrokit.encoders.base import Encoder
+from retrokit.encoders.precision import choose_precision
 from retrokit.errors import Interrupted, UsageError
 from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
@@ -49,16 +49,15 @@ class Job(ABC):
     """
 
     config: TrainingConfig
-    encoder: Encoder
     batches: Batches
     metric: str
     preflight: Any
     identity: dict[str, Any]
 
     @property
+    @abstractmethod
     def device(self) -> torch.device:
         """Where it computes."""
-        return self.encoder.device
 
     @property
     def precision(self) -> torch.dtype:
@@ -119,15 +118,20 @@ def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
 
 
 def identity_of(
-    config: TrainingConfig, encoder: Encoder, fingerprint: str, digests: dict[str, list[str]], **more: str
+    config: TrainingConfig,
+    device: torch.device,
+    computes_in: str,
+    fingerprint: str,
+    digests: dict[str, list[str]],
+    **more: str,
 ) -> dict[str, Any]:
-    """What decides the result of a run: its settings, what it reads, the encoder as it came. It must be the same in all
-    processes."""
-    if config.tf32 and encoder.device.type != "cuda":
-        raise UsageError(f"`tf32` is for an NVIDIA GPU, and this runs on {encoder.device}; leave it out")
+    """What decides the result of a run: its settings, what it reads, and the model as it came, by its ``fingerprint``
+    and the type that it ``computes_in``. It must be the same in all processes."""
+    if config.tf32 and device.type != "cuda":
+        raise UsageError(f"`tf32` is for an NVIDIA GPU, and this runs on {device}; leave it out")
     identity = {
         **config.identity(),
-        "precision": encoder.computes_in(config.precision),
+        "precision": computes_in,
         **digests,
         "encoder_fingerprint": fingerprint,
         "processes": place()[1],
@@ -138,6 +142,14 @@ def identity_of(
         if different := differences(first, other, "in the first process", f"in process {rank}"):
             raise UsageError(f"the processes differ: {'; '.join(different)}")
     return identity
+
+
+def training_precision(config: TrainingConfig, device: torch.device) -> torch.dtype:
+    """What a model under training computes in; raises :class:`UsageError` for fp16 on a CPU."""
+    precision = choose_precision(config.precision, device)
+    if precision == torch.float16 and device.type == "cpu":
+        raise UsageError("`precision` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
+    return precision
 
 
 def provenance() -> dict[str, Any]:

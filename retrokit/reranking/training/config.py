@@ -1,20 +1,26 @@
-"""The options of a verifier's training, beside those of any run."""
+"""The options of a reranker's training, beside those of any run: of a verifier on token maps, or of a cross-encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from retrokit import reranking
 from retrokit.registry import Registry
 from retrokit.settings import Settings, setting
-from retrokit.training.config import BATCHES, EVALUATION, OPTIMIZER, RUN, TrainingConfig, one_of
+from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of
 
-BATCH_SIZE = {"cnn": 32, "transformer": 32}
+if TYPE_CHECKING:
+    from retrokit.data.training_rows import Kind
+
+BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16}
 """COMP, D.3, by the verifier's name; :data:`OTHER_BATCH_SIZE` for the others."""
 OTHER_BATCH_SIZE = 128
 METRICS = ("ndcg@10", "accuracy", "roc_auc")
-
+LOSSES = ("binary", "lambda", "ranknet", "kl", "margin-mse", "mse")
+"""Of a cross-encoder: the first three count a positive as 1 and a negative as 0, the others have a teacher's scores."""
+TAUGHT = LOSSES[3:]
 
 DATA = "Data"
 
@@ -23,33 +29,66 @@ DATA = "Data"
 class _What(Settings):
     """The first argument."""
 
-    verifier: str = setting(help="Verifier to train: cnn, transformer, soft, or with options.", argument=True)
+    verifier: str = setting(
+        help="What to train: a verifier (cnn, transformer, soft), or cross-encoder; or with options.", argument=True
+    )
 
 
 @dataclass(frozen=True)
 class VerifierConfig(TrainingConfig, _What):
-    """Which verifier to train, and how."""
+    """Which verifier to train, and how; or a cross-encoder."""
 
-    panels = (None, DATA, RUN, BATCHES, OPTIMIZER, EVALUATION)
+    panels = (None, DATA, RUN, LOSS, BATCHES, OPTIMIZER, EVALUATION)
 
-    encoder: str = setting(help="Encoder whose token embeddings make the maps.", argument=True)
+    encoder: str = setting(
+        help="Encoder whose token embeddings make the maps; of cross-encoder what it starts from: one, or an encoder.",
+        argument=True,
+    )
     data: Sequence[str] = setting(
         help="Anchor, positive, negatives: FILE.jsonl, -, beir:PATH, hf:NAME; ,weight=2 mixes.", panel=DATA
     )
     _: KW_ONLY
-    dev: Sequence[str] = setting((), "Examples to measure on. Default: a tenth of the anchors, or about 500.", DATA)
+    dev: Sequence[str] = setting(
+        (), "Examples to measure on. Default: a tenth of the anchors, or about 500 (cross-encoder: 100).", DATA
+    )
     start: str | None = setting(
         None, "Finished verifier to start from, of the same spec, made for this encoder.", RUN, result=False
     )
-    end_to_end: bool = setting(False, "Train the encoder too; it is saved with the verifier.", OPTIMIZER)
-    in_batch: int = setting(8, "Documents of other examples that an anchor is compared with.", BATCHES, above=0)
-    batch_size: int | None = setting(
-        None, "Examples of a batch. Default: 32 for cnn and transformer, else 128 (COMP D.3).", BATCHES, above=0
+    loss: str | None = setting(
+        None,
+        "Of cross-encoder: binary, lambda or ranknet; kl, margin-mse or mse against a teacher's scores. "
+        "Default: binary.",
+        LOSS,
     )
-    lr: float = setting(1e-4, "Highest learning rate of the verifier.", OPTIMIZER, above=0, most=100)
-    encoder_lr: float = setting(1e-5, "Highest learning rate of the encoder.", OPTIMIZER, above=0, most=100)
+    teacher_temperature: float | None = setting(
+        None, "With kl: what the teacher's scores are divided by. Default: 1.", LOSS, above=0
+    )
+    end_to_end: bool = setting(False, "Train the encoder too; it is saved with the verifier.", OPTIMIZER)
+    in_batch: int | None = setting(
+        None,
+        "Documents of other examples that an anchor is compared with. Default: 8 (cross-encoder: 2).",
+        BATCHES,
+        above=0,
+    )
+    batch_size: int | None = setting(
+        None,
+        "Examples of a batch. Default: 32 for cnn and transformer, 16 for cross-encoder, else 128 (COMP D.3).",
+        BATCHES,
+        above=0,
+    )
+    max_length: int | None = setting(
+        None, "Of cross-encoder: tokens that count of both texts together; saved with it.", BATCHES, above=0
+    )
+    lr: float | None = setting(
+        None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, most=100
+    )
+    encoder_lr: float | None = setting(
+        None, "Highest learning rate of the encoder. Default: 1e-5.", OPTIMIZER, above=0, most=100
+    )
     precision: str = setting(
-        "auto", "Precision of the encoder: fp32, bf16; auto is bf16 where the machine is faster with it.", OPTIMIZER
+        "auto",
+        "Precision of the transformer: fp32, bf16, of cross-encoder fp16; auto is bf16 where that is faster here.",
+        OPTIMIZER,
     )
     eval_every: int | None = setting(
         None, "Steps between evaluations, each with a checkpoint. Default: a tenth.", EVALUATION, above=0
@@ -65,11 +104,37 @@ class VerifierConfig(TrainingConfig, _What):
     )
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether a cross-encoder is trained."""
+        return reranking.verifiers.parse(self.verifier).name == reranking.CROSS_ENCODER
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether it needs a teacher's scores."""
+        return self.loss in TAUGHT
+
+    @property
+    def kind(self) -> Kind:
+        """What it trains on."""
+        return "taught" if self.is_taught else "pairs"
+
+    @property
     def examples(self) -> int:
         """Examples of a batch."""
         if self.batch_size is not None:
             return self.batch_size
         return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
+
+    def resolved(self) -> VerifierConfig:
+        """With its defaults in place of what was left open."""
+        defaults: dict[str, Any] = {
+            "lr": 2e-5 if self.reads_pairs else 1e-4,
+            "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
+            "loss": LOSSES[0] if self.reads_pairs else None,
+            "encoder_lr": 1e-5 if self.end_to_end else None,
+            "teacher_temperature": 1.0 if self.loss == "kl" else None,
+        }
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def inputs(self) -> list[str]:
         return [*super().inputs(), *(path for path in (self.start, self.cache) if path is not None)]
@@ -83,9 +148,22 @@ class VerifierConfig(TrainingConfig, _What):
         return [(reranking.verifiers, self.verifier), *self.read_specs()]
 
     def combination_problems(self) -> list[str | None]:
+        precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
+        others = ("start", "end_to_end", "encoder_lr", "cache") if self.reads_pairs else ("loss", "max_length")
+        wrong = [f"`{name}`" for name in others if getattr(self, name)]
+        kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
         return [
+            f"{', '.join(wrong)}: only for {kinds}, and not for {self.verifier}" if wrong else None,
+            one_of("loss", self.loss, LOSSES) if self.loss is not None else None,
             one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
-            one_of("precision", self.precision, ("auto", "fp32", "bf16")),
+            one_of("precision", self.precision, precisions),
+            "`teacher_temperature` is for `loss` kl" if self.teacher_temperature and self.loss != "kl" else None,
+            f"`in_batch` is not for `loss` {self.loss}: a teacher has scored an anchor's own documents alone"
+            if self.is_taught and self.in_batch
+            else None,
+            "`encoder_lr` needs `end_to_end`"
+            if self.encoder_lr and not self.end_to_end and not self.reads_pairs
+            else None,
             "`cache` is for a frozen encoder: one in training makes new embeddings at every step"
             if self.cache is not None and self.end_to_end
             else None,

@@ -1,14 +1,15 @@
-"""What a verifier is trained and measured on: candidates of each anchor, and examples held out."""
+"""What a reranker is trained and measured on: candidates of each anchor, and examples held out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.training.batches import Example
 from retrokit.training.loss import known_pairs
@@ -61,6 +62,13 @@ def draw_candidates(
     return Candidates(list(anchors), documents, torch.from_numpy(columns), torch.from_numpy(own))
 
 
+def pairs_of(source: Source) -> Iterator[Pair]:
+    """The records of a source of pairs."""
+    for record in source.records:
+        assert isinstance(record, Pair)
+        yield record
+
+
 @dataclass(frozen=True)
 class RankedLists:
     """Pairs to score, those of an anchor one after another: its positive, its negatives, documents of others."""
@@ -71,8 +79,9 @@ class RankedLists:
     negatives: list[int]
 
     @classmethod
-    def of(cls, records: Sequence[Pair]) -> RankedLists:
-        """Lists of the records, the others drawn at random by a fixed seed, none of them a positive of the anchor."""
+    def of(cls, records: Sequence[Pair], others: int = OTHERS) -> RankedLists:
+        """Lists of the records with ``others``, drawn at random by a fixed seed, none of them a positive of the
+        anchor."""
         random = np.random.default_rng(42)
         positives: dict[str, set[str]] = {}
         for record in records:
@@ -82,10 +91,10 @@ class RankedLists:
         documents: list[str] = []
         starts, negatives = [0], []
         for record in records:
-            drawn = [pool[i] for i in random.permutation(len(pool))[: 2 * OTHERS].tolist()]
+            drawn = [pool[i] for i in random.permutation(len(pool))[: 2 * others].tolist()]
             mine = [record.positive, *record.negatives]
             avoided = {record.anchor, *record.negatives, *positives[record.anchor]}
-            candidates = [*mine, *[text for text in drawn if text not in avoided][:OTHERS]]
+            candidates = [*mine, *[text for text in drawn if text not in avoided][:others]]
             queries += [record.anchor] * len(candidates)
             documents += candidates
             starts.append(len(documents))

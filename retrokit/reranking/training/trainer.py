@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
-from retrokit.data.pairs import Source
-from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.precision import choose_precision
@@ -22,7 +19,7 @@ from retrokit.encoders.store import cache_in, open_cache
 from retrokit.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.reranking.tokens import TokenCache
 from retrokit.reranking.training.config import VerifierConfig
-from retrokit.reranking.training.data import Candidates, RankedLists, draw_candidates
+from retrokit.reranking.training.data import Candidates, RankedLists, draw_candidates, pairs_of
 from retrokit.reranking.verifier import save_weights
 from retrokit.similarities.base import Role, length
 from retrokit.training.batches import Example
@@ -154,7 +151,7 @@ class VerifierTrainer(RunTrainer):
         step, (rank, _) = self.state.global_step + 1, place()
         random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
         positives = self.loader.data.positives
-        candidates = draw_candidates(inputs["batch"].examples, positives, self.config.in_batch, random)
+        candidates = draw_candidates(inputs["batch"].examples, positives, self.config.in_batch or 0, random)
         scores = model(candidates)
         return verifier_loss(scores, candidates.own.to(scores.device), self.judge.scorer.learns_logits)
 
@@ -168,10 +165,3 @@ class VerifierTrainer(RunTrainer):
         """Write the verifier's weights; without its encoder it does not load by itself."""
         save_weights(self.judge.scorer, folder)
         return False
-
-
-def pairs_of(source: Source) -> Iterator[Pair]:
-    """The records of a source of pairs."""
-    for record in source.records:
-        assert isinstance(record, Pair)
-        yield record
