@@ -25,9 +25,13 @@ def train(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3).
+    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder, which reads both texts together.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
+
+    retrokit rerank train cross-encoder minilm --data mined.jsonl --data near-misses.jsonl -o runs/cross
+
+    retrokit rerank train cross-encoder minilm --data scored.jsonl --loss margin-mse -o runs/cross
     """
     from retrokit.report.tables import verifier_preflight_tables
     from retrokit.reranking.training.plan import plan_verifier
@@ -40,7 +44,7 @@ def train(
 @group.command()
 @takes(CalibrationSettings)
 def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
-    """Find the score from which on a pair is accepted, and store it in the verifier's folder.
+    """Find the score from which on a pair is accepted, and store it in the folder of the verifier or cross-encoder.
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """

@@ -6,13 +6,17 @@ Face checkpoint for sequence classification with one output.
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_model
 from sentence_transformers import CrossEncoder
+from transformers.utils import logging as transformers_logging
 
 from retrokit import encoders, reranking
 from retrokit.data.runs import is_run, read_run
@@ -98,13 +102,24 @@ def _scores_pairs(path: str) -> bool:
 
 def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
     first: Any = encoder.to_train().model[0]
-    if not hasattr(first, "auto_model") or is_quantized(first):
-        what = "weights of few bits" if hasattr(first, "auto_model") else "no transformer"
-        raise UsageError(f"{encoder.spec} has {what}: a cross-encoder starts from a transformer in whole numbers")
+    if not hasattr(first, "auto_model"):
+        raise UsageError(f"{encoder.spec} has no transformer, which is what a cross-encoder starts from")
+    if is_quantized(first):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not trained")
     with tempfile.TemporaryDirectory() as folder, loading_model(reranking.CROSS_ENCODER, "transformer", folder):
-        first.auto_model.save_pretrained(folder)
+        # not by save_pretrained, which writes nothing in all but the first of several processes
+        config = copy.deepcopy(first.auto_model.config)
+        config.architectures = [type(first.auto_model).__name__]
+        config.save_pretrained(folder)
+        save_model(first.auto_model, str(Path(folder, "model.safetensors")), {"format": "pt"})
         first.tokenizer.save_pretrained(folder)
-        made = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
+        said = transformers_logging.get_verbosity()
+        transformers_logging.set_verbosity_error()  # that the head is new is no news
+        try:
+            with whole_weights(head=False):
+                made = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
+        finally:
+            transformers_logging.set_verbosity(said)
     if made.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
         made.config.pad_token_id = made.tokenizer.pad_token_id
     return made

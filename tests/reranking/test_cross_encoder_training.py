@@ -83,6 +83,12 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     assert_rounded(np.array([row["score"] for row in judged]), expected)
 
 
+def test_under_a_time_budget_the_beginning_is_measured_as_such(folder, tiny_bert, tmp_path):
+    outcome = train(folder, tiny_bert, tmp_path / "run", steps=None, time_budget=0.001, eval_every=1)
+    assert [row["step"] for row in outcome.evaluations] == [0, 1]
+    assert outcome.gain is not None
+
+
 def logits_of(model: CrossEncoder, scored: list) -> list[torch.Tensor]:
     return [
         model.predict([(anchor, text) for text in documents], activation_fn=torch.nn.Identity(), convert_to_tensor=True)

@@ -301,13 +301,21 @@ def test_standard_input_is_read_once_for_all(tiny_bert, triplets, by_torchrun, t
     assert models[0] == models[1]
 
 
-@pytest.mark.parametrize("options", [["--end-to-end"], []], ids=["end-to-end", "frozen"])
-def test_processes_train_a_verifier(tiny_bert, triplets, tmp_path, options):
+@pytest.mark.parametrize(
+    ("reranker", "options", "kept"),
+    [
+        ("soft", ["--lr", 0.1, "--end-to-end"], ["verifier.safetensors", "model.safetensors"]),
+        ("soft", ["--lr", 0.1], ["verifier.safetensors"]),
+        ("cross-encoder", ["--loss", "ranknet"], ["model.safetensors"]),
+    ],
+    ids=["end-to-end", "frozen", "cross-encoder"],
+)
+def test_processes_train_a_reranker(tiny_bert, triplets, tmp_path, reranker, options, kept):
     """Stopped and gone on with, they end where they end undisturbed; the steps are those of all of them."""
     words = [
         "rerank",
         "train",
-        "soft",
+        reranker,
         tiny_bert,
         "--data",
         triplets,
@@ -318,7 +326,7 @@ def test_processes_train_a_verifier(tiny_bert, triplets, tmp_path, options):
         "--batch-size",
         4,
     ]
-    words += ["--precision", "fp32", "--device", "cpu", "--lr", 0.1, *options]
+    words += ["--precision", "fp32", "--device", "cpu", *options]
     for folder, prepare, more, code in (
         ("whole", None, [], 0),
         ("run", stop_after_three, [], 130),
@@ -329,7 +337,7 @@ def test_processes_train_a_verifier(tiny_bert, triplets, tmp_path, options):
         assert "Traceback" not in said(ended)
         assert code or ended[1].err == ended[1].out == ""
     files = [name for name in ("verifier.safetensors", "model.safetensors") if (tmp_path / "run" / name).exists()]
-    assert len(files) == 1 + bool(options)
+    assert files == kept
     assert all((tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes() for name in files)
     described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
     assert (described["status"], described["identity"]["processes"]) == ("finished", 2)

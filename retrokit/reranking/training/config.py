@@ -41,7 +41,8 @@ class VerifierConfig(TrainingConfig, _What):
     panels = (None, DATA, RUN, LOSS, BATCHES, OPTIMIZER, EVALUATION)
 
     encoder: str = setting(
-        help="Encoder whose token embeddings make the maps; of cross-encoder what it starts from: one, or an encoder.",
+        help="Encoder whose token embeddings make the maps. For cross-encoder, what it starts from: a cross-encoder, "
+        "or an encoder, whose transformer gets a new head.",
         argument=True,
     )
     data: Sequence[str] = setting(
