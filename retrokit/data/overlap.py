@@ -69,7 +69,7 @@ def _bands(pairs: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return _mixed(rows[:, 0] ^ _mixed(rows[:, 1] ^ _mixed(rows[:, 2]))).T
 
 
-class Finder:
+class TextFinder:
     """Finds ``texts`` in others.
 
     ``exact`` and ``near`` hold where a text was found first: its number in the list → the other text. One that is found
@@ -188,7 +188,7 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
     documents."""
     shingles = Shingles()
     queries, documents = (
-        {name: Finder(getattr(test, side), shingles) for name, test in tests.items()} for side in _SIDES
+        {name: TextFinder(getattr(test, side), shingles) for name, test in tests.items()} for side in _SIDES
     )
     pairs = {name: {_code(*pair) for pair in test.pairs} for name, test in tests.items()}
     seen_pairs: set[tuple[int, int]] = set()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrokit.data import overlap
-from retrokit.data.overlap import NEAR, Finder, JudgedTexts, Shingles, overlaps, similarity
+from retrokit.data.overlap import NEAR, JudgedTexts, Shingles, TextFinder, overlaps, similarity
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import normal_form
 
@@ -45,7 +45,7 @@ def test_it_finds_what_comparing_all_finds(monkeypatch: pytest.MonkeyPatch, at_o
             words[place] = draw.choice(WORDS)
         others.append("  ".join(words).upper() + ".")
     draw.shuffle(others)
-    finder = Finder(texts, Shingles())
+    finder = TextFinder(texts, Shingles())
     finder.look_in(others)
     forms = {normal_form(other) for other in others}
     near = {
@@ -59,10 +59,10 @@ def test_it_finds_what_comparing_all_finds(monkeypatch: pytest.MonkeyPatch, at_o
 
 
 def test_texts_without_words_and_no_texts_are_near_to_nothing() -> None:
-    finder = Finder(["!!", "??", "a b"], Shingles())
+    finder = TextFinder(["!!", "??", "a b"], Shingles())
     finder.look_in(["--", "", "?!"])
     assert (finder.exact, finder.near) == ({}, {})
-    empty = Finder([], Shingles())
+    empty = TextFinder([], Shingles())
     empty.look_in(["a b"])
     assert (empty.exact, empty.near) == ({}, {})
 
@@ -120,7 +120,7 @@ def test_counts_and_examples(
 def test_many_texts_alike_are_compared_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     monkeypatch.setattr(overlap, "similarity", lambda one, other: compared.append(1) or 0.0)
-    finder = Finder(["the same words"] * 50, Shingles())
+    finder = TextFinder(["the same words"] * 50, Shingles())
     finder.look_in(["the same words."])
     assert len(compared) <= overlap._BANDS * overlap._MOST
 
