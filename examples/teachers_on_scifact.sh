@@ -14,12 +14,12 @@ cd "$out"
 [ -f taught.jsonl ] || retrokit augment score hard.jsonl --with 'maxsim:"minilm:max_length=128"' -o taught.jsonl
 runs=()
 for seed in $seeds; do
-    for loss in "infonce" "infonce+kl=1" "kl" "margin-mse"; do
-        run=runs/${loss%%=*}-$seed
+    for loss in "infonce" "infonce+kl=1 --teacher-temperature 0.05" "kl --teacher-temperature 0.05" "margin-mse"; do
+        run=runs/${loss%%[= ]*}-$seed
         runs+=("$run")
         [ -f "$run/config.toml" ] && continue
-        retrokit finetune "$student" --data taught.jsonl --loss "$loss" --teacher-temperature "${TEMPERATURE:-0.05}" \
-            --seed "$seed" "$@" -o "$run" --overwrite
+        # shellcheck disable=SC2086 # a loss and its option
+        retrokit finetune "$student" --data taught.jsonl --loss $loss --seed "$seed" "$@" -o "$run" --overwrite
     done
 done
 retrokit eval "${runs[@]}" "$student" bm25 --on "beir:clean" --metrics ndcg@10 --results results
