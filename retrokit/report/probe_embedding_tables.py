@@ -47,7 +47,8 @@ def fragment_tables(found: FragmentProbe) -> list[Group | Table]:
             str(sum(row.difference > 0 for row in own)),
         )
     notes = [f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"]
-    notes += [_guess_note(row) for row in found.wholes if row.guess is not None and row.similarity == "cosine"]
+    wholes = [own[0] for own in grouped(found.wholes, "encoder").values()]  # under cosine
+    notes += [_guess_note(row) for row in wholes if row.guess is not None]
     return [noted(sizes, *notes), _prefix_table(found)]
 
 

@@ -56,7 +56,7 @@ def fitted(
     folder = folder_of(config) if config.output is not None else None
     if folder is not None and folder.goes_on:
         return replace(config, **{name: folder.read().identity[name]})
-    finder = Finder(config, encoder, model, data, dtype)
+    finder = SizeFinder(config, encoder, model, data, dtype)
     most, why = finder.most(name)
     size = min(all_say(finder.largest(name, most)))
     room = f"{finder.room / 1e9:.3g} GB for texts of {finder.tokens} tokens"
@@ -68,7 +68,7 @@ def fitted(
     return replace(config, **chosen)
 
 
-class Finder:
+class SizeFinder:
     """Looks for sizes of a step of ``model``, computing in ``dtype``."""
 
     def __init__(

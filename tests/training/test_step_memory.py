@@ -21,7 +21,7 @@ from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.memory import with_memory
 from retrokit.training.run import carry_out
-from retrokit.training.sizes import Finder, largest_by_trial
+from retrokit.training.sizes import SizeFinder, largest_by_trial
 from tests.models import WORDS
 
 BATCH, TOKENS = 8, 64
@@ -222,7 +222,7 @@ def test_a_run_that_goes_on_keeps_the_size_that_was_found(tiny_bert, long_pairs,
 def test_trials_find_what_fits_where_memory_ends(tiny_bert, long_pairs, monkeypatch, most, found):
     """As on a GPU, whose memory ends with an error."""
     made = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16)
-    finder = Finder(made.config, made.encoder, made.model, made.data, torch.float32)
+    finder = SizeFinder(made.config, made.encoder, made.model, made.data, torch.float32)
     seen: list[int] = []
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
