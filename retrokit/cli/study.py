@@ -70,7 +70,8 @@ def which_similarity(
 
         return sweep(data, encoder, duration(budget), batch_size)
 
-    _answer(output, ("which-similarity", data, encoder, budget, str(batch_size)), asks)
+    asked = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
+    _answer(output, "which-similarity", asked, asks)
     from retrokit.report.sources import read_sources
     from retrokit.report.studies import recommendation
 
@@ -94,7 +95,7 @@ def is_it_better_than_bm25(
 
         return better_than_bm25(encoder, on)
 
-    _answer(output, ("is-it-better-than-bm25", encoder, *on), asks)
+    _answer(output, "is-it-better-than-bm25", {"encoder": encoder, "on": on}, asks)
 
 
 @group.command("does-it-see-near-misses", cls=with_names("encoders"))
@@ -113,16 +114,22 @@ def does_it_see_near_misses(
 
         return sees_near_misses(encoder, texts)
 
-    _answer(output, ("does-it-see-near-misses", encoder, texts), asks)
+    _answer(output, "does-it-see-near-misses", {"texts": texts, "encoder": encoder}, asks)
 
 
-def _answer(output: str, question: tuple[str, ...], asks: Callable[[], str]) -> None:
+def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
     """Run the study that answers the question."""
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
     check_engine()
-    _work(_planned(kept_study(output, question, asks), output), 1, 0, ())
+    options = [
+        word
+        for name, given in asked.items()
+        for value in ([given] if isinstance(given, str) else given)
+        for word in (f"--{name}", value)
+    ]
+    _work(_planned(kept_study(output, (question, *options), asks), output), 1, 0, ())
 
 
 def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
