@@ -119,10 +119,12 @@ def does_it_see_near_misses(
 
 def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
     """Run the study that answers the question."""
+    from retrokit.data.outputs import check_folder
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
     check_engine()
+    check_folder(output)
     options = [
         word
         for name, given in asked.items()

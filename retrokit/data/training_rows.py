@@ -59,7 +59,7 @@ def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[
 def normal_form(item: str) -> str:
     """A text in lower case, with single spaces; an image as it is.
 
-    >>> normal_form("What  is\nBM25? ")
+    >>> normal_form("What  is BM25? ")
     'what is bm25?'
     """
     return item if isinstance(item, Image) else " ".join(item.casefold().split())

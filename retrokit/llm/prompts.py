@@ -22,6 +22,7 @@ from pathlib import Path
 
 from retrokit.data.files import read_lines
 from retrokit.errors import DataError
+from retrokit.llm.shapes import PromptShape
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")
 _ENDING = ".toml"
@@ -29,14 +30,6 @@ OURS, _OWN = "ours", "own"
 
 _NO_DATA = {"reason", "requirement"}
 """Fields that hold no text of the user's data: they stand in the prompt without tags."""
-
-
-@dataclass(frozen=True)
-class PromptShape:
-    """What a prompt of some name has to hold: its fields, and the words that its answer is recognised by."""
-
-    fields: tuple[str, ...]
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

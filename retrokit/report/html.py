@@ -11,14 +11,13 @@ from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
-import rich.table
 from markupsafe import Markup, escape
 from rich.console import Group
 from rich.styled import Styled
 
 from retrokit.notices import harmless
 from retrokit.report import figures
-from retrokit.report.sheets import Cell, Sheet
+from retrokit.report.sheets import Cell, Sheet, Table
 
 _NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -52,14 +51,14 @@ def to_html(sheet: Sheet) -> Markup:
     return Markup('<div class="sheet">{}{}</div>').format(scrolled, note)
 
 
-def sheets_of(shown: Group | rich.table.Table) -> Iterator[Sheet]:
+def sheets_of(shown: Group | Table) -> Iterator[Sheet]:
     """The tables that a terminal would be given, each with the notes that follow it; columns that are justified to the
     right are numbers."""
     parts = list(shown.renderables) if isinstance(shown, Group) else [shown]
     for place, table in enumerate(parts):
         if isinstance(table, Group):
             yield from sheets_of(table)
-        elif isinstance(table, rich.table.Table):
+        elif isinstance(table, Table):
             notes = []
             for part in parts[place + 1 :]:
                 if not isinstance(part, (Styled, str)):

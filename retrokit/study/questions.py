@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from retrokit import encoders, evaluation, retrieval
+from retrokit.data.jsonl import read_jsonl
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.training.config import FinetuneConfig
@@ -60,13 +62,21 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
 
 
 def better_than_bm25(encoder: str, on: Sequence[str]) -> str:
-    """An encoder, BM25, and both fused, on tasks of retrieval."""
+    """An encoder, BM25, and both fused, on tasks of retrieval; raises what is wrong with either before anything is
+    written."""
+    for spec in on:
+        if evaluation.registry.create(spec).judged() is None:
+            raise UsageError(f"{spec} is no task of retrieval, such as beir:data/scifact")
+    retrieval.create(encoder)
     systems = ["bm25", encoder, f"hybrid:a=bm25,b={encoder},fusion=rrf"]
     return _BEATS.format(systems=json.dumps(systems), on=json.dumps(list(on)))
 
 
 def sees_near_misses(encoder: str, texts: str) -> str:
-    """Edits of a user's own sentences that change what they mean, and whether the score falls with them."""
+    """Edits of a user's own sentences that change what they mean, and whether the score falls with them; raises what is
+    wrong with texts or encoder before anything is written."""
+    next(read_jsonl(texts), None)
+    encoders.registry.create(encoder)
     return _SEES.format(texts=json.dumps(texts), encoder=json.dumps(encoder))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.errors import UsageError
 from retrokit.llm import prompts
-from retrokit.llm.prompts import OURS, PromptShape, PromptTemplate
+from retrokit.llm.prompts import OURS, PromptTemplate
+from retrokit.llm.shapes import PromptShape
 
 _GENERATED = ("marker",)
 _JUDGED = ("yes", "no")

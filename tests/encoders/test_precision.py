@@ -123,10 +123,10 @@ def test_names_of_precisions(tiny_bert):
 
 def test_training_goes_by_the_same_rule(machine):
     from retrokit.training.config import FinetuneConfig
-    from retrokit.training.finetune import _training_precision
+    from retrokit.training.run import training_precision
 
     config = FinetuneConfig("minilm", ("pairs.jsonl",), "runs/a")
     machine(INTEL, "avx512_bf16", 0.6)
-    assert _training_precision(config, CPU) == torch.float32
+    assert training_precision(config, CPU) == torch.float32
     machine(AMD, "avx512_bf16")
-    assert _training_precision(config, CPU) == torch.bfloat16
+    assert training_precision(config, CPU) == torch.bfloat16

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
-from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, WholeScore
+from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
 from retrokit.report.probe_embedding_tables import contrast_tables, fragment_tables
 
 
@@ -55,13 +55,14 @@ def test_prefixes_have_a_row_per_number_of_dimensions() -> None:
         PrefixScore("e", 2, 4, 0.63, 0.64),
         PrefixScore("e", 4, 4, 0.65, 0.64),
     ]
-    shown = text(*fragment_tables(FragmentProbe("t", "m", wholes, fragments, prefixes)))
+    slices = [RandomSlice("e", 2, 1, 0.4), RandomSlice("e", 2, 2, 0.6), RandomSlice("e", 4, 1, 0.5)]
+    shown = text(*fragment_tables(FragmentProbe("t", "m", wholes, fragments, prefixes, slices)))
     rows = [
         [cell.strip() for cell in line.strip("│").split("│")] for line in shown.splitlines() if line.startswith("│")
     ]
     assert rows == [
-        ["e", "2", "2", "0.5000", "0.5100", "0.7000*", "1", "0.3000", "0.3000", "1"],
-        ["e", "4", "1", "0.5000", "0.5200", "0.5000", "1", "0.5000", "0.5000", "0"],
+        ["e", "2", "2", "0.5000", "0.5100", "0.7000*", "1", "0.3000", "0.3000", "0.4000 to 0.6000", "1"],
+        ["e", "4", "1", "0.5000", "0.5200", "0.5000", "1", "0.5000", "0.5000", "0.5000 to 0.5000", "0"],
         ["e", "2", "0.6200", "0.6100", ""],
         ["e", "4", "0.6400", "0.6300", "0.6500"],
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
-from retrokit.errors import UsageError
+from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.report.studies import recommendation
@@ -15,6 +15,7 @@ from retrokit.study import questions
 from retrokit.study.state import kept_study
 from retrokit.study.steps import Step, steps_of
 from retrokit.study.tables import read_study
+from tests.sure.pretending import write_beir_folder
 
 
 def planned(text: str, folder: Path) -> list[Step]:
@@ -61,12 +62,22 @@ def test_too_small_a_budget_is_told_what_is_needed(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_other_questions_are_studies(tmp_path: Path):
-    made = planned(questions.better_than_bm25("minilm", ["beir:a", "beir:b"]), tmp_path)
-    systems = ["bm25", "minilm", "hybrid:a=bm25,b=minilm,fusion=rrf"]
-    assert [step.command[1:4] for step in made] == [(system, "--on=beir:a", "--on=beir:b") for system in systems]
-    edited, probed = planned(questions.sees_near_misses("minilm", "texts.jsonl"), tmp_path)
-    assert edited.command[:3] == ("augment", "negatives", "texts.jsonl")
-    assert probed.command == ("probe", "near-miss", "minilm", f"--on=pairs:{edited.output}", "--json")
+    data = f"beir:{write_beir_folder(tmp_path / 'data')}"
+    made = planned(questions.better_than_bm25("static:8", [data]), tmp_path)
+    systems = ["bm25", "static:8", "hybrid:a=bm25,b=static:8,fusion=rrf"]
+    assert [step.command[1:3] for step in made] == [(system, f"--on={data}") for system in systems]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "A cat sleeps."}\n')
+    edited, probed = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
+    assert edited.command[:3] == ("augment", "negatives", str(texts))
+    assert probed.command == ("probe", "near-miss", "static:8", f"--on=pairs:{edited.output}", "--json")
+
+
+def test_a_question_about_what_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(DataError, match="nowhere"):
+        questions.better_than_bm25("static:8", [f"beir:{tmp_path}/nowhere"])
+    with pytest.raises(DataError, match="nowhere"):
+        questions.sees_near_misses("static:8", str(tmp_path / "nowhere.jsonl"))
 
 
 def test_a_study_is_made_once_and_kept(tmp_path: Path):

@@ -174,7 +174,7 @@ def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixtur
     page = Path("out", "report.html").read_text()
     assert "&lt;b&gt;Crops&lt;/b&gt;" in page
     assert "<b>Crops" not in page
-    assert "Of 3 steps, 1 are done, 1 failed, 1 missing" in page
+    assert "Of 3 steps: 1 done, 1 failed, 1 missing" in page
     assert run(["study", "status", "out"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"fine\S+ +.? *done", table)

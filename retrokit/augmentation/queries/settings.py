@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
-from retrokit.llm.prompts import PromptShape
 from retrokit.llm.settings import Asking
+from retrokit.llm.shapes import PromptShape
 from retrokit.settings import listed, setting
 
 NONE = "none"

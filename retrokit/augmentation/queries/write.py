@@ -88,10 +88,10 @@ def queries(asked: QuerySettings) -> WrittenQueries:
         (llms.registry, spec) for spec in (asked.llm, asked.judge) if spec not in (None, NONE)
     ]
     requests += [(retrieval.registry_of(asked.searcher), asked.searcher)] if asked.searcher != NONE else []
-    store = asked.kept_in(asked.output)
     inputs = [training_data.texts_file(asked.source, corpus_file), asked.prompts, *_files(asked)]
     inputs += paths_in(parse_all(requests))
-    check_file(asked.output, [*inputs, store])
+    check_file(asked.output, inputs)
+    store = asked.kept_in(asked.output)
     check_store(store, [asked.output])
     wording = _prompts(asked)
     passages, known = _passages(asked), _existing(asked)
