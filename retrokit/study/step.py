@@ -109,15 +109,11 @@ def _is_owned() -> bool:
     host, _, process = os.environ.get(OWNER, "").partition(":")
     if host != socket.gethostname():  # a cluster's: the engine there says when to stop
         return True
-    return os.path.exists(f"/proc/{process}") if os.path.isdir("/proc/self") else _runs(int(process))
-
-
-def _runs(process: int) -> bool:
     try:
-        os.kill(process, 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # another user's
         return True
     return True
 
