@@ -27,9 +27,9 @@ from retrokit.report.html import number_pictures_anew, to_html
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import Sources, read_sources, restored
 from retrokit.report.words import sentences
+from retrokit.study.state import DONE, FAILED, MISSING
 from retrokit.sure.audit import code_source
 
-DONE, FAILED, MISSING = "done", "failed", "missing"
 STATES = (DONE, FAILED, MISSING)
 TITLE = "retrokit report"
 

@@ -127,14 +127,15 @@ def _rules(plan: StudyPlan) -> str:
 
 def _tell(plan: StudyPlan, seen: set[str], before: set[str]) -> None:
     """Say what has come to its end since."""
-    for state in plan.states():
+    states = plan.states()
+    for state in states:
         name = state.step.name
         if name in before and state.state != DONE:  # is done again
             before.discard(name)
             seen.discard(name)
         elif state.state in (DONE, FAILED) and name not in seen:
             seen.add(name)
-            count = sum(one.state == DONE for one in plan.states())
+            count = sum(one.state == DONE for one in states)
             of = f"{count} of {len(plan.steps)} done"
             why = f": {state.last_word}" if state.state == FAILED else ""
             notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({of})")

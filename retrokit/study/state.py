@@ -30,11 +30,9 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
     goes on with it. Raises :class:`UsageError` if another study's results are there."""
     path = Path(folder, "study.toml")
     line = f"# retrokit study {shlex.join(question)}\n"
-    if path.is_file():
-        if not path.read_text(encoding="utf-8").startswith(line):
-            raise UsageError(f"{folder} holds another study; give another `output`")
+    if path.is_file() and path.read_text(encoding="utf-8").startswith(line):
         return str(path)
-    if Path(folder, PLAN).exists():
+    if path.is_file() or Path(folder, PLAN).exists():
         raise UsageError(f"{folder} holds another study; give another `output`")
     made = line + text()
     path.parent.mkdir(parents=True, exist_ok=True)
