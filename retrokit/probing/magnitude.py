@@ -124,11 +124,13 @@ def _groups(
     for query in task.data.query_ids:
         found = list(run[query])  # best first
         if options.proxies is None:
-            chosen = {document for document, grade in task.data.qrels[query].items() if grade > 0 and document in at}
+            judged = task.data.qrels[query]
+            chosen = [document for document, grade in judged.items() if grade > 0 and document in at]
         else:
-            chosen = set(found[: options.proxies])
+            chosen = found[: options.proxies]
+        those = set(chosen)
         relevant.append([at[document] for document in chosen])
-        others.append([at[document] for document in found if document not in chosen])
+        others.append([at[document] for document in found if document not in those])
     origin = float(lengths.mean())
     first = Moments.of((lengths[rows] for rows in relevant), origin)
     if options.irrelevant == "all":

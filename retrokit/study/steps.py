@@ -79,10 +79,10 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
             other.
     """
     by_name = {table.name: table for table in study.tables}
-    graph: dict[str, set[str]] = {}
+    graph: dict[str, list[str]] = {}
     for table in study.tables:
-        graph[table.name] = set(_named_in([table.options, table.matrix, table.include]))
-        if unknown := sorted(graph[table.name] - by_name.keys()):
+        graph[table.name] = list(_named_in([table.options, table.matrix, table.include]))
+        if unknown := sorted(set(graph[table.name]) - by_name.keys()):
             known = did_you_mean(unknown[0], by_name)
             raise DataError(study.path, f"{table.name}: {{{unknown[0]}}} is no table of the study{known}")
     try:

@@ -116,7 +116,7 @@ def _tables(path: str, words: tuple[str, ...], given: Any, commands: CommandTree
             raise DataError(path, f"{'.'.join((*words, key))} is no command{near}")
         if of_command or not below:
             yield _table(path, words, of_command)
-        for key in one.keys() & set(below):
+        for key in (key for key in one if key in below):
             yield from _tables(path, (*words, key), one[key], commands)
 
 

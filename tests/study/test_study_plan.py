@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -85,6 +86,19 @@ def test_every_combination_is_a_step_that_waits_for_what_it_reads(tmp_path: Path
     (both,) = (step for step in steps if step.table == "both")
     assert both.after == tuple(step.name for step in trained), "a list takes in all"
     assert len({step.name for step in steps}) == len({step.output for step in steps if step.table != "eval"}) + 5
+
+
+def test_the_plan_is_one_whatever_the_order_of_sets(tmp_path: Path):
+    (tmp_path / "study.toml").write_text(
+        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\n[augment.dropout]\nname = "two"\n'
+    )
+    words = [sys.executable, "-m", "retrokit", "study", "plan", "study.toml", "--json"]
+    plans = [
+        subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE).stdout
+        for seed in "0123"
+    ]
+    assert len(plans[0]) > 100
+    assert len(set(plans)) == 1
 
 
 def test_what_changes_gets_another_name_with_what_depends_on_it(tmp_path: Path):
