@@ -62,8 +62,11 @@ class Fusion:
 
     @property
     def name(self) -> str:
-        """Its part of a similarity's name; empty where the reranker alone decides."""
-        return f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
+        """Its part of a similarity's name; empty where the reranker alone decides, over as many as by default."""
+        deep = f", depth {self.depth}" if self.depth != Fusion.depth else ""
+        return deep + (
+            f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
+        )
 
     def scores(self, first: np.ndarray, second: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given

@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from retrokit.data.shards import Shards
 from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError, Interrupted, UsageError
+from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.notices import listening
@@ -70,7 +71,7 @@ def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     gain = 1 + 2 / math.log2(5)
     assert after.per_query["ndcg@10"]["q2"] == pytest.approx(gain / (2 + 1 / math.log2(3)))
     assert after.metrics["recall@3"] == before.metrics["recall@3"] == 0.75
-    assert (after.similarity, before.encoder) == ("own + fake", f"run:{tmp_path / 'first.trec'}")
+    assert (after.similarity, before.encoder) == ("own + fake, depth 3", f"run:{tmp_path / 'first.trec'}")
     assert after.counts["reranked_pairs"] == 6
     assert after.counts["documents_below_depth"] == 2
     assert after.configuration["cost"]["pairs_computed"] == 6
@@ -80,6 +81,14 @@ def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert read_run(tmp_path / "second.trec") == after.run
     assert list(found.whole.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
     assert not (tmp_path / "second.trec.work").exists()
+
+
+def test_two_depths_are_two_results(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    for depth in (2, 3):
+        reranked(folder, RUN, depth=depth, results=str(tmp_path / "results"))
+    kept = [record.result for record in ResultsFolder(str(tmp_path / "results")).read()]
+    assert {one.similarity for one in kept} == {"own", "own + fake, depth 2", "own + fake, depth 3"}
 
 
 def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +325,7 @@ def test_a_search_is_a_first_stage(tmp_path: Path, tiny_bert: Path, monkeypatch:
         before, after = rerank(encoder, [f"beir:{folder}"], ["fake"], options).whole.results
         assert before.encoder == encoder
         assert before.similarity == (similarity or "own")
-        assert after.similarity == f"{before.similarity} + fake"
+        assert after.similarity == f"{before.similarity} + fake, depth 2"
         assert set(after.metrics) == {"ndcg@10", "mrr@3", "recall@2"}
         assert set(after.run) == {"q1", "q2"}
         for query in before.run:

@@ -143,7 +143,7 @@ def test_a_searcher_is_evaluated(ran):
 
 def test_two_stages_are_a_searcher_again(ran):
     (result,) = results(ran, "composed")
-    assert result["similarity"] == "own + shared"
+    assert result["similarity"] == "own + shared, depth 3"
     # of d, c and b, b shares three letters, d two, c one; a lies below the depth
     assert [line.split()[2] for line in ran["run"][1].splitlines()] == ["b", "d", "c", "a"]
     assert result["metrics"]["mrr@10"] == 1
