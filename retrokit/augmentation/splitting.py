@@ -13,6 +13,7 @@ from retrokit.augmentation import draws
 from retrokit.augmentation.settings import SHARES
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
+from retrokit.data.overlap import Shingles, TextFinder
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, normal_form
 from retrokit.errors import DataError, UsageError
@@ -27,7 +28,7 @@ class SplitCounts:
     Attributes:
         queries, judgements: of each split.
         documents: of the corpus; ``unjudged``, those of them that are negatives alone.
-        groups: of anchors that positives join; ``largest`` has so many anchors.
+        groups: of anchors that texts join; ``largest`` has so many anchors.
     """
 
     folder: str
@@ -41,7 +42,7 @@ class SplitCounts:
     def summary(self) -> str:
         """In a line."""
         parts = ", ".join(f"{self.queries[name]:,} in {name}" for name in self.queries)
-        joined = f"{self.groups:,} groups that share positives, the largest of {self.largest:,}"
+        joined = f"{self.groups:,} groups that share texts or nearly so, the largest of {self.largest:,}"
         unjudged = f", {self.unjudged:,} of them negatives, which are not judged" if self.unjudged else ""
         return f"{self.folder}: queries: {parts}; they form {joined}; {self.documents:,} documents{unjudged}"
 
@@ -53,7 +54,8 @@ def split_pairs(
     ``shares`` of the anchors; one with a share of 0 is not written.
 
     Anchors and positives that differ in case or white space alone count as one text, and anchors that any chain of
-    shared texts joins are in one split, so that no text that a split asks with or for is asked with or for in another.
+    shared texts, or of nearly the same (:data:`retrokit.data.overlap.NEAR`), joins are in one split, so that no text
+    that a split asks with or for is asked with or for in another.
     The seed decides, with the texts alone, which groups go where; those that are too large for dev and test are trained
     on. Negatives become documents that are not judged.
 
@@ -88,14 +90,16 @@ def split_pairs(
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
-    """Each anchor's group, by a number: those joined by a chain of shared texts."""
+    """Each anchor's group, by a number: those joined by a chain of texts that are shared or nearly the same."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     numbers: dict[str, int] = {}
     texts = (normal_form(text) for pair in pairs for text in (pair.anchor, pair.positive))
     joined = np.array([numbers.setdefault(text, len(numbers)) for text in texts]).reshape(-1, 2)
-    graph = coo_array((np.ones(len(joined)), joined.T), shape=(len(numbers), len(numbers)))
+    near = np.array([*TextFinder(numbers, Shingles()).alike()], dtype=np.int64).reshape(-1, 2)
+    edges = np.concatenate([joined, near])
+    graph = coo_array((np.ones(len(edges)), edges.T), shape=(len(numbers), len(numbers)))
     group = connected_components(graph, directed=False)[1].tolist()
     return {pair.anchor: group[place] for pair, (place, _) in zip(pairs, joined.tolist(), strict=True)}
 
@@ -117,5 +121,5 @@ def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: in
         if share and name not in split_of.values():
             largest = max(map(len, members.values()))
             found = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
-            raise DataError(where, f"leaves nothing for {name}: shared positives make {found}")
+            raise DataError(where, f"leaves nothing for {name}: texts that are shared or nearly the same make {found}")
     return {anchor: split_of[group] for anchor, group in group_of.items()}

@@ -98,6 +98,16 @@ class TextFinder:
         """Those that are nearly the same, and no more."""
         return {place: text for place, text in self._near.items() if place not in self.exact}
 
+    def alike(self) -> Iterator[tuple[int, int]]:
+        """The numbers of two texts that are nearly the same; chains of them reach every one of a cluster, but where
+        more than :data:`_MOST` others lie between in all bands."""
+        for keys, order in zip(self._keys, self._orders, strict=True):
+            for apart in range(1, _MOST + 1):
+                for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
+                    one, other = int(order[at]), int(order[at + apart])
+                    if similarity(self._sets[one], self._sets[other]) >= NEAR:
+                        yield one, other
+
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
         for text in others:

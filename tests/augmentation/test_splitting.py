@@ -69,6 +69,20 @@ def test_chains_of_shared_texts_stay_together(numbers: list[tuple[int, int]], se
     assert set(split.values()) == {"train"}
 
 
+def test_nearly_the_same_texts_stay_together(tmp_path: Path) -> None:
+    words = "what is the best way to keep a small red cat of the {} kind warm in the winter"
+    rows = [{"anchor": f"{word} {i}", "positive": f"{word} " * 3 + str(i)} for i, word in enumerate("abcdefghij" * 6)]
+    rows += [{"anchor": words.format(f"n{i}"), "positive": f"alone {i}"} for i in range(12)]
+    rows += [{"anchor": f"by itself {i}", "positive": words.format(f"m{i}").upper()} for i in range(12)]
+    groups = _groups([Pair(row["anchor"], row["positive"]) for row in rows])
+    assert len({groups[row["anchor"]] for row in rows[60:]}) == 1, "anchors and positives alike"
+    assert len({groups[row["anchor"]] for row in rows[:60]}) == 60
+    split_pairs([written(tmp_path / "pairs.jsonl", rows)], str(tmp_path / "folder"), (0.6, 0.2, 0.2))
+    tests = {name: JudgedTexts.judged(read_beir(tmp_path / "folder", name)) for name in ("dev", "test")}
+    for one in overlaps(tests, [read_source(f"beir:{tmp_path / 'folder'},split=train", "pairs")]):
+        assert not any(count for name, count in one.counts.items() if name.endswith(("_seen", "_near")))
+
+
 def test_the_order_of_the_rows_and_the_seed(tmp_path: Path) -> None:
     rows = [{"anchor": f"q {i}", "positive": f"p {i}"} for i in range(50)]
     made = {}
@@ -86,7 +100,7 @@ def test_the_order_of_the_rows_and_the_seed(tmp_path: Path) -> None:
             [{"anchor": f"q {i}", "positive": "p"} for i in range(9)],
             {},
             DataError,
-            "nothing for dev: shared positives make 1 g",
+            "nothing for dev: texts that are shared or nearly the same make 1 g",
         ),
         (ROWS, {"shares": (0.5, 0.5, 0.5)}, UsageError, "expected three that add up to 1"),
         (ROWS, {"shares": (0.0, 0.5, 0.5)}, UsageError, "expected three that add up to 1"),
