@@ -29,7 +29,7 @@ from retrokit.probing import sources
 from retrokit.registry import Entry, SpecRegistry, parse_all
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {
     name: command
@@ -114,15 +114,30 @@ def of_language(language: str) -> list[Any]:
     return [pytest.param(b, id=f"{b.page}:{b.line}") for b in ALL_BLOCKS if b.language == language]
 
 
-@pytest.fixture
-def generator() -> ModuleType:
-    """The script that writes the reference."""
-    spec = importlib.util.spec_from_file_location("make_cli_reference", ROOT / "docs" / "make_cli_reference.py")
+def _script(name: str) -> ModuleType:
+    """A Python file of docs/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    """The script that writes the reference."""
+    return _script("make_cli_reference")
+
+
+def test_the_site_and_the_map_name_every_page():
+    folder = ROOT / "docs"
+    pages = {str(page.relative_to(folder).with_suffix("")) for page in folder.rglob("*.md")} - {"index"}
+    listed = [page for group in _script("conf").NAVIGATION.values() for page in group]
+    assert sorted(listed) == sorted(pages)
+    assert "search" not in pages, "the site's own page of search results has that name"
+    linked = re.findall(r"\]\(([\w/-]+)\.md\)", (folder / "index.md").read_text(encoding="utf-8"))
+    assert set(linked) >= pages
 
 
 def test_the_reference_is_up_to_date(generator):

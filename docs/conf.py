@@ -1,0 +1,43 @@
+"""How the pages become a site: `sphinx-build -W -b html docs site` (extra `docs`); `.ci/docs` checks what comes out.
+
+Sphinx, MyST and furo are all kept up: when Sphinx 9 came at the end of November 2025, furo took it within three weeks,
+and MyST-Parser in its version 5. Material for MkDocs had fixes until 5 November 2026 alone
+(squidfunk/mkdocs-material#8523), MkDocs has had no release since August 2024, and Zensical, by Material's makers, is
+at 0.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+project = "retrokit"
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+suppress_warnings = ["misc.highlighting_failure"]  # JSON with an ellipsis in it
+html_theme = "furo"
+html_title = "retrokit"
+html_copy_source = False
+html_show_copyright = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+
+NAVIGATION = {
+    "Guides": (
+        "finetune augment eval study report searching rerank verifiers "
+        "probe probe-embeddings build-sure export stores gpu"
+    ).split(),
+    "Reference": "cli python similarities encoders grammar data-formats llm cache extending".split(),
+    "Results": "reproductions performance".split(),
+}
+"""What stands beside every page. A page that is missing here is an error of the build, as is one that is not there."""
+
+
+def setup(app: Any) -> None:
+    """Let the front page name all others; in Markdown they would be lines that only Sphinx understands."""
+
+    def read(_app: Any, page: str, text: list[str]) -> None:
+        if page == "index":
+            for caption, pages in NAVIGATION.items():
+                text[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+
+    app.connect("source-read", read)
