@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from retrokit.data.files import writing
 from retrokit.data.outputs import locked
 from retrokit.errors import Interrupted, MissingExtra, ServiceError
+from retrokit.interrupts import stopping_by
 from retrokit.notices import notice
 from retrokit.study.state import DONE, FAILED, State, StudyPlan
 from retrokit.study.step import OWNER
@@ -146,13 +147,9 @@ def _stopping(engine: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can go on from."""
     asked: list[int] = []
 
-    def stop(number: int, frame: object) -> None:
-        asked.append(number)
-        os.killpg(engine.pid, signal.SIGTERM if len(asked) == 1 else signal.SIGKILL)
+    def stop() -> None:
+        asked.append(signal.SIGTERM if not asked else signal.SIGKILL)
+        os.killpg(engine.pid, asked[-1])
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with stopping_by(stop):
         yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

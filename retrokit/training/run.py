@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import subprocess
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from retrokit.data.pairs import registry as training_data
 from retrokit.data.runs import Run
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import Interrupted, UsageError
+from retrokit.interrupts import stopping_by
 from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
@@ -330,18 +330,11 @@ def _interruptible() -> Iterator[threading.Event]:
     """While the block runs, Ctrl-C and SIGTERM ask for a stop after the current step; a second one stops at once."""
     stop = threading.Event()
 
-    def ask(number: int, frame: Any) -> None:
+    def ask() -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
         notice("stopping after this step; once more to stop at once")
 
-    if threading.current_thread() is not threading.main_thread():
+    with stopping_by(ask):
         yield stop
-        return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
