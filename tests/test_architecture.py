@@ -22,7 +22,7 @@ FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for pat
 LOW = {"errors", "interrupts", "notices", "registry", "settings"}
 MIDDLE = {"similarities", "encoders", "data", "metrics", "llm"}
 RANKING = {"retrieval", "reranking"}
-HIGH = {"augmentation", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
+HIGH = {"augmentation", "doctor", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
 TOP = {"augment", "probe", "study", "cli", "report", "__main__", "__init__"}
 
 MAY_IMPORT = {
@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "reranking": LOW | MIDDLE | {"reranking", ""},  # "": the version
     "retrieval": LOW | MIDDLE | RANKING | {""},
     "evaluation": LOW | MIDDLE | RANKING | {"evaluation", ""},
+    "doctor": LOW | MIDDLE | {""},
     "export": LOW | MIDDLE | {""},
     "probing": LOW | MIDDLE | RANKING | {"evaluation", "probing"},
     "augmentation": LOW | MIDDLE | RANKING | {"augmentation", ""},

@@ -11,7 +11,19 @@ from retrokit.cli.entry import main, run
 __all__ = ["app", "main", "run"]
 
 _MODULES = (
-    *("augment", "build_sure", "cache", "distil", "evaluate", "export", "finetune", "merge", "names", "probe"),
+    *(
+        "augment",
+        "build_sure",
+        "cache",
+        "distil",
+        "doctor",
+        "evaluate",
+        "export",
+        "finetune",
+        "merge",
+        "names",
+        "probe",
+    ),
     *("push", "rerank", "rerank_train", "report", "search", "study"),
 )
 for _name in _MODULES:

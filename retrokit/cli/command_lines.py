@@ -15,7 +15,7 @@ from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
 """Options that a study gives by itself."""
-_NOT_STEPS = {"study", "report", "names", "cache", "search"}
+_NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 
 
 class KnownCommands:

@@ -106,7 +106,8 @@ app = Commands(
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.",
-    epilog="Documentation: docs/ in the repository. Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
+    epilog="Is something wrong here? retrokit doctor. Documentation: docs/ in the repository. "
+    "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
 

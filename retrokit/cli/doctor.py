@@ -1,0 +1,24 @@
+"""``retrokit doctor``."""
+
+from __future__ import annotations
+
+from retrokit.cli.common import JsonOption, app, show
+from retrokit.errors import GateFailed
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """What this machine offers, and what to do about each thing that is wrong: versions, devices, cache, weights, hub.
+
+    retrokit doctor
+
+    Exits with 1 if something that is there, or must be, does not work; what is optional and missing is no failure.
+    """
+    from retrokit.doctor import examine
+    from retrokit.report.diagnosis import diagnosis_tables
+    from retrokit.report.tables import to_json
+
+    found = examine()
+    show(*([to_json(found.to_json())] if as_json else diagnosis_tables(found)))
+    if found.broken:
+        raise GateFailed(f"broken: {', '.join(one.name for one in found.broken)}")

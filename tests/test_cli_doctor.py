@@ -1,0 +1,172 @@
+"""``retrokit doctor``: what is broken, what is missing, what could do better, and what to do about each."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+from retrokit import cli, doctor
+from retrokit.errors import MissingExtra
+from retrokit.report.diagnosis import diagnosis_tables
+
+REQUIRED = [
+    "torch>=2.6",
+    "numpy>=99",
+    "none-such>=1; python_version >= '3'",
+    "not-here; python_version < '3'",
+    "faiss-cpu>=1.9; extra == 'faiss'",
+    "bm25s>=99; extra == 'bm25'",
+    'none-such>=1; extra == "map"',
+    "pytest; extra == 'test'",
+]
+VERSIONS = {"torch": "2.13.0+cpu", "numpy": "2.4", "faiss-cpu": "1.9.0", "bm25s": "0.2"}
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with these packages, without a network, and a cache of the test's own."""
+
+    def version(name: str) -> str:
+        if name not in VERSIONS:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return VERSIONS[name]
+
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: {"retrokit": ["ours"]})
+    monkeypatch.setattr(importlib.metadata, "requires", {"ours": REQUIRED}.__getitem__)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def findings(part: str) -> dict[str, doctor.Finding]:
+    """What is found of a part, by name."""
+    return {one.name: one for one in doctor.examine().findings if one.part == part}
+
+
+def test_packages_and_extras_that_are_there_too_old_or_missing():
+    packages = {name: (one.found, one.state, one.advice) for name, one in findings("packages").items()}
+    assert packages.pop("retrokit")[1:] == (doctor.OK, "")
+    assert packages == {
+        "torch": ("2.13.0+cpu", doctor.OK, ""),
+        "numpy": ("2.4; needed: >=99", doctor.BROKEN, "python -m pip install 'numpy>=99'"),
+        "none-such": ("not installed; needed: >=1", doctor.BROKEN, "python -m pip install 'none-such>=1'"),
+    }
+    extras = findings("extras")
+    assert [(one.name, one.found, one.state) for one in extras.values()] == [
+        ("faiss", "faiss-cpu 1.9.0", doctor.OK),
+        ("bm25", "bm25s 0.2, where bm25s>=99 is needed", doctor.BROKEN),
+        ("map", "not installed", doctor.MISSING),
+    ]
+    for one in extras.values():
+        assert (
+            one.state == doctor.OK or str(MissingExtra("it", one.name)) == f"it needs an optional package: {one.advice}"
+        )
+
+
+def test_an_uninstalled_package_says_that_its_versions_are_not_known(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", dict)
+    assert [one.state for one in findings("packages").values()] == [doctor.OK, doctor.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("place", "limit", "state", "told"),
+    [
+        ("cache", "1MB", doctor.OK, "0.0 MB of at most 1.0 MB"),
+        ("off", "1MB", doctor.NOTE, "turned off"),
+        ("file", "1MB", doctor.BROKEN, "cannot be written"),
+        ("cache", "900000TB", doctor.NOTE, "of the disk are free"),
+        ("cache", "much", doctor.BROKEN, "is not a size"),
+    ],
+)
+def test_the_cache(place, limit, state, told, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RETROKIT_CACHE", place if place == "off" else str(tmp_path / place))
+    monkeypatch.setenv("RETROKIT_CACHE_LIMIT", limit)
+    (found,) = findings("cache").values()
+    assert found.state == state
+    assert told in found.found
+    assert bool(found.advice) == (state != doctor.OK)
+
+
+@pytest.mark.parametrize(
+    ("offline", "error", "state", "told"),
+    [
+        (True, None, doctor.OK, "offline: HF_HUB_OFFLINE is set"),
+        (False, None, doctor.OK, "reached"),
+        (False, TimeoutError("late"), doctor.NOTE, "not reached within 3 s (TimeoutError)"),
+    ],
+)
+def test_the_hub_is_asked_once_and_its_silence_breaks_nothing(offline, error, state, told, monkeypatch):
+    asked = []
+
+    class Session:
+        def head(self, where: str, timeout: float) -> None:
+            asked.append((where, timeout))
+            if error is not None:
+                raise error
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr(huggingface_hub, "get_session", Session)
+    (found,) = findings("hub").values()
+    assert (found.state, found.found) == (state, told)
+    assert asked == [] if offline else [(huggingface_hub.constants.ENDPOINT, doctor.HUB_TIMEOUT)]
+
+
+def test_weights_that_are_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr("retrokit.encoders.folders.MINILM_PACKAGE", "no_such_package_of_weights")
+    assert findings("weights")["minilm"].state == doctor.MISSING
+    monkeypatch.setattr("retrokit.encoders.folders.minilm_path", lambda: str(tmp_path / "none"))
+    assert findings("weights")["minilm"].state == doctor.BROKEN
+
+
+def test_devices_tell_threads_and_the_precision_that_auto_takes(monkeypatch):
+    import torch
+
+    from retrokit.encoders import precision
+
+    processor = precision.Processor("a processor", frozenset({"avx512_bf16"}))
+    monkeypatch.setattr(precision, "describe_processor", lambda: processor)
+    monkeypatch.setattr(precision, "measure_gain", lambda: 0.6)
+    precision._gains.cache_clear()
+    found = findings("devices")
+    assert found["cpu"].found == "a processor"
+    assert found["fastest precision on cpu"].found == "float32: bf16 computes at 0.60 × the speed of fp32 (measured)"
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4096)
+    assert findings("devices")["threads"].state == doctor.NOTE
+    precision._gains.cache_clear()
+
+
+def test_a_part_that_cannot_be_looked_at_is_named(monkeypatch):
+    def broken() -> Any:
+        raise OSError("libnone.so: no such file")
+
+    monkeypatch.setitem(doctor._PARTS, "devices", broken)
+    (found,) = findings("devices").values()
+    assert (found.state, found.found) == (doctor.BROKEN, "OSError: libnone.so: no such file")
+
+
+def test_the_command_fails_for_what_is_broken_alone(capsys, monkeypatch):
+    assert cli.run(["doctor", "--json"]) == 1
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert told["broken"] == 3
+    assert shown.err.splitlines()[-1] == "retrokit: broken: numpy, none-such, bm25"
+    assert cli.run(["doctor"]) == 1
+    table = capsys.readouterr().out
+    for one in told["findings"]:
+        assert one["name"] in table
+        assert one["advice"] in table
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: [])
+    assert cli.run(["doctor"]) == 0
+
+
+def test_the_table_of_a_machine_without_faults():
+    rows, last = diagnosis_tables(doctor.Diagnosis([doctor.Finding("devices", "cpu", "a processor")]))
+    assert rows.row_count == 1
+    assert last == "all is well"
