@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Looks inside an encoder and the runs trained from it with different similarities (those that
-# examples/similarities_on_scifact.sh leaves in RUNS): lengths and Fisher information (MAG, Tables 2, 3, 26 and Figure
+# Looks inside an encoder and the runs trained from it with different similarities (those of seed 0 that the study
+# examples/studies/similarities_on_scifact.toml leaves in the folder STUDY): lengths and Fisher information (MAG, Tables 2, 3, 26 and Figure
 # 4), fragments, contrast and geometry (SFS, Figures 2 and 3, Table 7), near-misses (COMP, Figure 1), layers (CROP, Figure
 # 4b). OUT/NAME.json and OUT/NAME/ (CSV, PNG, SVG) for each probe; what is there already is not done again. DATA holds
 # scifact/, banking77/, counterfactual/, paradetox/ and near-misses.jsonl (what `retrokit augment negatives` writes).
 #
-#   bash examples/probe_runs.sh DATA RUNS OUT "magnitude fisher fragments contrast near-miss geometry layers"
+#   bash examples/probe_runs.sh DATA STUDY OUT "magnitude fisher fragments contrast near-miss geometry layers"
 set -euo pipefail
-data=$1 runs=$2 out=$3 parts=$4
+data=$1 study=$2 out=$3 parts=$4
 mkdir -p "$out"
 encoders=(minilm)
-for run in cosine dnorm qnorm dot learn sfs16; do encoders+=("$runs/run-$run-0"); done
-fragments=(minilm "$runs/run-sfs16-0")
+for sim in cosine dnorm qnorm dot learn sfs_16; do encoders+=("$study/finetune/$sim-0-"*); done
+fragments=(minilm "${encoders[6]}")
 
 probe() { # NAME PROBE ENCODERS-AND-OPTIONS...
     local name=$1 probe=$2
@@ -24,8 +24,8 @@ probe() { # NAME PROBE ENCODERS-AND-OPTIONS...
 for part in $parts; do
     case $part in
     magnitude)
-        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-baseline "$runs/run-dot-0"
-        probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --baseline "$runs/run-cosine-0"
+        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-baseline "${encoders[4]}"
+        probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --baseline "${encoders[1]}"
         probe magnitude-proxies magnitude "${encoders[@]}" --on "beir:$data/scifact" --without-labels
         ;;
     fisher) probe fisher fisher "${encoders[@]}" --on "beir:$data/scifact,split=train" ;;

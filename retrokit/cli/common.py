@@ -130,6 +130,12 @@ NAMES = {
 """The kinds of names, each with its registry."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+PriceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--price-per-hour", min=0, help="Of the machine, in any currency: the page tells what its hours cost."
+    ),
+]
 
 
 def _usable(device: str | None) -> str | None:

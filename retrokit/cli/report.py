@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from retrokit.cli.common import app, writable
+from retrokit.cli.common import PriceOption, app, writable
 
 
 @app.command()
@@ -19,6 +19,7 @@ def report(
         ..., "--output", "-o", callback=writable, help="HTML file to write; - is standard output."
     ),
     title: str | None = typer.Option(None, "--title", help="Title of the page."),
+    price_per_hour: PriceOption = None,
 ) -> None:
     """One page to read of results and runs: tables, pictures, tests, and what they say, in one HTML file.
 
@@ -26,4 +27,4 @@ def report(
     """
     from retrokit.report.page import write_page
 
-    write_page(paths, output, title)
+    write_page(paths, output, title, price_per_hour=price_per_hour)

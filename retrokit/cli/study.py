@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, app, show, with_names
+from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, with_names
 from retrokit.errors import GateFailed, RetrokitError
 from retrokit.notices import notice
 from retrokit.settings import duration
@@ -44,12 +44,13 @@ def run(
     jobs: int = typer.Option(1, "--jobs", "-j", help="How many steps to do at once."),
     retries: int = typer.Option(0, "--retries", min=0, help="How often to try a step again that fails."),
     engine: str = typer.Option("", "--engine", help="Options of Snakemake, e.g. '--executor slurm'."),
+    price_per_hour: PriceOption = None,
 ) -> None:
     """Do what a study asks for and is not done, then write the report. The same command goes on after a stop.
 
     retrokit study run study.toml -o out
     """
-    _work(_planned(study, output), jobs, retries, shlex.split(engine))
+    _work(_planned(study, output), jobs, retries, shlex.split(engine), price_per_hour)
 
 
 @group.command("which-similarity", cls=with_names("encoders", "data"))
@@ -134,11 +135,13 @@ def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]]
     _work(_planned(kept_study(output, (question, *options), asks), output), 1, 0, ())
 
 
-def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
+def _work(
+    planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], price_per_hour: float | None = None
+) -> None:
     from retrokit.study import engine as snakemake
 
     states = snakemake.run(planned, jobs, retries, further)
-    page, gates_hold = _report(str(planned.folder))
+    page, gates_hold = _report(str(planned.folder), price_per_hour)
     if failed := [state for state in states if state.state == "failed"]:
         missing = sum(state.state == "missing" for state in states)
         told = [f"{one.step.name} failed, see {planned.marker(one.step, 'log')}: {one.last_word}" for one in failed]
@@ -194,12 +197,12 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
 
 @group.command()
-def report(folder: FolderArgument) -> None:
+def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
     """Write the report of what is done so far.
 
     retrokit study report out
     """
-    page, gates_hold = _report(folder)
+    page, gates_hold = _report(folder, price_per_hour)
     if not gates_hold:
         raise GateFailed(f"a gate failed: {page} says which")
 
@@ -215,7 +218,7 @@ def _planned(path: str, output: str) -> StudyPlan:
     return StudyPlan.of(study, output, steps_of(study, output, line_of, form_of), gates)
 
 
-def _report(folder: str) -> tuple[Path, bool]:
+def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
     from retrokit.data.files import writing
     from retrokit.report.page import page_of, summary
@@ -228,7 +231,7 @@ def _report(folder: str) -> tuple[Path, bool]:
     paths, gates_hold = results_of(planned)
     sources, study = read_sources([str(path) for path in paths]), reported(planned)
     with writing(page) as file:
-        file.write(page_of(sources, study=study))
+        file.write(page_of(sources, study=study, price_per_hour=price_per_hour))
     show("\n\n".join(summary(sources, study)))
     notice(f"the report is {page}")
     return page, gates_hold

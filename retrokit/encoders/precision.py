@@ -10,11 +10,11 @@ import platform
 import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import nn
 
+from retrokit.data.processor import first_processor
 from retrokit.encoders.store import open_cache
 from retrokit.errors import UsageError
 from retrokit.notices import notice
@@ -23,7 +23,6 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float
 
 WORTH_IT = 1.2  # how many times as fast as fp32 bf16 must be for its rounding
 
-_CPUINFO = Path("/proc/cpuinfo")
 _NAMED_BY = ("vendor_id", "model name", "cpu family", "model", "stepping", "CPU implementer", "CPU variant", "CPU part")
 _BF16 = frozenset({"avx512_bf16", "amx_bf16", "bf16", "svebf16", "sve_bf16"})  # instructions that multiply it
 
@@ -58,8 +57,7 @@ class Processor:
 @cache
 def describe_processor() -> Processor:
     """The one at hand."""
-    first = _CPUINFO.read_text(encoding="utf-8").split("\n\n")[0] if _CPUINFO.is_file() else ""
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    told = first_processor()
     name = ", ".join(f"{key} {told[key]}" for key in _NAMED_BY if key in told) or platform.processor()
     flags = set(f"{told.get('flags', '')} {told.get('Features', '')}".split())
     if hasattr(torch.cpu, "get_capabilities"):  # also where the system tells nothing; since PyTorch 2.10

@@ -7,6 +7,7 @@ otherwise. The accuracy of the nearest neighbours says how much of the picture i
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,7 @@ class MapProbe(Findings):
     maps: list[TextMap]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON; positions are in the CSV alone."""
+        """Plain values for strict JSON: ``labels`` and ``positions`` hold an item for each text, in their order."""
         shown = ("encoder", "algorithm", "accuracy", "map_accuracy")
         return {
             "task": self.task,
@@ -64,7 +65,12 @@ class MapProbe(Findings):
             "texts": len(self.data.texts),
             "neighbours": self.neighbours,
             "counts": self.data.counts,
-            "maps": [{name: getattr(one, name) for name in shown} for one in self.maps],
+            "classes": self.data.classes,
+            "labels": self.data.labels,
+            "maps": [
+                {**{name: getattr(one, name) for name in shown}, "positions": one.positions.round(3).tolist()}
+                for one in self.maps
+            ],
             "conclusion": self.conclusion,
         }
 
@@ -76,6 +82,16 @@ class MapProbe(Findings):
                 for line, label, (x, y) in zip(self.data.ids, self.data.labels, one.positions.tolist(), strict=True)
             ]
         }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
+        """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
+        labels, classes = list(map(int, plain["labels"])), list(map(str, plain["classes"]))
+        maps = [TextMap(**{**one, "positions": np.array(one["positions"], dtype=np.float64)}) for one in plain["maps"]]
+        if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
+            raise ValueError("expected a label of the classes and two coordinates for each text")
+        data = LabelledSplit(plain["data"], [], [], labels, classes, [], [])
+        return cls(plain["task"], plain["neighbours"], data, maps)
 
     @property
     def conclusion(self) -> str:

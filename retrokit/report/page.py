@@ -37,7 +37,7 @@ TITLE = "retrokit report"
 @dataclass(frozen=True)
 class ReportedStep:
     """A step of a study: ``command`` as one would type it, word by word; ``state`` is one of :data:`STATES`;
-    ``seconds`` that it took; ``error``: the last lines of what a failed one said."""
+    ``seconds`` that it took; ``error``: the last lines of what a failed one said; ``processor`` that it ran on."""
 
     name: str
     kind: str
@@ -45,6 +45,7 @@ class ReportedStep:
     state: str = DONE
     seconds: float | None = None
     error: str = ""
+    processor: str = ""
 
     def __post_init__(self) -> None:
         if self.state not in STATES:
@@ -74,7 +75,11 @@ class PagePart:
 
 
 def write_page(
-    paths: Sequence[str | Path], output: str | Path, title: str | None = None, study: ReportedStudy | None = None
+    paths: Sequence[str | Path],
+    output: str | Path,
+    title: str | None = None,
+    study: ReportedStudy | None = None,
+    price_per_hour: float | None = None,
 ) -> None:
     """Write the report of all that lies at the ``paths`` as one HTML file, whole or not at all.
 
@@ -83,20 +88,26 @@ def write_page(
         output: the file; ``-`` is standard output.
         title: of the page; by default the study's.
         study: what was asked and run, if these are the results of a study.
+        price_per_hour: of the machine, in any currency; the page then says what the hours of runs or steps cost.
 
     Raises:
-        UsageError: there is neither a path nor a study.
+        UsageError: there is neither a path nor a study, or a price of hours that nothing tells.
         DataError: a path holds nothing that a report is made from, or the page cannot be written.
     """
     if not paths and study is None:
         raise UsageError("give results to report: folders, or files of --json")
-    page = page_of(read_sources([str(path) for path in paths]), title, study)
+    page = page_of(read_sources([str(path) for path in paths]), title, study, price_per_hour)
     with writing(output) as stream:
         stream.write(page)
 
 
-def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | None = None) -> str:
-    """The page as text."""
+def page_of(
+    sources: Sources,
+    title: str | None = None,
+    study: ReportedStudy | None = None,
+    price_per_hour: float | None = None,
+) -> str:
+    """The page as text. Arguments and errors are those of :func:`write_page`."""
     title = title or (study.title if study is not None else TITLE)
     files = resources.files("retrokit.report")
     style, script, template = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js", "html"))
@@ -106,7 +117,7 @@ def page_of(sources: Sources, title: str | None = None, study: ReportedStudy | N
     )
     made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     number_pictures_anew()
-    shown = [one for one in _parts(sources, study) if any(one.blocks)]
+    shown = [one for one in _parts(sources, study, price_per_hour) if any(one.blocks)]
     return (
         Environment(autoescape=True)
         .from_string(template)
@@ -135,7 +146,7 @@ def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[st
         yield f"Of {len(study.steps)} steps: {len(study.steps) - len(lost)} done, {counts} ({names})."
 
 
-def _parts(sources: Sources, study: ReportedStudy | None) -> Iterator[PagePart]:
+def _parts(sources: Sources, study: ReportedStudy | None, price_per_hour: float | None) -> Iterator[PagePart]:
     evaluated = sources.evaluations
     steps = study.steps if study is not None else []
     yield PagePart("What was asked", [_preformatted(study.text)] if study is not None and study.text.strip() else [])
@@ -147,7 +158,21 @@ def _parts(sources: Sources, study: ReportedStudy | None) -> Iterator[PagePart]:
     yield PagePart("Probes", [block for one in sources.probes for block in parts.probe(one)])
     yield PagePart("Deployment", list(parts.deployments(sources)))
     yield PagePart("What is missing or failed", [*_failed(steps), *map(parts.paragraph, parts.lost(sources))])
-    yield PagePart("What was run", [*([to_html(_steps_sheet(steps))] if steps else []), *parts.provenance(sources)])
+    hours = _hours(sources, steps, price_per_hour)
+    shown = [to_html(_steps_sheet(steps))] if steps else []
+    yield PagePart("What was run", [*hours, *shown, *parts.provenance(sources)])
+
+
+def _hours(sources: Sources, steps: Sequence[ReportedStep], price_per_hour: float | None) -> list[Markup]:
+    """How long the steps of a study took, or runs without one, and what that cost."""
+    seconds = [one.seconds for one in steps] if steps else [parts.seconds_of(run) for run in sources.runs]
+    hours = sum(filter(None, seconds)) / 3600
+    if price_per_hour is None:
+        return [parts.paragraph(f"{hours:,.2f} hours, added up.")] if hours else []
+    if not hours:
+        raise UsageError("`price_per_hour` is of the hours of runs and of a study's steps: give one that tells them")
+    cost = f"at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
+    return [parts.paragraph(f"{hours:,.2f} hours, added up; {cost}.")]
 
 
 def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
@@ -160,12 +185,13 @@ def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
             )
 
 
-def _steps_sheet(steps: Iterable[ReportedStep]) -> Sheet:
+def _steps_sheet(steps: Sequence[ReportedStep]) -> Sheet:
     rows = [
         [one.name, one.kind, one.state, shlex.join(one.command), "–" if one.seconds is None else f"{one.seconds:,.1f}"]
         for one in steps
     ]
-    return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, "")
+    processors = "; or ".join(dict.fromkeys(one.processor for one in steps if one.processor))
+    return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)
 
 
 def _preformatted(text: str) -> Markup:

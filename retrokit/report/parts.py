@@ -95,6 +95,7 @@ def _versions(found: Mapping[str, str]) -> str:
 def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     rows = []
     versions: dict[str, None] = {}
+    processors: dict[str, None] = {}
     releases: dict[str, None] = {}
     for source in runs:
         run = source.run
@@ -103,15 +104,23 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
             f"{one['name']} {one['digest'].removeprefix('sha256:')[:SHORT]}" for one in notes.get("data", [])
         )
         commit = (notes.get("git") or {}).get("commit", "–")
-        seconds = next((f"{row['seconds']:,.0f}" for row in reversed(source.rows) if "seconds" in row), "–")
+        seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
         told = [run.encoder or run.verifier or "–", run.similarity, data or "–", str(commit)[:SHORT], run.status]
         rows.append([source.path, *told, str(identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
         versions[_versions(notes.get("versions", {}))] = None
         releases[notes.get("retrokit", "")] = None
+        processors[notes.get("processor", "")] = None
     columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
     release = f"retrokit {' or '.join(filter(None, releases))}" if any(releases) else ""
-    caption = "; ".join(filter(None, [release, *versions, "the options of a run: --config FOLDER/config.toml"]))
+    caption = "; ".join(
+        filter(None, [release, *versions, *processors, "the options of a run: --config FOLDER/config.toml"])
+    )
     return Sheet("trainings", columns, 6, rows, caption)
+
+
+def seconds_of(source: RunSource) -> float | None:
+    """How long a run has trained, as far as is known."""
+    return next((row["seconds"] for row in reversed(source.rows) if "seconds" in row), None)
 
 
 # --- results
@@ -270,6 +279,7 @@ _PROBES = {
     "prefixes": "Quality of the first dimensions",
     "contrast": "Deviations and cosines by fragment",
     "near-miss": "Distributions of scores: near-misses, positives, random pairs",
+    "map": "Texts in the plane, by label",
     "layers": "Quality after each layer",
     "moved": "How far each layer moved in training",
     "geometry": "Anisotropy, effective rank and hubness",

@@ -38,6 +38,7 @@ from retrokit.report.figures import (
 )
 from retrokit.report.sheets import grouped
 
+MOST_POINTS = 5_000  # beyond these a picture of each point is larger than one of all
 SHOWN_LABELS = len(COLORS) * len(MARKERS)
 BINS = 40
 SIDE_BY_SIDE = 3  # encoders that fit beside each other
@@ -294,12 +295,16 @@ def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]
     frequent = np.argsort(-counts, kind="stable")[:SHOWN_LABELS]
     rest = ~np.isin(labels, frequent)
     x, y = one.positions.T
-    size = float(np.clip(12_000 / len(labels), 1.5, 18))
+    look = {
+        "s": float(np.clip(12_000 / len(labels), 1.5, 18)),
+        "linewidths": 0,
+        "rasterized": len(labels) > MOST_POINTS,
+    }
     if rest.any():
         others = len(np.unique(labels[rest]))
-        axes.scatter(x[rest], y[rest], s=size, c="#C8C8C8", linewidths=0, label=f"{others} other labels")
+        axes.scatter(x[rest], y[rest], c="#C8C8C8", **look, label=f"{others} other labels")
     for i, label in enumerate(frequent.tolist()):
         chosen = labels == label
         color, marker = COLORS[i % len(COLORS)], MARKERS[i // len(COLORS)]
         name = shown(classes[label], 26)
-        axes.scatter(x[chosen], y[chosen], s=size, c=color, marker=marker, linewidths=0, label=name)
+        axes.scatter(x[chosen], y[chosen], c=color, marker=marker, **look, label=name)

@@ -36,6 +36,7 @@ from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude_findings import MagnitudeProbe
+from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import NearMissProbe
 from retrokit.report.build_sure import build_tables
 from retrokit.report.deployment import deployment_sheet
@@ -70,8 +71,8 @@ class RunSource:
 
 @dataclass(frozen=True)
 class ProbeSource:
-    """What a probe found, and its tables; ``kind`` names its pictures, ``room`` the module that they are in. Of a map,
-    the points of which are not in its JSON, there is nothing to draw, and ``found`` is ``None``."""
+    """What a probe found, and its tables; ``kind`` names its pictures, ``room`` the module that they are in.
+    ``found`` is ``None`` where there is nothing to draw: a map of which the JSON has no points."""
 
     path: str
     room: str
@@ -172,7 +173,9 @@ def _sort(path: str, content: Any, found: Sources) -> None:
                 found.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
                 return
         if {"data", "maps", "counts"} <= keys:
-            found.probes.append(ProbeSource(path, "", "map", None, [map_table(content)], content["conclusion"]))
+            laid_out = MapProbe.from_json(content) if "labels" in keys else None
+            tables = [map_table(content)]
+            found.probes.append(ProbeSource(path, "probe_embedding", "map", laid_out, tables, content["conclusion"]))
             return
     raise DataError(path, f"is JSON of something else; {EXPECTED}")
 

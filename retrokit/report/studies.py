@@ -36,7 +36,13 @@ def reported(plan: StudyPlan) -> ReportedStudy:
 
     steps = [
         ReportedStep(
-            one.step.name, one.step.table, ["retrokit", *one.step.command], one.state, one.seconds, one.error or ""
+            name=one.step.name,
+            kind=one.step.table,
+            command=["retrokit", *one.step.command],
+            state=one.state,
+            seconds=one.seconds,
+            error=one.error or "",
+            processor=one.processor,
         )
         for one in plan.states()
     ]

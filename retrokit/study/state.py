@@ -43,13 +43,14 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
 
 @dataclass(frozen=True)
 class State:
-    """What became of a step; ``seconds`` and ``code`` are of its last run."""
+    """What became of a step; ``seconds``, ``code`` and ``processor`` are of its last run."""
 
     step: Step
     state: str
     seconds: float | None = None
     code: int | None = None
     error: str | None = None
+    processor: str = ""
 
     @property
     def last_word(self) -> str:
@@ -110,7 +111,8 @@ class StudyPlan:
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):
             if self.marker(step, what).is_file():
                 told: dict[str, Any] = json.loads(self.marker(step, what).read_text(encoding="utf-8"))
-                return State(step, state, told["seconds"], told["code"], told.get("error"))
+                about = told.get("error"), told.get("processor", "")
+                return State(step, state, told["seconds"], told["code"], *about)
         return State(step, MISSING)
 
 

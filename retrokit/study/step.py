@@ -15,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from retrokit.data.files import writing
+from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.errors import Interrupted
 from retrokit.study.state import LINES, StudyPlan
@@ -23,6 +24,7 @@ from retrokit.study.steps import Step
 OWNER = "RETROKIT_STUDY_OF"
 """Environment variable: host and process of the study that steps belong to; without it they go on."""
 WATCHED = 1.0
+STOPPED = (Interrupted.exit_code, 128 + signal.SIGTERM)  # by a command, and by one that had hardly begun
 
 
 def work(folder: str, name: str) -> int:
@@ -36,9 +38,14 @@ def work(folder: str, name: str) -> int:
         os.chdir(plan.started_in)
         began = time.time()
         code = 0 if _is_complete(plan, step) else _run(plan, step)
-        if code == Interrupted.exit_code:  # it is as if it had not been begun, but for what it goes on from
+        if code in STOPPED:  # it is as if it had not been begun, but for what it goes on from
             return code
-        told = {"command": ["retrokit", *step.command], "seconds": round(time.time() - began, 3), "code": code}
+        told = {
+            "command": ["retrokit", *step.command],
+            "seconds": round(time.time() - began, 3),
+            "code": code,
+            "processor": processor_in_words(),
+        }
         if code:
             last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
             told["error"] = "\n".join(last)

@@ -19,6 +19,7 @@ import torch
 
 import retrokit
 from retrokit.data.pairs import registry as training_data
+from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
 from retrokit.encoders.precision import choose_precision
 from retrokit.errors import Interrupted, UsageError
@@ -153,8 +154,9 @@ def training_precision(config: TrainingConfig, device: torch.device) -> torch.dt
 
 
 def provenance() -> dict[str, Any]:
-    """What a run is made with: versions of Python and of the libraries that decide a result, and the commit of the
-    folder where it was started and whether it had changes; ``git`` is ``None`` outside of a repository."""
+    """What a run is made with: versions of Python and of the libraries that decide a result, the processor, and the
+    commit of the folder where it was started and whether it had changes; ``git`` is ``None`` outside of a
+    repository."""
     names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
     versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
     try:
@@ -165,7 +167,7 @@ def provenance() -> dict[str, Any]:
         git = {"commit": commit, "changed": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         git = None
-    return {"retrokit": retrokit.__version__, "versions": versions, "git": git}
+    return {"retrokit": retrokit.__version__, "versions": versions, "processor": processor_in_words(), "git": git}
 
 
 def timed(job: Job) -> Job:

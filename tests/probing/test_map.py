@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.probing.map import layout, probe_map
+from retrokit.probing.map import MapProbe, layout, probe_map
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import make, register
 
@@ -68,7 +68,10 @@ def test_a_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without_opents
     assert [row["line"] for row in table[:3]] == ["1", "2", "3"]
     assert "always the most frequent label: 33.3%" in found.conclusion
     assert "trust its neighbourhoods" in found.conclusion
-    assert "positions" not in found.to_json()["maps"][0]
+    plain = found.to_json()
+    again = MapProbe.from_json(plain).to_json()
+    assert all(again[name] == plain[name] for name in ("task", "data", "neighbours", "classes", "labels", "maps"))
+    assert plain["maps"][0]["positions"] == one.positions.round(3).tolist()
 
 
 def test_bad_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

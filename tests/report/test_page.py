@@ -104,6 +104,29 @@ def test_what_a_study_lost_is_said(tmp_path):
     assert "What is missing or failed" not in page_from(tmp_path, evaluation_json(evaluation("a", "b")))
 
 
+@pytest.mark.parametrize(
+    ("price", "told"), [(None, "0.50 hours, added up."), (3.0, "0.50 hours, added up; at 3 an hour, 1.50.")]
+)
+def test_hours_processors_and_what_they_cost_are_told(tmp_path, price, told):
+    steps = [
+        ReportedStep("a", "eval", [], "done", 1200.0, "", "A; 2 cores; avx2"),
+        ReportedStep("b", "eval", [], "failed", 600.0, "", "B; 1 core"),
+        ReportedStep("c", "eval", [], "missing"),
+    ]
+    page = page_from(tmp_path, study=ReportedStudy("t", "", steps), price_per_hour=price)
+    assert told in page
+    assert "A; 2 cores; avx2; or B; 1 core" in page
+    run = write_training(tmp_path / "run", "cosine", 0)  # of 3 seconds
+    write_page([run], tmp_path / "of-run.html", price_per_hour=price and 1200)
+    assert ("at 1,200 an hour, 1.00" if price else "0.00 hours, added up.") in (tmp_path / "of-run.html").read_text()
+    assert "torch 2.0; A processor" in (tmp_path / "of-run.html").read_text()
+
+
+def test_a_price_of_nothing_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"price_per_hour. is of the hours"):
+        page_from(tmp_path, evaluation_json(evaluation("a", "b")), price_per_hour=1.0)
+
+
 def test_a_study_goes_through_json():
     study = ReportedStudy("t", "text", [ReportedStep("s", "eval", ["retrokit", "eval"], "missing", None)])
     assert ReportedStudy.from_json(json.loads(json.dumps(asdict(study)))) == study
@@ -129,6 +152,8 @@ def test_a_study_goes_through_json():
         ('{"layers": 3, "conclusion": ""}', "is not whole"),
         ('[{"fronts": 1}]', "is not whole"),
         ('{"task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
+        ({**gallery.labelled_map(["a", "b"]).to_json(), "labels": [0]}, "a label of the classes and two coordinates"),
+        ({**gallery.labelled_map(["a", "b"]).to_json(), "classes": ["a"]}, "a label of the classes"),
         ('{"testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
     ],
 )
@@ -181,7 +206,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
     tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(found)
     for sheet in [sheet for shown in tables for sheet in sheets_of(shown)]:
         assert to_html(sheet) in page
-    assert page.count("<svg") == {"map": 0, "near_miss": 1, "layer": 2, "geometry": 1}.get(
+    assert page.count("<svg") == {"map": 2, "near_miss": 1, "layer": 2, "geometry": 1}.get(
         kind, page.count("<svg") or -1
     )
     assert found.conclusion in unescape(page)
@@ -223,7 +248,13 @@ def write_training(folder: Path, similarity: str, seed: int, status: str = "fini
     outcome |= {"evaluations": evaluations, "losses": [{"step": 5, "loss": 2.0}, {"step": 10, "loss": 1.0}]}
     identity = {"encoder": "static", "seed": seed, "sim": similarity}
     told = {"outcome": {**outcome, "gain": 0.1, "metric": "ndcg@10"} if status == "finished" else None}
-    notes = {"versions": {"torch": "2.0"}, "retrokit": "0.1.0", "git": {"commit": "abcdef"}, "data": []}
+    notes = {
+        "versions": {"torch": "2.0"},
+        "processor": "A processor",
+        "retrokit": "0.1.0",
+        "git": {"commit": "abcdef"},
+        "data": [],
+    }
     write_run(Run(status, similarity, "static", identity, 10, notes=notes, **told), folder)
     return folder
 

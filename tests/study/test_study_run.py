@@ -17,8 +17,10 @@ pytest.importorskip("snakemake", reason="needs the extra study")
 from retrokit.cli import run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.data.outputs import locked
+from retrokit.data.processor import processor_in_words
 from retrokit.errors import UsageError
 from retrokit.study import engine
+from retrokit.study import step as step_module
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import steps_of
 from retrokit.study.tables import read_study
@@ -157,6 +159,17 @@ def test_ctrl_c_stops_a_training_which_then_goes_on():
     after = lines(f"{step.output}/metrics.jsonl")
     assert after[: len(before) - 1] == before[:-1], "it went on from its checkpoint"
     assert len(after) >= 30
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "done"), (2, "failed"), (130, "missing"), (128 + 15, "missing")])
+def test_a_step_that_was_stopped_has_not_failed(monkeypatch: pytest.MonkeyPatch, code: int, state: str):
+    planned = plan()
+    planned.folder.mkdir()
+    planned.write()
+    monkeypatch.setattr(step_module, "_run", lambda plan, step: code)
+    assert step_module.work("out", planned.steps[0].name) == code
+    assert planned.states()[0].state == state
+    assert planned.states()[0].processor == (processor_in_words() if state != "missing" else "")
 
 
 def test_two_studies_do_not_work_in_one_folder():
