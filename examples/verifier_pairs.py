@@ -233,10 +233,22 @@ def of_rewritten(before: str, after: str) -> Iterator[dict[str, object]]:
 
 
 def mirrored(path: str) -> Iterator[dict[str, object]]:
-    """Triplets with two negatives, one near the anchor and one near the positive; and each the other way round."""
+    """Triplets with two negatives, one near the anchor and one near the positive; and each the other way round. Where
+    both negatives differ from their neighbour by the same words, they say the same, and are an anchor and its positive
+    too: so a text that says what is odd is not wrong for that."""
     for _, row in read_jsonl(path):
-        yield row
-        yield {**row, "anchor": row["positive"], "positive": row["anchor"], "negatives": row["negatives"][::-1]}
+        one, other, pair = str(row["anchor"]), str(row["positive"]), list(map(str, row["negatives"]))
+        sides = [(one, other, pair), (other, one, pair[::-1])]
+        if len(pair) == 2 and _changed(one, pair[0]) == _changed(other, pair[1]):
+            sides += [(pair[0], pair[1], [one, other]), (pair[1], pair[0], [other, one])]
+        for anchor, positive, negatives in sides:
+            yield {**row, "anchor": anchor, "positive": positive, "negatives": negatives}
+
+
+def _changed(one: str, other: str) -> frozenset[tuple[str, ...]]:
+    """The words that only one of two texts has, whichever that is."""
+    first, second = (Counter(re.findall(r"\w+", text.lower())) for text in (one, other))
+    return frozenset(tuple(sorted(part.elements())) for part in (first - second, second - first))
 
 
 def main() -> None:

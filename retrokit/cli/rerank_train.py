@@ -12,7 +12,7 @@ from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.errors import GateFailed, UsageError
-from retrokit.reranking.settings import CalibrationSettings, VerifySettings
+from retrokit.reranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.reranking.training.config import VerifierConfig
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
@@ -53,6 +53,20 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
 
     found = find(**vars(settings))
     show(tables.to_json(asdict(found)) if as_json else tables.calibration_table(found))
+
+
+@group.command()
+@takes(ShrinkSettings)
+def shrink(settings: ShrinkSettings) -> None:
+    """A small copy of a verifier that was trained end to end: of its encoder only what training has changed.
+
+    retrokit rerank shrink runs/verifier -o runs/small
+    """
+    from retrokit.notices import notice
+    from retrokit.reranking.shrinking import shrink as make
+
+    kept = make(**vars(settings))
+    notice(f"{settings.output} keeps {kept:.2%} of what training has changed of the encoder")
 
 
 @group.command()

@@ -31,6 +31,17 @@ class CalibrationSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ShrinkSettings(Settings):
+    """Which verifier a small copy is made of, and how small."""
+
+    folder: str = setting(
+        help="Folder of a verifier that rerank train --end-to-end has made.", argument=True, metavar="RUN"
+    )
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"))
+    rank: int = setting(32, "Of the matrices that hold what training has changed of a weight.", above=0)
+
+
+@dataclass(frozen=True)
 class VerifySettings(Settings):
     """Which pairs are judged, and what is written of them."""
 

@@ -22,9 +22,17 @@ from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.cross_encoder import cross_encoder
+from retrokit.reranking.encoder_update import add_update
 from retrokit.reranking.maps import MapReranker, MapScorer
 
 WEIGHTS_FILE = "verifier.safetensors"
+DEFAULT = "default"
+"""The verifier that comes with the package."""
+
+
+def folder_of(path: str) -> str:
+    """The folder that ``path`` names, which is the package's for ``default``."""
+    return str(Path(__file__).with_name(DEFAULT)) if path == DEFAULT else path
 
 
 def save_weights(scorer: MapScorer, folder: Path) -> None:
@@ -66,6 +74,7 @@ def load_verifier(
     """The reranker of a verifier's folder, or of a cross-encoder's; ``encoder`` is the spec of the one that it was made
     for, where that is not as the folder says, and ``kind`` what the verifier must be, such as ``cnn``. Raises
     :class:`UsageError` for another kind or another encoder."""
+    named, path = path, folder_of(path)
     spec = reranking.verifiers.parse(str(read_verifier(path).verifier))
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
@@ -73,33 +82,38 @@ def load_verifier(
         if encoder is not None or cache is not None:
             raise UsageError(f"{path} is a cross-encoder, which has no token embeddings: leave out encoder and cache")
         return cross_encoder(path, None, precision, device)
-    spec, made_for = _made_for(path)
-    own = str(Path(path)) if made_for["in_folder"] else str(made_for["encoder"])
+    spec, whose = made_for(path)
+    own = str(Path(path)) if whose["in_folder"] else str(whose["encoder"])
     loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
-    _check_encoder(path, made_for, loaded)
+    if "begins_with" in whose:
+        add_update(loaded, Path(path), whose)
+    else:
+        _check_encoder(path, whose, loaded)
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, path)
-    return MapReranker(f"{_reranker_of(spec.name)}:{path}", loaded, scorer, precision, cache)
+    return MapReranker(
+        named if named == DEFAULT else f"{_reranker_of(spec.name)}:{path}", loaded, scorer, precision, cache
+    )
 
 
 def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) -> None:
     """Give ``scorer``, which is to be trained on the maps of ``encoder``, the weights of a finished verifier of the
     same spec, made for the same encoder."""
-    spec, made_for = _made_for(path)
+    spec, whose = made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
         raise UsageError(f"`start` {path} is {spec}, and cannot go on as {verifier}")
-    _check_encoder(path, made_for, encoder)
+    _check_encoder(path, whose, encoder)
     load_weights(scorer, path)
 
 
-def _made_for(path: str) -> tuple[Spec, dict[str, Any]]:
+def made_for(path: str) -> tuple[Spec, dict[str, Any]]:
     """The spec of a folder's verifier, and what it was made for: ``encoder``, ``fingerprint``, ``in_folder``."""
     run = read_verifier(path)
     return reranking.verifiers.parse(str(run.verifier)), read_run(path, "made_for").made_for or {}
 
 
-def _check_encoder(path: str, made_for: dict[str, Any], encoder: Encoder) -> None:
-    fingerprint, whose = made_for["fingerprint"], "its own" if made_for["in_folder"] else made_for["encoder"]
+def _check_encoder(path: str, needed: dict[str, Any], encoder: Encoder) -> None:
+    fingerprint, whose = needed["fingerprint"], "its own" if needed["in_folder"] else needed["encoder"]
     if encoder.fingerprint() != fingerprint:
         raise UsageError(
             f"{path} was made for another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
@@ -119,5 +133,6 @@ def _reranker_of(name: str) -> str:
 
 
 verifier = load_verifier
+default = partial(load_verifier, DEFAULT)
 cnn = partial(load_verifier, kind="cnn")
 transformer = partial(load_verifier, kind="transformer")

@@ -39,6 +39,7 @@ lora = Registry(
                 Param("alpha", float, minimum=1e-6, maximum=1e6, summary="updates count alpha / rank; default: 2 rank"),
                 Param("dropout", float, 0.0, minimum=0, maximum=0.99, summary="of what the updates take in"),
                 Param("targets", str, "all-linear", summary="names of linear layers, with + between"),
+                Param("last", int, minimum=1, summary="of so many of the last layers alone; default: all"),
             ),
             positional="rank",
         )

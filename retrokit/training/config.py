@@ -32,7 +32,7 @@ LOSS, BATCHES, OPTIMIZER = "Similarity and loss", "Batches and length", "Optimiz
 TRAINED, EVALUATION, RUN = "What is trained", "Evaluation", "Run folder"
 
 
-def _rank_or_spec(text: str) -> int | str:
+def rank_or_spec(text: str) -> int | str:
     """A rank alone as a number, as it was when there was nothing else to say."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
@@ -106,6 +106,18 @@ class TrainingConfig(Settings):
     def specs(self) -> list[tuple[Registry, str]]:
         """All specs."""
         return self.read_specs()
+
+    lora: int | str | None = None
+
+    @property
+    def low_rank(self) -> LowRank | None:
+        """What ``lora`` says."""
+        made: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
+        return made
+
+    def lora_specs(self) -> list[tuple[Registry, str]]:
+        """The spec of ``lora``, where it says more than a rank."""
+        return [(lora, self.lora)] if isinstance(self.lora, str) else []
 
     def combination_problems(self) -> list[str | None]:
         """What is wrong with the options of this kind of run beside each other."""
@@ -207,7 +219,7 @@ class FinetuneConfig(TrainingConfig):
         "targets=q_proj+v_proj.",
         TRAINED,
         above=0,
-        read=_rank_or_spec,
+        read=rank_or_spec,
     )
     load: str | None = setting(
         None, "4bit, 8bit: load the encoder's weights in so many bits, to train `lora` beside them (QLoRA).", TRAINED
@@ -238,8 +250,8 @@ class FinetuneConfig(TrainingConfig):
     def specs(self) -> list[tuple[Registry, str]]:
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         augmentations = [(augmentation.registry, spec) for spec in self.augment]
-        adapters = [(lora, self.lora)] if isinstance(self.lora, str) else []
-        return [*super().read_specs(), *sims, *augmentations, *self._task_specs(), *self._guide_specs(), *adapters]
+        of_tasks = (*self._task_specs(), *self._guide_specs())
+        return [*super().read_specs(), *sims, *augmentations, *of_tasks, *self.lora_specs()]
 
     def _task_specs(self) -> list[tuple[Registry, str]]:
         return [(evaluation.registry, spec) for spec in self.eval]
@@ -328,12 +340,6 @@ class FinetuneConfig(TrainingConfig):
     @property
     def _has_bits(self) -> bool:
         return encoders.registry.entry(self._spec.name).param("bits") is not None
-
-    @property
-    def low_rank(self) -> LowRank | None:
-        """What ``lora`` says."""
-        made: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
-        return made
 
     @property
     def is_taught(self) -> bool:

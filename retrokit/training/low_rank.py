@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,14 @@ class LowRank:
         dropout: probability, of the update's input.
         targets: names of layers, or ends of their places such as ``attention.output.dense``, with ``+`` between; or
             ``all-linear``.
+        last: so many of the last layers are updated alone, and no gradient goes through those before; default: all.
     """
 
     rank: int
     alpha: float | None = None
     dropout: float = 0.0
     targets: str = ALL
+    last: int | None = None
 
     def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
         """Freeze the transformer ``first`` of the encoder ``name``, and add updates; with ``base`` they are saved as an
@@ -69,10 +72,18 @@ class LowRank:
                 parameter.data = parameter.data.float()  # whatever its base has
 
     def _targets_in(self, transformer: nn.Module, name: str) -> str | list[str]:
-        if self.targets == ALL:
+        if self.targets == ALL and self.last is None:
             return ALL
-        asked = self.targets.split("+")
         places = [place for place, part in transformer.named_modules() if isinstance(part, (nn.Linear, Conv1D))]
+        if self.last is not None:
+            count = getattr(transformer.config, "num_hidden_layers", 0)
+            if self.last > count:
+                raise UsageError(f"`lora` last={self.last}: {name} has {count} layers")
+            in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
+            places = [place for place, found in in_layer.items() if found and int(found[1]) >= count - self.last]
+            if self.targets == ALL:
+                return places
+        asked = self.targets.split("+")
         if missing := [one for one in asked if not any(f".{place}".endswith(f".{one}") for place in places)]:
             known = sorted({place.rpartition(".")[2] for place in places})
             hint = did_you_mean(missing[0], known)
@@ -80,4 +91,4 @@ class LowRank:
                 f"`lora` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
                 f"it has {', '.join(known)}"
             )
-        return asked
+        return [place for place in places if any(f".{place}".endswith(f".{one}") for one in asked)]

@@ -19,6 +19,7 @@ from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.reranking import registry
+from retrokit.reranking.shrinking import shrink
 from retrokit.reranking.training import trainer
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.reranking.training.data import RankedLists, draw_candidates
@@ -259,3 +260,53 @@ def test_an_encoder_of_bf16_is_trained_in_float32(tiny_bert, triplets, tmp_path)
     name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
     assert after[name].dtype == torch.float32
     assert (after[name] != before[name].float()).float().mean() > 0.95
+
+
+def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_bert, triplets, tmp_path):
+    run, small = tmp_path / "run", tmp_path / "small"
+    lora = "rank=2,last=1,targets=query+value"
+    train("cnn", tiny_bert, triplets, run, end_to_end=True, lora=lora, encoder_dropout=0.0, encoder_lr=1e-2)
+    before, after = (retrokit.encoder(str(path)).model[0].auto_model.state_dict() for path in (tiny_bert, run))
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    last = f"encoder.layer.{max(int(name.split('.')[2]) for name in before if 'encoder.layer' in name)}.attention.self."
+    assert changed == {f"{last}query.weight", f"{last}value.weight"}
+    assert shrink(str(run), str(small), rank=2) == pytest.approx(1, abs=1e-5)
+    assert not (small / "model.safetensors").exists()
+    texts = sentences(9, seed=1)
+    whole, copied = (
+        registry.create(f"cnn:{path}", device="cpu").score_pairs(texts, texts[::-1]) for path in (run, small)
+    )
+    np.testing.assert_allclose(copied, whole, rtol=1e-2)  # half precision
+    untouched = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder.to_train().model[0].auto_model.state_dict()
+    assert torch.equal(untouched[f"{last}query.weight"], before[f"{last}query.weight"])
+    assert 0 < shrink(str(run), str(tmp_path / "smaller"), rank=1) < 1
+    with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end`"):
+        shrink(str(small), str(tmp_path / "again"))
+    (small / "encoder-update.safetensors").write_bytes(b"cut")
+    with pytest.raises(DataError, match=r"encoder-update.safetensors.*holds no update of an encoder"):
+        registry.create(f"cnn:{small}", device="cpu")
+
+
+def test_a_small_copy_refuses_other_weights(tiny_bert, triplets, tmp_path):
+    train("cnn", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-2)
+    shrink(str(tmp_path / "run"), str(tmp_path / "small"), rank=4)
+    other = retrokit.encoder(str(tiny_bert)).model
+    with torch.no_grad():
+        next(value for name, value in other.named_parameters() if "layer.0" in name).add_(1)
+    other.save(str(tmp_path / "other"))
+    with pytest.raises(UsageError, match=r"changes the weights of .* has others"):
+        registry.create(f"cnn:{tmp_path / 'small'},encoder={tmp_path / 'other'}", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"lora": 4}, "`lora` needs `end_to_end`"),
+        ({"encoder_dropout": 0.0}, "`encoder_dropout` needs `end_to_end`"),
+        ({"lora": "rank=4,last=99", "end_to_end": True}, "`lora` last=99: .* has 2 layers"),
+        ({"lora": "rank=4,targets=qeury", "end_to_end": True}, "no linear layer called qeury .did you mean query"),
+    ],
+)
+def test_wrong_use_of_low_rank_updates(tiny_bert, triplets, options, told):
+    with pytest.raises(UsageError, match=told):
+        plan_verifier(configure("cnn", tiny_bert, triplets, None, **options))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit import reranking
 from retrokit.registry import Registry
 from retrokit.settings import Settings, setting
-from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of
+from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of, rank_or_spec
 
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
@@ -65,6 +65,17 @@ class VerifierConfig(TrainingConfig, _What):
         None, "With kl: what the teacher's scores are divided by. Default: 1.", LOSS, above=0
     )
     end_to_end: bool = setting(False, "Train the encoder too; it is saved with the verifier.", OPTIMIZER)
+    lora: int | str | None = setting(
+        None,
+        "Of the encoder, train low-rank updates alone: 16, or rank=16,alpha=32,dropout=0.05,targets=query+value. They "
+        "are merged when saved.",
+        OPTIMIZER,
+        above=0,
+        read=rank_or_spec,
+    )
+    encoder_dropout: float | None = setting(
+        None, "Dropout probability of the encoder in training, instead of its own.", OPTIMIZER, least=0, most=1
+    )
     in_batch: int | None = setting(
         None,
         "Documents of other examples that an anchor is compared with. Default: 8 (cross-encoder: 2).",
@@ -84,7 +95,7 @@ class VerifierConfig(TrainingConfig, _What):
         None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, most=100
     )
     encoder_lr: float | None = setting(
-        None, "Highest learning rate of the encoder. Default: 1e-5.", OPTIMIZER, above=0, most=100
+        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora` 1e-4.", OPTIMIZER, above=0, most=100
     )
     precision: str = setting(
         "auto",
@@ -132,7 +143,7 @@ class VerifierConfig(TrainingConfig, _What):
             "lr": 2e-5 if self.reads_pairs else 1e-4,
             "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
             "loss": LOSSES[0] if self.reads_pairs else None,
-            "encoder_lr": 1e-5 if self.end_to_end else None,
+            "encoder_lr": (1e-4 if self.lora else 1e-5) if self.end_to_end else None,
             "teacher_temperature": 1.0 if self.loss == "kl" else None,
         }
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
@@ -146,12 +157,16 @@ class VerifierConfig(TrainingConfig, _What):
         return [*super().read_specs(), *((sources, spec) for spec in self.dev)]
 
     def specs(self) -> list[tuple[Registry, str]]:
-        return [(reranking.verifiers, self.verifier), *self.read_specs()]
+        return [(reranking.verifiers, self.verifier), *self.read_specs(), *self.lora_specs()]
 
     def combination_problems(self) -> list[str | None]:
         precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
-        others = ("start", "end_to_end", "encoder_lr", "cache") if self.reads_pairs else ("loss", "max_length")
-        wrong = [f"`{name}`" for name in others if getattr(self, name)]
+        others = (
+            ("start", "end_to_end", "lora", "encoder_lr", "encoder_dropout", "cache")
+            if self.reads_pairs
+            else ("loss", "max_length")
+        )
+        wrong = [f"`{name}`" for name in others if getattr(self, name) not in (None, False)]
         kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
         return [
             f"{', '.join(wrong)}: only for {kinds}, and not for {self.verifier}" if wrong else None,
@@ -162,9 +177,11 @@ class VerifierConfig(TrainingConfig, _What):
             f"`in_batch` is not for `loss` {self.loss}: a teacher has scored an anchor's own documents alone"
             if self.is_taught and self.in_batch
             else None,
-            "`encoder_lr` needs `end_to_end`"
-            if self.encoder_lr and not self.end_to_end and not self.reads_pairs
-            else None,
+            *(
+                f"`{name}` needs `end_to_end`"
+                for name in ("encoder_lr", "encoder_dropout", "lora")
+                if getattr(self, name) is not None and not self.end_to_end and not self.reads_pairs
+            ),
             "`cache` is for a frozen encoder: one in training makes new embeddings at every step"
             if self.cache is not None and self.end_to_end
             else None,

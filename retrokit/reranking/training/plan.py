@@ -24,7 +24,7 @@ from retrokit.reranking.training.trainer import TOKENS_FOLDER, Examples, Judge, 
 from retrokit.reranking.verifier import save_weights, start_from
 from retrokit.training.batches import Loader
 from retrokit.training.history import Outcome
-from retrokit.training.model import build, check_weights, export
+from retrokit.training.model import build, check_weights, describe_parameters, export
 from retrokit.training.preflight import LENGTH_SAMPLE, lengths_of, of_any_run, texts_of
 from retrokit.training.processes import ends_all, join, own_device
 from retrokit.training.run import carry_out, check_output, identity_of
@@ -94,11 +94,14 @@ def _plan_maps(config: VerifierConfig, material: Material, device: str | None) -
         start_from(scorer, config.verifier, config.start, encoder)
     if not config.end_to_end and not list(scorer.parameters()):
         raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end` to train its encoder")
-    trained = build(encoder, "cosine")[0] if config.end_to_end else None
+    trained = None
+    if config.end_to_end:
+        changes = config.low_rank, config.encoder_dropout, config.seed
+        trained, _ = build(encoder, "cosine", (), None, *changes, merge_lora=True)
     scorer.to(encoder.device)
     queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
     learned = sum(value.numel() for value in scorer.parameters())
-    of_encoder = sum(value.numel() for value in trained.parameters()) if trained is not None else 0
+    of_encoder = describe_parameters(trained)["trainable"] if trained is not None else 0
     lengths = lengths_of(encoder, data, config.seed)
     preflight = VerifierPreflight(
         **of_any_run(config, material.batches, encoder.device, lengths, batch_size=config.examples),

@@ -88,8 +88,17 @@ class Judge(nn.Module):
 
     def forward(self, candidates: Candidates) -> Tensor:
         """Scores of each anchor's candidates, float32 ``[n, k]``, −∞ in padding."""
-        queries = self._tokens(candidates.anchors, "query")
-        documents = self._tokens(candidates.documents, "document")
+        if self.cache is None and not self._encoder.with_tokens().tells_roles_apart:  # one pass for both
+            both, count = (
+                self._tokens([*candidates.anchors, *candidates.documents], "document"),
+                len(candidates.anchors),
+            )
+            queries, documents = (
+                TokenBlock(*(part[rows] for part in both)) for rows in (slice(count), slice(count, None))
+            )
+        else:
+            queries = self._tokens(candidates.anchors, "query")
+            documents = self._tokens(candidates.documents, "document")
         columns = candidates.columns.to(queries.mask.device)
         rows, places = torch.nonzero(columns >= 0, as_tuple=True)
         taken = columns[rows, places]

@@ -1,0 +1,48 @@
+"""A small copy of a verifier that was trained end to end: its encoder as an update of the one that it began with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from safetensors.torch import save_file
+
+from retrokit import encoders, reranking
+from retrokit.data.outputs import folder_in_the_making
+from retrokit.data.runs import read_run, write_run
+from retrokit.errors import UsageError
+from retrokit.reranking.encoder_update import UPDATE_FILE, changes_of, digest_of, update_between, weights_of
+from retrokit.reranking.maps import MapScorer
+from retrokit.reranking.settings import ShrinkSettings
+from retrokit.reranking.verifier import load_weights, made_for, save_weights
+from retrokit.settings import taking
+
+
+@taking(ShrinkSettings)
+def shrink(asked: ShrinkSettings) -> float:
+    """Write a small copy of the verifier ``folder``, which was trained end to end, to ``output``: its network, and what
+    training has changed of its encoder, in matrices of ``rank``. Returns the share of that change that the copy keeps,
+    of its squares; 1 for updates that were trained in no higher rank (``lora``).
+
+    Raises:
+        UsageError: no verifier with an encoder of its own, or ``output`` exists.
+    """
+    spec, whose = made_for(asked.folder)
+    if not whose["in_folder"]:
+        raise UsageError(f"{asked.folder} has no encoder of its own: train it with `end_to_end`")
+    before = weights_of(encoders.registry.create(whose["encoder"], device="cpu"))
+    after = weights_of(encoders.registry.create(f'model:"{asked.folder}"', device="cpu"))
+    update = update_between(before, after, asked.rank)
+    if not update:
+        raise UsageError(f"{asked.folder}: its encoder is that of {whose['encoder']}, unchanged")
+    whole = lost = 0.0
+    for name, kept in changes_of(update).items():
+        change = after[name].float() - before[name].float()
+        whole, lost = whole + float(change.square().sum()), lost + float((change - kept).square().sum())
+    scorer: MapScorer = reranking.verifiers.create(spec)
+    load_weights(scorer, asked.folder)
+    with folder_in_the_making(asked.output) as staged:
+        save_file(update, staged / UPDATE_FILE)
+        save_weights(scorer, staged)
+        whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": asked.rank}
+        write_run(replace(read_run(asked.folder), made_for=whose, files=None), staged)
+    return 1 - lost / whole
