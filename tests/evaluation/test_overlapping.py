@@ -63,6 +63,14 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
 
 
+def test_runs_of_the_same_data_are_told_of_once(tmp_path: Path, task: str, data: str) -> None:
+    runs = [str(tmp_path / f"run-{seed}") for seed in range(3)]
+    for seed, run in enumerate(runs):
+        finetune(FinetuneConfig("static:8", [data], run, steps=1, batch_size=4, device="cpu", seed=seed))
+    (found,) = overlaps_with_training([registry.create_on(task, "cpu")], [], runs, 0)
+    assert found.test == f"{task} and {runs[0]} and 2 more of the same data"
+
+
 @pytest.mark.parametrize("what", ["gone", "changed", "large"])
 def test_data_that_are_not_at_hand_are_said(
     tmp_path: Path, task: str, data: str, what: str, monkeypatch: pytest.MonkeyPatch

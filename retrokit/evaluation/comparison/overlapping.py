@@ -25,7 +25,7 @@ def overlaps_with_training(
     tasks: Sequence[Task], trained_on: Sequence[str], specs: Sequence[str], examples: int
 ) -> list[Overlap]:
     """What of each task stands in ``trained_on``, or else in the data of each of the encoders' ``specs`` that is a run,
-    where these are as they were and not large; a line of each that was seen."""
+    where these are as they were and not large; a line of each that was seen, of encoders of the same data together."""
     tests = {task.spec: texts for task in tasks if (texts := task.judged_texts()) is not None}
     if not tests:
         return []
@@ -33,13 +33,13 @@ def overlaps_with_training(
         read = {", ".join(trained_on): [_read(spec) for spec in trained_on]}
     else:
         read = {spec: sources for spec in specs if (sources := _of_run(spec))}
-    found: dict[tuple[str, ...], list[Overlap]] = {}
-    told = []
+    alike: dict[tuple[str, ...], list[str]] = {}
     for name, sources in read.items():
-        key = tuple(f"{source.digest} {len(source.records)}" for source in sources)
-        if key not in found:
-            found[key] = overlaps(tests, sources, examples)
-        told += [replace(one, test=f"{one.test} and {name}") for one in found[key]]
+        alike.setdefault(tuple(f"{source.digest} {len(source.records)}" for source in sources), []).append(name)
+    told = []
+    for first, *others in alike.values():
+        name = f"{first} and {len(others)} more of the same data" if others else first
+        told += [replace(one, test=f"{one.test} and {name}") for one in overlaps(tests, read[first], examples)]
     for warning in filter(None, (one.warning() for one in told)):
         notice(warning)
     return told
