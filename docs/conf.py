@@ -22,6 +22,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
 NAVIGATION = {
+    "First hour": ["tutorials/which-similarity", "tutorials/without-labels"],
     "Guides": (
         "finetune augment eval study report searching rerank verifiers "
         "probe probe-embeddings build-sure export stores gpu"

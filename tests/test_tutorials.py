@@ -1,0 +1,82 @@
+"""Each page of docs/tutorials, run from top to bottom as a reader would, and the notebook of the first."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "tutorials"
+PORT = "8765"  # of the service that a page starts
+NEEDS = {"which-similarity": "snakemake", "negation": "snakemake", "vector-database": "duckdb"}
+
+
+def commands(text: str) -> str:
+    """The blocks of shell and of Python of a page, one after another, without those that install."""
+    blocks = re.findall(r"^```(bash|python)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        block if language == "bash" else f"python - <<'END OF BLOCK'\n{block}END OF BLOCK\n"
+        for language, block in blocks
+        if not block.startswith("python -m pip install")
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("[a-z]*.md")), ids=lambda page: page.stem)
+def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    if page.stem in NEEDS:
+        pytest.importorskip(NEEDS[page.stem], reason="the page installs it")
+    text = page.read_text(encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        text = text.replace(PORT, str(free.getsockname()[1]))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    programs = tmp_path / "programs"  # so that `python` and `retrokit` are those of this test
+    programs.mkdir()
+    for name, words in (("python", ""), ("retrokit", " -m retrokit")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n', encoding="utf-8")
+        (programs / name).chmod(0o755)
+    own = {"PYTHONPATH": str(ROOT), "RETROKIT_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands(text)],
+        cwd=tmp_path,
+        env={**os.environ, **own, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"\]\(\.\./pictures/", text) or list(tmp_path.rglob("*.png")), "no command makes a picture"
+
+
+def test_pictures_are_small() -> None:
+    pictures = [
+        picture
+        for page in FOLDER.glob("*.md")
+        for picture in re.findall(r"\]\((\.\./pictures/[\w.-]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert pictures
+    assert [picture for picture in pictures if (FOLDER / picture).stat().st_size >= 60_000] == []
+
+
+def test_the_notebook_is_its_page() -> None:
+    """The cells are the blocks that the page's own test runs, one after another."""
+    spec = importlib.util.spec_from_file_location("make_notebook", ROOT / "docs" / "make_notebook.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    written, page = made.TARGET.read_text(encoding="utf-8"), made.PAGE.read_text(encoding="utf-8")
+    assert written == made.notebook(page), "run: python docs/make_notebook.py"
+    cells = ["".join(cell["source"]) for cell in json.loads(written)["cells"] if cell["cell_type"] == "code"]
+    ran = [f"```bash\n{cell[7:]}\n```" if cell.startswith("%%bash") else f"```python\n{cell}\n```" for cell in cells]
+    assert commands("\n".join(ran)) == commands(page)
