@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +14,10 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from tests import forked_python
 from tests.models import make_bert, make_clip, make_llama, make_t5
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
@@ -27,6 +31,13 @@ settings.register_profile("no-clock", deadline=None, suppress_health_check=[Heal
 settings.load_profile("no-clock")
 
 
+def pytest_collection_finish() -> None:
+    """What the libraries and the collected tests hold is there to stay, and no collection of garbage need look at it:
+    the libraries ask for one after every training."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real public data beside the project; a user's clone does not have it."""
@@ -34,6 +45,20 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real data is not here: {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Stands for ``sys.executable`` where what is imported is not the point; see :mod:`tests.forked_python`."""
+    if not hasattr(os, "pidfd_open"):  # Linux has it
+        return sys.executable
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if is_worker else base) / "forked-python"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            forked_python.start(folder, os.getppid() if is_worker else os.getpid())
+    return str(folder / "python")
 
 
 @pytest.fixture(scope="session")

@@ -303,7 +303,7 @@ def test_the_near_misses_that_the_page_shows_are_made():
 # --- pipes
 
 
-def test_crops_masked_and_trained_on_through_pipes(tiny_bert, tmp_path):
+def test_crops_masked_and_trained_on_through_pipes(tiny_bert, tmp_path, python):
     (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
     train = ["--steps", "2", "--batch-size", "4", "--precision", "fp32", "--device", "cpu", "-o", "run", "--json"]
     chain = [
@@ -314,7 +314,7 @@ def test_crops_masked_and_trained_on_through_pipes(tiny_bert, tmp_path):
     processes: list[subprocess.Popen[bytes]] = []
     for words in chain:
         before = processes[-1].stdout if processes else None
-        command = [sys.executable, "-m", "retrokit", *words]
+        command = [python, "-m", "retrokit", *words]
         processes.append(
             subprocess.Popen(command, stdin=before, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
         )
@@ -341,9 +341,9 @@ def test_a_reader_that_leaves_early_is_no_error(typed, commands, monkeypatch, na
     assert "Broken pipe" not in err
 
 
-def test_head_sees_no_traceback(tmp_path):
+def test_head_sees_no_traceback(tmp_path, python):
     (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
-    command = [sys.executable, "-m", "retrokit", "augment", "crops", "corpus.jsonl", "--per-text", "500"]
+    command = [python, "-m", "retrokit", "augment", "crops", "corpus.jsonl", "--per-text", "500"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline().startswith(b'{"anchor": ')
@@ -535,8 +535,8 @@ runpy.run_module("retrokit", run_name="__main__", alter_sys=True)
 """
 
 
-def test_ctrl_c_leaves_no_half_file(tmp_path):
-    command = [sys.executable, "-c", INTERRUPTIBLE, "augment", "crops", "-", "-o", "pairs.jsonl"]
+def test_ctrl_c_leaves_no_half_file(tmp_path, python):
+    command = [python, "-c", INTERRUPTIBLE, "augment", "crops", "-", "-o", "pairs.jsonl"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path)
     assert process.stdin is not None
     process.stdin.write(CORPUS)

@@ -81,7 +81,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / ".." / "cache"))
-    monkeypatch.setattr(typer.main, "get_command", lambda app: ROOT)  # made once
     monkeypatch.chdir(tmp_path)
 
     def one(*given: str) -> str:

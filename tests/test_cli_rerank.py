@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -175,8 +174,8 @@ def test_a_break_says_how_to_go_on(rerank: Command, folder: Path, monkeypatch: p
     assert "go on with: retrokit rerank --run" in err
 
 
-def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path) -> None:
-    command = [sys.executable, "-m", "retrokit", "rerank", "--run", "-", "--on", f"beir:{folder}"]
+def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path, python: str) -> None:
+    command = [python, "-m", "retrokit", "rerank", "--run", "-", "--on", f"beir:{folder}"]
     command += ["--with", f"maxsim:{tiny_bert}", "--depth", "4", "--save-run", "-"]
     first = subprocess.run(command, input=(folder.parent / "first.trec").read_bytes(), capture_output=True)
     assert first.returncode == 0, first.stderr.decode()

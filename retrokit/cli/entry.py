@@ -58,9 +58,15 @@ def in_options(message: str) -> str:
 
 
 @cache
+def _command() -> Any:
+    """All commands, made once: of their hundreds of options each takes a while."""
+    return typer.main.get_command(app)
+
+
+@cache
 def _options() -> frozenset[str]:
     """The parameters of all commands."""
-    groups, names = [typer.main.get_command(app)], set()
+    groups, names = [_command()], set()
     while groups:
         command: Any = groups.pop()
         groups += getattr(command, "commands", {}).values()
@@ -94,7 +100,7 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    command = typer.main.get_command(_outlined(app) if list(argv) in ([], ["--help"]) else app)
+    command = typer.main.get_command(_outlined(app)) if list(argv) in ([], ["--help"]) else _command()
     try:
         prepare_streams()
         if not argv or not {"--help", "--version"}.isdisjoint(argv):

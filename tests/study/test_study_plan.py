@@ -208,8 +208,9 @@ def test_there_are_studies_to_show():
     assert SHIPPED
 
 
-def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", python)
     rows = [{"anchor": f"word{number} one", "positive": f"word{number} two"} for number in range(40)]
     Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     folder = write_beir_folder(tmp_path / "data")
