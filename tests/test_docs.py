@@ -235,6 +235,14 @@ def test_links_lead_somewhere(page):
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in ("CHANGELOG.md", "cli.md")], ids=lambda page: page.name
+)
+def test_a_page_with_a_papers_key_leads_to_the_paper(page):
+    if re.search(r"\b(MAG|SFS|CROP|COMP|SURE)\b", re.sub(r"`[^`]*`", "", prose(page))):
+        assert re.search(r"index\.md#the-papers\)|^## The papers$", page.read_text("utf-8"), flags=re.MULTILINE)
+
+
 @pytest.mark.parametrize(("page", "words"), SHELL_LINES)
 def test_commands_parse(page, words, tmp_path, monkeypatch):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
