@@ -9,6 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+DISTRIBUTION = "retrokit-ir"
+"""What is installed to ``import retrokit``; ``retrokit`` itself is another project on the public index."""
+
+
+def installation(extra: str) -> str:
+    """The command that installs an optional package.
+
+    >>> installation("map")
+    "python -m pip install 'retrokit-ir[map]'"
+    """
+    return f"python -m pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class RetrokitError(Exception):
     """Base of all errors with a message for the user; ``exit_code`` is what the command line returns."""
@@ -43,7 +55,7 @@ class MissingExtra(RetrokitError):
     exit_code = 3
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: python -m pip install 'retrokit[{extra}]'")
+        super().__init__(f"{what} needs an optional package: {installation(extra)}")
         self.extra = extra
 
 

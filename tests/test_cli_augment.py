@@ -519,7 +519,7 @@ def test_a_missing_package_is_named_with_its_extra(typed, tmp_path, monkeypatch,
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
     code, out, err = typed("negatives", "corpus.jsonl", "-o", "near.jsonl")
-    message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit[negatives]'\n"
+    message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
     assert (code, out, err) == (3, "", message)
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 

@@ -306,7 +306,7 @@ def test_a_missing_optional_package(
     monkeypatch.setitem(similarities.registry._entries, "needy", entry)
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--sim", "needy")
     assert (code, out) == (3, "")
-    expected = "retrokit: needy needs an optional package: python -m pip install 'retrokit[needs]'"
+    expected = "retrokit: needy needs an optional package: python -m pip install 'retrokit-ir[needs]'"
     assert err.splitlines()[-1] == expected
 
 

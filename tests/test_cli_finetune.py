@@ -132,7 +132,7 @@ def test_lora_without_its_package_says_the_command(typed, tiny_bert, pairs, monk
     monkeypatch.setitem(sys.modules, "peft", None)
     code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--lora", 2, "-o", "run", *QUICK)
     assert code == 3
-    assert "python -m pip install 'retrokit[lora]'" in err
+    assert "python -m pip install 'retrokit-ir[lora]'" in err
 
 
 def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp_path):

@@ -344,7 +344,7 @@ def test_a_missing_extra_is_the_command_that_installs_it():
     entry = Entry("ghost", "", "no_such_module_anywhere:thing", extra="haunted")
     with pytest.raises(MissingExtra) as caught:
         Registry("thing", "retrokit.tests.none", [entry]).create("ghost")
-    assert str(caught.value) == "ghost needs an optional package: python -m pip install 'retrokit[haunted]'"
+    assert str(caught.value) == "ghost needs an optional package: python -m pip install 'retrokit-ir[haunted]'"
     assert caught.value.exit_code == 3
     assert caught.value.extra == "haunted"
 

@@ -17,7 +17,7 @@ from retrokit import encoders as encoder_names
 from retrokit import evaluation
 from retrokit.data.labelled import LabelledSplit
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError, UsageError, installation
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
 from retrokit.notices import notice
 from retrokit.probing.findings import Findings
@@ -159,6 +159,6 @@ def layout(embeddings: np.ndarray, seed: int = 42) -> tuple[str, np.ndarray]:
         return "openTSNE", np.asarray(fitted, dtype=np.float64)
     from sklearn import manifold
 
-    notice("laying out with scikit-learn's t-SNE; openTSNE is faster: python -m pip install 'retrokit[map]'")
+    notice(f"laying out with scikit-learn's t-SNE; openTSNE is faster: {installation('map')}")
     placed = manifold.TSNE(perplexity=perplexity, init="pca", random_state=seed, n_jobs=-1).fit_transform(embeddings)
     return "scikit-learn t-SNE", placed.astype(np.float64)

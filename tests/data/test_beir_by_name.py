@@ -86,7 +86,7 @@ def test_a_failed_download(monkeypatch: pytest.MonkeyPatch, elsewhere: Path, con
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "beir", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'retrokit\[beir\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'retrokit-ir\[beir\]'"):
         read_beir("scifact")
 
 

@@ -181,7 +181,7 @@ def test_the_engine_is_an_extra(bert: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(graphs, "version", missing)
-    with pytest.raises(MissingExtra, match=r"retrokit\[openvino\]"):
+    with pytest.raises(MissingExtra, match=r"retrokit-ir\[openvino\]"):
         retrokit.encoder(f"{bert},backend=openvino")
 
 

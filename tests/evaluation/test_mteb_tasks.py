@@ -413,7 +413,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("retrokit.evaluation.mteb")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mteb", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'retrokit\[mteb\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'retrokit-ir\[mteb\]'"):
         tasks.create("mteb:SciFact")
 
 

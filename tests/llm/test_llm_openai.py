@@ -322,5 +322,5 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("openai", "service"):
         monkeypatch.delitem(sys.modules, f"retrokit.llm.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(MissingExtra, match=r"^openai needs an optional package: .* 'retrokit\[llm\]'$"):
+    with pytest.raises(MissingExtra, match=r"^openai needs an optional package: .* 'retrokit-ir\[llm\]'$"):
         registry.create("openai:m,url=http://127.0.0.1:9")

@@ -163,5 +163,5 @@ def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
         return imported(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"python -m pip install 'retrokit\[faiss\]'"):
+    with pytest.raises(MissingExtra, match=r"python -m pip install 'retrokit-ir\[faiss\]'"):
         empty_index("HNSW32", retrokit.similarity("cosine"), 16)

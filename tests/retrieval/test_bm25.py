@@ -83,7 +83,7 @@ def test_settings_decide_the_fingerprint():
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
     monkeypatch.delitem(__import__("sys").modules, "retrokit.retrieval.bm25", raising=False)
-    with pytest.raises(MissingExtra, match=r"retrokit\[bm25\]"):
+    with pytest.raises(MissingExtra, match=r"retrokit-ir\[bm25\]"):
         registry.create("bm25")
 
 

@@ -173,7 +173,7 @@ def test_without_snakemake_the_extra_is_named(tmp_path: Path):
     words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
     found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert found.returncode == 3
-    assert "retrokit[study]" in found.stderr
+    assert "retrokit-ir[study]" in found.stderr
 
 
 def test_a_mistyped_gate_is_found_before_anything_runs(tmp_path: Path):

@@ -146,7 +146,7 @@ def test_memory_counts_the_updates_asked_for(tiny_bert, pairs):
 
 def test_few_bits_need_their_package(tiny_bert, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None)
-    with pytest.raises(MissingExtra, match=r"bits=4 needs an optional package: .*retrokit\[bits\]"):
+    with pytest.raises(MissingExtra, match=r"bits=4 needs an optional package: .*retrokit-ir\[bits\]"):
         retrokit.encoder(f"model:{tiny_bert},bits=4")
     with pytest.raises(UsageError, match="leave out backend and dtype"):
         retrokit.encoder(f"model:{tiny_bert},bits=4,dtype=bf16")

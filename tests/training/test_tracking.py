@@ -108,7 +108,7 @@ def test_a_tracker_that_is_not_there(tiny_bert, pairs, tmp_path, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in TRACKERS else real(name))
     for name in TRACKERS:
-        with pytest.raises(MissingExtra, match=rf"`track` {name} needs .* 'retrokit\[{name}\]'"):
+        with pytest.raises(MissingExtra, match=rf"`track` {name} needs .* 'retrokit-ir\[{name}\]'"):
             plan(config("static:8", pairs, tmp_path / "run", track=(name,)))
     with pytest.raises(UsageError, match="`track` comet is none of tensorboard, trackio, wandb, mlflow"):
         config("static:8", pairs, tmp_path / "run", track=("comet",))
