@@ -224,7 +224,8 @@ def test_what_is_in_wheel_and_sdist(built):
     assert {name for name in installed if name.startswith("retrokit/")} == code
     assert {name for name in held if re.match(r"retrokit/.*\.\w+$", name)} == code
     assert {name.partition("/")[0] for name in installed} == {"retrokit", str(Path(about).parent)}
-    assert {"README.md", "CHANGELOG.md", "pyproject.toml"} <= held
+    assert {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml"} <= held
+    assert f"{Path(about).parent}/licenses/LICENSE" in installed
     assert not [name for name in held if name.startswith(("tests", "docs", "examples"))]
     assert (name, script.name) == (DISTRIBUTION, "retrokit")
 

@@ -1,0 +1,50 @@
+"""LICENSE, CITATION.cff and what pyproject.toml says of the project."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import retrokit
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+PAPERS = {
+    "MAG": ("Unit Hypersphere", ["Feng", "Watanabe"], 2026),
+    "SFS": ("Semantic Fragment Similarity", ["Anonymous authors"], None),
+    "CROP": ("Cropping outperforms dropout", ["González-Márquez", "Berens", "Kobak"], 2026),
+    "COMP": ("Compositional Sensitivity", ["Ralev", "Baral", "Zhechev", "Agarwal", "Rajamohan"], 2026),
+    "SURE": ("SURE or Not?", ["Kong", "Chen", "He", "Sun"], 2026),
+}
+
+
+def test_the_licence_is_the_whole_of_apache_2():
+    text = " ".join((ROOT / "LICENSE").read_text(encoding="utf-8").split())
+    digest = "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest  # of its words, as apache.org has them
+    assert (PROJECT["license"], PROJECT["license-files"], CITATION["license"]) == (
+        "Apache-2.0",
+        ["LICENSE"],
+        "Apache-2.0",
+    )
+
+
+def test_the_citation_is_of_this_version():
+    assert (CITATION["cff-version"], CITATION["version"]) == ("1.2.0", retrokit.__version__)
+    assert [author["name"] for author in CITATION["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert len(CITATION["references"]) == len(PAPERS)
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_the_citation_names_the_paper(key):
+    title, authors, year = PAPERS[key]
+    (found,) = [one for one in CITATION["references"] if one["abstract"].startswith(f"{key}.")]
+    assert title in found["title"]
+    assert [author.get("family-names", author.get("name")) for author in found["authors"]] == authors
+    assert found.get("year") == year
+    assert ("url" in found) == (year is not None)
