@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from retrokit import __version__
-from retrokit.errors import MissingExtra, first_line
+from retrokit.errors import first_line, installation
 
 OK, NOTE, MISSING, BROKEN = "ok", "note", "missing", "broken"
 HUB_TIMEOUT = 3.0  # seconds
@@ -137,7 +137,7 @@ def _extras() -> Iterator[Finding]:
                 *([f"{there}, where {', '.join(old)} is needed"] if old else []),
             ]
         )
-        yield Finding("extras", extra, told, BROKEN if old else MISSING, _installation(extra))
+        yield Finding("extras", extra, told, BROKEN if old else MISSING, installation(extra))
 
 
 def _devices() -> Iterator[Finding]:
@@ -209,7 +209,7 @@ def _weights() -> Iterator[Finding]:
     with suppress(CacheNotFound):
         kept = sorted((one for one in scan_cache_dir().repos if one.repo_type == "model"), key=lambda one: one.repo_id)
     if path.is_absolute() and not path.is_dir():
-        again = _installation("minilm").replace("install", "install --force-reinstall", 1)
+        again = installation("minilm").replace("install", "install --force-reinstall", 1)
         yield Finding("weights", "minilm", f"{path} is not there", BROKEN, again)
     elif path.is_absolute():
         yield Finding("weights", "minilm", f"from its package: {path}")
@@ -217,7 +217,7 @@ def _weights() -> Iterator[Finding]:
         yield Finding("weights", "minilm", f"from the hub's cache: {MINILM_ID}")
     else:
         told = "neither its package nor the hub's cache has it: it is downloaded when it is first used"
-        yield Finding("weights", "minilm", told, MISSING, _installation("minilm"))
+        yield Finding("weights", "minilm", told, MISSING, installation("minilm"))
     names = ", ".join(one.repo_id for one in kept) or "no models"
     total = f"{len(kept)} of {_size(sum(one.size_on_disk for one in kept))}: " if kept else ""
     yield Finding("weights", "hub cache", f"{total}{names}, in {constants.HF_HUB_CACHE}")
@@ -243,10 +243,6 @@ def _settings() -> Iterator[Finding]:
     for name in VARIABLES:
         if name in os.environ:
             yield Finding("settings", name, os.environ[name])
-
-
-def _installation(extra: str) -> str:
-    return str(MissingExtra(extra, extra)).partition(": ")[2]
 
 
 def _size(size: int) -> str:

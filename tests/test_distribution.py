@@ -71,6 +71,7 @@ WITHOUT = {
 }
 WITH = {
     "names": ["names"],
+    "doctor": ["doctor"],
     "cache": ["cache"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],
     "finetune": ["finetune", TABLE, *TRAIN, "run"],
