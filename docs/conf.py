@@ -24,7 +24,7 @@ html_css_files = ["site.css"]
 NAVIGATION = {
     "First hour": ["tutorials/which-similarity", "tutorials/without-labels"],
     "Guides": (
-        "finetune augment eval study report searching rerank verifiers "
+        "finetune augment eval ci study report searching rerank verifiers "
         "probe probe-embeddings build-sure export stores gpu"
     ).split(),
     "Reference": "cli python similarities encoders grammar data-formats llm cache extending".split(),

@@ -1,0 +1,91 @@
+"""What users take into their own CI: the action, the workflow, the pre-commit hook and the Dockerfile."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.test_docs import COMMANDS, retrokit_lines
+
+ROOT = Path(__file__).resolve().parents[1]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "workflow.yml").read_text(encoding="utf-8"))
+HOOKS = yaml.safe_load((ROOT / "examples" / "ci" / "pre-commit.yaml").read_text(encoding="utf-8"))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+GATE = next(step for step in WORKFLOW["jobs"]["gate"]["steps"] if step.get("id") == "gate")
+STUB = """
+retrokit() {
+    printf '%s\\n' "$@" > "$RUNNER_TEMP/words"
+    echo "a table" > "$RUNNER_TEMP/summary.md"
+    return "$CODE"
+}
+"""
+
+
+def parsed(words: list[str]) -> dict[str, Any]:
+    """The options of a command line, which must be one."""
+    return COMMANDS[words[0]].make_context(words[0], words[1:]).params
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_the_action_evaluates_and_hands_on_the_exit_code(tmp_path, code):
+    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("id") == "eval"]
+    given = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | GATE["with"]
+    value = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
+    env = {name: value.sub(lambda found: given[found[1]], text) for name, text in step["env"].items()}
+    places = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    words = ["bash", "-e", "-o", "pipefail", "-c", STUB + step["run"]]
+    about = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), "CODE": str(code)}
+    assert subprocess.run(words, env=about | env | places).returncode == code
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n"
+    said = dict(line.split("=") for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
+    assert said == {"summary": str(tmp_path / "summary.md"), "junit": str(tmp_path / "junit.xml")}
+    params = parsed((tmp_path / "words").read_text().splitlines())
+    assert (params["encoders"], params["on"]) == (["models/encoder"], ["beir:data/test"])
+    assert (params["baseline"], params["max_drop"], params["gate_metric"]) == ("baseline.json", 0.01, "ndcg@10")
+    assert (params["fail_under"], params["markdown_summary"]) == (["recall@100=0.5"], said["summary"])
+
+
+def test_the_workflow_gives_what_the_action_takes():
+    required = {name for name, one in ACTION["inputs"].items() if one.get("required")}
+    assert required <= set(GATE["with"]) <= set(ACTION["inputs"])
+    used = set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", yaml.safe_dump(WORKFLOW)))
+    assert used <= set(ACTION["outputs"])
+    assert set(ACTION["inputs"]["extras"]["default"].split(",")) <= set(EXTRAS)
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `([\w-]+)` \| ([^|]*?) ?\|", page, flags=re.MULTILINE))
+    assert {name: default.strip("`") or None for name, default in shown.items()} == {
+        name: "required" if name in required else one["default"] or None for name, one in ACTION["inputs"].items()
+    }
+
+
+def test_the_hook_is_the_gate():
+    (hook,) = HOOKS["repos"][0]["hooks"]
+    program, *words = shlex.split(hook["entry"])
+    assert (program, hook["pass_filenames"]) == ("retrokit", False)
+    assert parsed(words)["baseline"] == GATE["with"]["baseline"]
+    assert re.match(hook["files"], "models/encoder/model.safetensors")
+
+
+def test_the_dockerfile_copies_what_is_there():
+    lines = [line.split() for line in DOCKERFILE.splitlines() if line and not line.startswith("#")]
+    assert {line[0] for line in lines} == {"ARG", "FROM", "RUN", "WORKDIR", "COPY", "ENTRYPOINT", "CMD"}
+    sources = [name for line in lines if line[0] == "COPY" for name in line[1:-1]]
+    let_through = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), flags=re.MULTILINE)
+    assert sorted(sources) == sorted(let_through)
+    assert all((ROOT / name).exists() for name in sources)
+    arguments = dict(line[1].split("=") for line in lines if line[0] == "ARG")
+    assert set(arguments["EXTRAS"].split(",")) <= set(EXTRAS)
+    assert 'ENTRYPOINT ["retrokit"]' in DOCKERFILE
+    assert retrokit_lines("\n".join(line for line in DOCKERFILE.splitlines() if line.startswith("RUN"))) == [
+        ["--version"]
+    ]
