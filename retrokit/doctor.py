@@ -202,15 +202,14 @@ def _cache() -> Iterator[Finding]:
 def _weights() -> Iterator[Finding]:
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
-    from retrokit.encoders.folders import MINILM_ID, minilm_path
+    from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, minilm_path
 
     path = Path(minilm_path())
     kept: list[Any] = []
     with suppress(CacheNotFound):
         kept = sorted((one for one in scan_cache_dir().repos if one.repo_type == "model"), key=lambda one: one.repo_id)
     if path.is_absolute() and not path.is_dir():
-        again = installation("minilm").replace("install", "install --force-reinstall", 1)
-        yield Finding("weights", "minilm", f"{path} is not there", BROKEN, again)
+        yield Finding("weights", "minilm", f"{path} is not there", BROKEN, MINILM_AGAIN)
     elif path.is_absolute():
         yield Finding("weights", "minilm", f"from its package: {path}")
     elif any(one.repo_id == MINILM_ID for one in kept):

