@@ -238,7 +238,7 @@ LIGHT = {"names", "cache", "augment crops", "study plan", "study", "negatives"}
 @pytest.mark.parametrize("chosen", [LIGHT, pytest.param({*WITH, *WITHOUT}, marks=pytest.mark.slow, id="all")])
 def test_every_command_runs_or_names_its_extra(python, place, chosen):
     assert {name.split()[0] for name in WITH} == {name.split()[0] for name in COMMANDS}
-    assert set(WITHOUT) == set(PROJECT["optional-dependencies"]) - {"test", "stores"}
+    assert set(WITHOUT) == set(PROJECT["optional-dependencies"]) - {"test", "docs", "stores"}
     helps = {f"{name} --help": [*name.split(), "--help"] for name in COMMANDS}
     found = results(python, place, {name: words for name, words in (WITH | WITHOUT).items() if name in chosen} | helps)
     for name, (code, said) in found.items():

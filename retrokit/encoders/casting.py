@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from retrokit.encoders.attention import use_attention
+
 _exact: WeakKeyDictionary[nn.Module, dict[torch.dtype, frozenset[str]]] = WeakKeyDictionary()
 
 
@@ -56,7 +58,7 @@ def _models(module: nn.Module, place: str = "") -> Iterator[tuple[str, PreTraine
 def _built(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
     """A model of the same architecture without memory for weights, made in ``dtype``."""
     config = copy.deepcopy(model.config)
-    config._attn_implementation = "eager"  # another kind may look for a device
+    use_attention(config, "eager")  # another kind may look for a device
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from retrokit.data.files import digest
+from retrokit.encoders.attention import attention_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -82,7 +83,7 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
     """Architecture, modules with their settings, and tokenizer."""
     config = getattr(model[0], "config", None)
     settings = {"class": type(model[0]).__name__} if config is None else config.to_dict()
-    attention = getattr(config, "_attn_implementation", None)
+    attention = attention_of(config)
     settings |= {} if attention in (None, "sdpa") else {"attention": attention}
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

@@ -22,6 +22,7 @@ from transformers.masking_utils import sdpa_mask
 
 from retrokit.encoders import onednn
 from retrokit.encoders.adapters import is_quantized
+from retrokit.encoders.attention import attention_of, use_attention
 from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
 
@@ -120,8 +121,8 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
     config = _config(module)
-    if dtype == torch.bfloat16 and getattr(config, "_attn_implementation", None) == "sdpa":
-        config._attn_implementation = _SHORT_ATTENTION
+    if dtype == torch.bfloat16 and attention_of(config) == "sdpa":
+        use_attention(config, _SHORT_ATTENTION)
 
 
 def _is_residual(part: nn.Module) -> bool:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from mteb._create_dataloaders import create_dataloader  # where MTEB's own search wrapper takes it from
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
 from retrokit.evaluation.labels import majority
+from retrokit.evaluation.mteb.private import create_dataloader
 from retrokit.evaluation.scoring import prepared
 from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.retrieval.dense import Dense

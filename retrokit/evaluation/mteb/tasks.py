@@ -7,7 +7,6 @@ is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 
 import mteb as library
 import numpy as np
-from mteb._evaluators import ClusteringEvaluator
 
 from retrokit.data.files import writing
 from retrokit.encoders.views import MemoizedEncoder
@@ -26,6 +24,7 @@ from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
+from retrokit.evaluation.mteb.private import CLUSTERING_BATCH
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
 from retrokit.metrics.ranking import evaluate_run
@@ -271,8 +270,7 @@ def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, 
 def _batch(task: Any) -> int:
     """Texts of a step of k-means in a task of clustering: of the newer ones it is the task's, of the others one for
     all."""
-    default = inspect.signature(ClusteringEvaluator).parameters["clustering_batch_size"].default
-    return int(getattr(task, "k_mean_batch_size", default))
+    return int(getattr(task, "k_mean_batch_size", CLUSTERING_BATCH))
 
 
 def headline(task: Any) -> str:

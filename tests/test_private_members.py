@@ -1,0 +1,153 @@
+"""Private members of libraries that the package uses: each in one file, each still there, each library bounded above.
+
+When a test fails here after an upgrade, that release broke what the file named relies on: adapt the file, or bound the
+library below that release in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import tomllib
+from functools import reduce
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "retrokit"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REQUIRED = {
+    (one := Requirement(line)).name: one
+    for line in [
+        *PROJECT["dependencies"],
+        *(line for lines in PROJECT["optional-dependencies"].values() for line in lines),
+    ]
+}
+
+
+class Private(NamedTuple):
+    """A private member, where the library has it, which library that is, and the file of ours that uses it."""
+
+    name: str
+    home: str
+    library: str
+    file: str
+
+
+TRAINER = ("transformers.trainer:Trainer", "transformers", "training/trainer.py")
+OPERATORS = ("torch:ops.mkldnn", "torch", "encoders/onednn.py")
+CONNECTION = ("httpx2", "llm/service.py")
+USED = [
+    Private(
+        "_load_with_module_classes",
+        "sentence_transformers:SentenceTransformer",
+        "sentence-transformers",
+        "encoders/loading.py",
+    ),
+    Private("_attn_implementation", "transformers:PreTrainedConfig", "transformers", "encoders/attention.py"),
+    Private("_hf_peft_config_loaded", "transformers:PreTrainedModel", "transformers", "training/model.py"),
+    Private("_no_split_modules", "transformers:PreTrainedModel", "transformers", "training/sharding.py"),
+    Private(
+        "_gradient_checkpointing_func",
+        "transformers.modeling_layers:GradientCheckpointingLayer",
+        "transformers",
+        "training/step_memory.py",
+    ),
+    Private("_wandb", "transformers.integrations:WandbCallback", "transformers", "training/tracking.py"),
+    Private("_ml_flow", "transformers.integrations:MLflowCallback", "transformers", "training/tracking.py"),
+    Private("_setup_devices", "transformers:TrainingArguments", "transformers", "training/trainer.py"),
+    Private("_prepare_for_training", *TRAINER),
+    Private("_prepare_input", *TRAINER),
+    Private("_save_checkpoint", *TRAINER),
+    Private("_save_optimizer_and_scheduler", *TRAINER),
+    Private("_save_rng_state", *TRAINER),
+    Private("_load_from_checkpoint", *TRAINER),
+    Private("_load_optimizer_and_scheduler", *TRAINER),
+    Private("_load_scaler", *TRAINER),
+    Private("_load_rng_state", *TRAINER),
+    Private("_clip_grad_norm", *TRAINER[:2], "training/table_trainer.py"),
+    Private("_get_grad_norm", *TRAINER[:2], "training/table_trainer.py"),
+    Private("_is_mkldnn_bf16_supported", *OPERATORS),
+    Private("_reorder_linear_weight", *OPERATORS),
+    Private("_linear_pointwise", *OPERATORS),
+    Private("_version", "torch:Tensor", "torch", "encoders/fingerprint.py"),
+    Private("_cdata", "torch:UntypedStorage", "torch", "training/step_memory.py"),
+    Private("_forward_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
+    Private("_forward_pre_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
+    Private("_subclasses", "torch:", "torch", "training/step_memory.py"),
+    Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/private.py"),
+    Private("_evaluators", "mteb._evaluators:ClusteringEvaluator", "mteb", "evaluation/mteb/private.py"),
+    Private("_transport", "httpx2:AsyncClient", *CONNECTION),
+    Private("_pool", "httpx2:AsyncHTTPTransport", *CONNECTION),
+    Private("_connection", "httpcore2._async.connection:AsyncHTTPConnection", *CONNECTION),
+    Private("_h11_state", "httpcore2._async.http11:AsyncHTTP11Connection", *CONNECTION),
+]
+STANDARD = {"_replace", "_exit"}
+
+
+def _own_names(tree: ast.AST) -> set[str]:
+    """Private names that a file itself gives to something."""
+    given = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    given |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return given | {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+    }
+
+
+def _asked(tree: ast.AST) -> set[str]:
+    """Private names that a file asks something else than ``self`` for, and private modules that it imports."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr", "setattr"):
+            found |= {
+                one.value for one in node.args[1:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("retrokit"):
+            found |= {*node.module.split("."), *(alias.name for alias in node.names)}
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def test_each_is_used_in_one_file():
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    known = {one.name for one in USED}
+    own = set().union(*map(_own_names, trees.values())) - known
+    found = {
+        (name, path.relative_to(PACKAGE).as_posix())
+        for path, tree in trees.items()
+        for name in _asked(tree) | (_own_names(tree) & {one.name for one in USED if one.home == TRAINER[0]})
+        if name not in own | STANDARD
+    }
+    assert found == {(one.name, one.file) for one in USED}
+
+
+@pytest.mark.parametrize("one", USED, ids=lambda one: one.name)
+def test_it_is_still_there(one):
+    module, _, name = one.home.partition(":")
+    about = f"{one.library} {version(one.library)} has no {one.name} in {one.home}, which retrokit/{one.file} uses"
+    pytest.importorskip(module.partition(".")[0], reason=f"{one.library} is not installed")
+    try:
+        home = reduce(getattr, name.split(".") if name else [], importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        pytest.fail(f"{about}: {error}")
+    if not hasattr(home, one.name) and one.name not in module:  # each object may set it for itself
+        assert inspect.isclass(home), about
+        kinds = [kind for kind in home.__mro__ if kind.__module__.partition(".")[0] == module.partition(".")[0]]
+        assert any(f"self.{one.name}" in inspect.getsource(kind) for kind in kinds), about
+
+
+@pytest.mark.parametrize("library", sorted({one.library for one in USED}))
+def test_the_next_major_version_is_not_taken(library):
+    following = int(version(library).partition(".")[0]) + 1
+    assert version(library) in REQUIRED[library].specifier
+    assert f"{following}.0" not in REQUIRED[library].specifier
