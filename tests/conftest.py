@@ -13,18 +13,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from tests import forked_python
-from tests.models import make_bert, make_clip, make_llama, make_t5
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
 os.environ["COLUMNS"] = "120"  # a table turns where the path of a temporary folder is too long for it
 if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several processes, and for what they start
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch is imported, which the process that starts them can do without
 
 # how fast a machine is that has other work to do is no property of the code
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -64,24 +61,32 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT checkpoint of 16 dimensions and two layers; do not write into it."""
+    from tests.models import make_bert
+
     return make_bert(tmp_path_factory.mktemp("models") / "bert")
 
 
 @pytest.fixture(scope="session")
 def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny image-text checkpoint of 16 dimensions; do not write into it."""
+    from tests.models import make_clip
+
     return make_clip(tmp_path_factory.mktemp("models") / "clip")
 
 
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny decoder checkpoint; do not write into it."""
+    from tests.models import make_llama
+
     return make_llama(tmp_path_factory.mktemp("models") / "llama")
 
 
 @pytest.fixture(scope="session")
 def tiny_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     """A tiny sequence-to-sequence checkpoint that reads 64 tokens; do not write into it."""
+    from tests.models import make_t5
+
     return make_t5(tmp_path_factory.mktemp("models") / "t5", tiny_bert)
 
 
