@@ -44,7 +44,8 @@ for stream in (0, 1, 2):  # the child's alone: its readers are to see when it en
     os.dup2(nothing, stream)
 code = int(server.recv(64) or 70)
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if -code not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 os._exit(code)
 """

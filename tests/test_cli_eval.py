@@ -330,8 +330,10 @@ def test_saved_runs(retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_p
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_leaves_early_sees_no_traceback(tiny_bert: Path, folder: Path, options: list[str]) -> None:
-    command = [sys.executable, "-m", "retrokit", "eval", str(tiny_bert), "--on", f"beir:{folder}", *options]
+def test_a_reader_that_leaves_early_sees_no_traceback(
+    tiny_bert: Path, folder: Path, python: str, options: list[str]
+) -> None:
+    command = [python, "-m", "retrokit", "eval", str(tiny_bert), "--on", f"beir:{folder}", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.close()

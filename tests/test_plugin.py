@@ -56,14 +56,15 @@ def install(folder: Path, module: str, name: str) -> None:
 
 
 @pytest.fixture
-def python(tmp_path):
-    """Runs Python where what lies in ``tmp_path/site`` is installed, writing nowhere but in ``tmp_path``."""
+def run(tmp_path, python):
+    """Runs Python, which has imported all or is its own, where what lies in ``tmp_path/site`` is installed, writing
+    nowhere but in ``tmp_path``."""
     caches = {name: str(tmp_path / "cache") for name in ("HF_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME")}
     environment = os.environ | caches | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
 
-    def run(*arguments):
-        command = [sys.executable, *map(str, arguments)]
+    def run(*arguments, own=False):
+        command = [sys.executable if own else python, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
 
     return run
@@ -95,9 +96,9 @@ print(json.dumps({
 """
 
 
-def test_a_similarity_from_elsewhere(python, tmp_path, tiny_bert):
+def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
     install(tmp_path / "site", "tilted_similarity", "tilted")
-    done = python("-c", HELP)
+    done = run("-c", HELP, own=True)
     assert done.returncode == 0, done.stderr
     assert "tilted" in done.stdout
     assert "from elsewhere" in done.stdout
@@ -108,14 +109,14 @@ def test_a_similarity_from_elsewhere(python, tmp_path, tiny_bert):
     rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:12], texts[12:], strict=True)]
     write_jsonl(tmp_path / "pairs.jsonl", rows)
     options = ["--steps", "3", "--batch-size", "4", "--precision", "fp32", "--device", "cpu", "--lr", "1e-3"]
-    done = python(
+    done = run(
         *("-m", "retrokit", "finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "tilted", *options, "-o", "run")
     )
     assert done.returncode == 0, done.stderr
     described = json.loads((tmp_path / "run" / "retrokit.json").read_text(encoding="utf-8"))
     assert (described["similarity"], described["status"]) == ("tilted", "finished")
 
-    done = python("-c", USE, tmp_path / "run")
+    done = run("-c", USE, tmp_path / "run")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["spec"] == "tilted:0.5"
@@ -126,11 +127,11 @@ def test_a_similarity_from_elsewhere(python, tmp_path, tiny_bert):
 
 
 @pytest.mark.parametrize("name", ["cosine", "tilted"])
-def test_a_name_that_is_taken_is_an_error(python, tmp_path, name):
+def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
     install(tmp_path / "site", "first_similarity", name)
     if name == "tilted":
         install(tmp_path / "site", "second_similarity", name)
-    done = python("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help")
     assert done.returncode == 2
     both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
     if name == "tilted":
@@ -139,18 +140,18 @@ def test_a_name_that_is_taken_is_an_error(python, tmp_path, name):
     assert lines == [f"retrokit: similarity {name!r} is registered twice ({both})"]
 
 
-def test_an_entry_point_that_is_no_entry_is_an_error(python, tmp_path):
+def test_an_entry_point_that_is_no_entry_is_an_error(run, tmp_path):
     install(tmp_path / "site", "wrong_similarity", "tilted")
     (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
-    done = python("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help")
     assert done.returncode == 2
     assert "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.registry.Entry" in done.stderr
 
 
-def test_an_entry_point_that_does_not_load_is_an_error(python, tmp_path):
+def test_an_entry_point_that_does_not_load_is_an_error(run, tmp_path):
     install(tmp_path / "site", "broken_similarity", "tilted")
     (tmp_path / "site" / "broken_similarity.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
-    done = python("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help")
     assert done.returncode == 2
     assert "does not load: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -24,6 +24,7 @@ from retrokit.study import step as step_module
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import steps_of
 from retrokit.study.tables import read_study
+from tests.forked_python import KILL
 
 STUDY = """
 [augment.crops]
@@ -40,8 +41,9 @@ TEXTS = '{"text": "A cat sat on the mat. The dog ran to the park. Birds sing in 
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", python)  # the engine, its steps and their commands
     (tmp_path / "texts.jsonl").write_text(TEXTS)
     return tmp_path
 
@@ -129,10 +131,11 @@ def test_after_a_kill_the_same_command_goes_on():
     words = [sys.executable, "-m", "retrokit", "study", "run", "study.toml", "-o", "out"]
     planned = plan()
     study = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    while not planned.marker(planned.steps[0]).exists():
+    next_begun = planned.marker(planned.steps[1], "begun.json")  # by then the engine knows that the first is done
+    while not next_begun.exists():
         assert study.poll() is None
         time.sleep(0.01)
-    study.kill()
+    study.send_signal(KILL)
     study.wait()
     before = begun()
     assert [state.state for state in engine.run(planned)] == ["done"] * 3
