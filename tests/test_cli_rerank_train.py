@@ -64,6 +64,11 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     code, out, err = typed("rerank", "verify", "run", "--threshold", -1, "--fail-on-reject", "--keep", "accepted")
     assert code == 0, err
     assert json.loads(out)["candidate"] == "dog sees cat"
+    line = json.dumps({"text": "cat sees dog", "candidate": "cat  sees dog"}) + "\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    code, out, err = typed("rerank", "verify", "run", "--threshold", 2)
+    assert (json.loads(out)["accepted"], json.loads(out)["remarks"]) == (True, ["identical"])
+    assert "1 of 1 pairs have identical texts, and are accepted" in err
 
 
 def test_the_plan_alone(typed, tiny_bert, triplets, tmp_path):

@@ -74,17 +74,29 @@ def shrink(settings: ShrinkSettings) -> None:
 def verify(
     settings: VerifySettings,
     fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit with 1 if a pair is rejected."),
+    card: bool = typer.Option(False, "--card", help="Print what the verifier is and can do instead."),
 ) -> None:
     """Accept or reject pairs of texts: each line again, with its score and verdict.
+
+    retrokit rerank verify default pairs.jsonl
 
     retrokit rerank verify runs/verifier pairs.jsonl --keep accepted -o same.jsonl
     """
     from retrokit.cli.streams import readers_may_leave
     from retrokit.notices import notice
+
+    if card:
+        from retrokit.reranking.verifier import card_of
+
+        return show(card_of(settings.folder))
+    from retrokit.reranking.remarks import told
     from retrokit.reranking.verify import verify as judge
 
     with readers_may_leave():
         verdicts = judge(**vars(settings))
+        pairs = verdicts.accepted + verdicts.rejected
         notice(f"{verdicts.accepted:,} accepted, {verdicts.rejected:,} rejected at {verdicts.threshold:.6g}")
+        if said := told(verdicts.remarks, pairs):
+            notice(said)
         if fail_on_reject and verdicts.rejected:
-            raise GateFailed(f"{verdicts.rejected:,} of {verdicts.accepted + verdicts.rejected:,} pairs are rejected")
+            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs are rejected")

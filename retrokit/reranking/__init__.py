@@ -54,6 +54,12 @@ registry = SpecRegistry(
             )
         ),
         Entry(
+            "default",
+            "the verifier that comes with retrokit: minilm and cnn, trained to tell near-misses from paraphrases",
+            f"{_LOAD}:default",
+            (_PRECISION, _CACHE),
+        ),
+        Entry(
             "dense",
             "an encoder's embeddings under a similarity, which an encoder's name alone stands for as well",
             "retrokit.reranking.dense:dense_reranker",

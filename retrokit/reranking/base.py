@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from retrokit.errors import DataError, UsageError
+from retrokit.reranking.remarks import of_texts
 
 
 class Reranker(Protocol):
@@ -97,6 +98,10 @@ class PairwiseReranker(Reranker, Protocol):
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i; higher is better. Raises :class:`UsageError` for different
         counts, :class:`DataError` for a score that is not finite."""
+
+    def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
+        """What is to be told of query i with document i beside the score (:mod:`retrokit.reranking.remarks`)."""
+        return of_texts(queries, documents)
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
         return self.rank_lists([query], [documents])[0]

@@ -15,10 +15,10 @@ import numpy as np
 
 from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 from retrokit.data.runs import add_to_run
-from retrokit.errors import DataError
+from retrokit.errors import DataError, UsageError
 from retrokit.metrics.bootstrap import draw
 from retrokit.reranking.settings import CalibrationSettings
-from retrokit.reranking.verifier import load_verifier
+from retrokit.reranking.verifier import DEFAULT, load_verifier
 from retrokit.settings import taking
 
 
@@ -93,6 +93,10 @@ def calibrate(asked: CalibrationSettings) -> Calibration:
         UsageError: a rate out of range, or a folder that is no verifier.
         DataError: pairs that cannot be read, or too few to reject for the rate.
     """
+    if asked.folder == DEFAULT:
+        raise UsageError(
+            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold` of your own"
+        )
     seen = hashlib.sha256()
     examples = read_labelled_pairs(asked.pairs, seen.update)
     accept, reject, families = sides(examples)

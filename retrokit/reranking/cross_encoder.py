@@ -28,6 +28,7 @@ from retrokit.encoders.hub import architectures
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, UsageError
 from retrokit.reranking.library import ModelReranker, loading_model
+from retrokit.reranking.remarks import CUT
 
 CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256
@@ -44,6 +45,14 @@ class CrossEncoderReranker(ModelReranker):
         batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
         scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
         return scores
+
+    def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
+        found = super().remarks(queries, documents)
+        if (limit := self.model.max_seq_length) and queries:
+            both = self.model.tokenizer(list(queries), list(documents), truncation=False, verbose=False)["input_ids"]
+            for remarks, tokens in zip(found, both, strict=True):
+                remarks += [CUT] * (len(tokens) > limit)
+        return found
 
     def description(self) -> dict[str, Any]:
         """Configuration, tokenizer, length, activation, prompts."""

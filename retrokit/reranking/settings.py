@@ -9,6 +9,7 @@ from retrokit.settings import PRECISION, Settings, setting
 
 KEEP = ("all", "accepted", "rejected")
 _RUN = "Folder that rerank train has made."
+_JUDGE = "Folder that rerank train has made; or default, which comes with retrokit."
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,22 @@ class ShrinkSettings(Settings):
     )
     output: str = setting(help="Folder to write.", flags=("--output", "-o"))
     rank: int = setting(32, "Of the matrices that hold what training has changed of a weight.", above=0)
+    encoder: str | None = setting(
+        None, "Encoder to begin with, of the same shape. Default: what the training began with."
+    )
+    language: str | None = setting(None, "en: it was trained on English alone, and is to tell of other texts.")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.language not in (None, "en"):
+            yield f"`language` {self.language} is not en, the one that is told from others"
 
 
 @dataclass(frozen=True)
 class VerifySettings(Settings):
     """Which pairs are judged, and what is written of them."""
 
-    folder: str = setting(help=_RUN, argument=True, metavar="RUN")
+    folder: str = setting(help=_JUDGE, argument=True, metavar="RUN")
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
     output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
     threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")

@@ -29,6 +29,7 @@ def shrink(asked: ShrinkSettings) -> float:
     spec, whose = made_for(asked.folder)
     if not whose["in_folder"]:
         raise UsageError(f"{asked.folder} has no encoder of its own: train it with `end_to_end`")
+    whose["encoder"] = asked.encoder or whose["encoder"]
     before = weights_of(encoders.registry.create(whose["encoder"], device="cpu"))
     after = weights_of(encoders.registry.create(f'model:"{asked.folder}"', device="cpu"))
     update = update_between(before, after, asked.rank)
@@ -44,5 +45,11 @@ def shrink(asked: ShrinkSettings) -> float:
         save_file(update, staged / UPDATE_FILE)
         save_weights(scorer, staged)
         whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": asked.rank}
-        write_run(replace(read_run(asked.folder), made_for=whose, files=None), staged)
+        run = read_run(asked.folder)
+        outcome = {
+            name: value for name, value in (run.outcome or {}).items() if name in ("steps", "best_step", "metric")
+        }
+        notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # which has paths
+        notes |= {"language": asked.language} if asked.language else {}
+        write_run(replace(run, made_for=whose, outcome=outcome, notes=notes, files=None), staged)
     return 1 - lost / whole

@@ -23,7 +23,8 @@ from retrokit.registry import Spec
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.cross_encoder import cross_encoder
 from retrokit.reranking.encoder_update import add_update
-from retrokit.reranking.maps import MapReranker, MapScorer
+from retrokit.reranking.judging import Verifier
+from retrokit.reranking.maps import MapScorer
 
 WEIGHTS_FILE = "verifier.safetensors"
 DEFAULT = "default"
@@ -33,6 +34,14 @@ DEFAULT = "default"
 def folder_of(path: str) -> str:
     """The folder that ``path`` names, which is the package's for ``default``."""
     return str(Path(__file__).with_name(DEFAULT)) if path == DEFAULT else path
+
+
+def card_of(path: str) -> str:
+    """What the card of a verifier says; raises :class:`UsageError` where there is none."""
+    card = Path(folder_of(path), "README.md")
+    if not card.is_file():
+        raise UsageError(f"{path} has no card (README.md); its {RUN_FILE} says how it was trained")
+    return card.read_text(encoding="utf-8")
 
 
 def save_weights(scorer: MapScorer, folder: Path) -> None:
@@ -91,9 +100,9 @@ def load_verifier(
         _check_encoder(path, whose, loaded)
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, path)
-    return MapReranker(
-        named if named == DEFAULT else f"{_reranker_of(spec.name)}:{path}", loaded, scorer, precision, cache
-    )
+    shown = named if named == DEFAULT else f"{_reranker_of(spec.name)}:{path}"
+    english = read_run(path).notes.get("language") == "en"
+    return Verifier(shown, loaded, scorer, precision, cache, english=english)
 
 
 def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) -> None:

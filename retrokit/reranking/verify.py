@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -13,8 +14,9 @@ from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.errors import UsageError
 from retrokit.reranking.base import PairwiseReranker
+from retrokit.reranking.remarks import decided
 from retrokit.reranking.settings import VerifySettings
-from retrokit.reranking.verifier import load_verifier, read_verifier
+from retrokit.reranking.verifier import folder_of, load_verifier, read_verifier
 from retrokit.settings import taking
 
 FIELDS = (
@@ -30,24 +32,26 @@ AT_ONCE = 512  # lines
 
 @dataclass
 class Verdicts:
-    """How many lines were accepted and rejected, and the score that decided."""
+    """How many lines were accepted and rejected, the score that decided, and how often which remark was made."""
 
     threshold: float
     accepted: int = 0
     rejected: int = 0
+    remarks: Counter[str] = field(default_factory=Counter)
 
 
 @taking(VerifySettings)
 def verify(asked: VerifySettings) -> Verdicts:
     """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
     and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
-    to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output.
+    to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output. ``remarks`` stand beside pairs
+    that the score does not decide, or should not be trusted with (:mod:`retrokit.reranking.remarks`).
 
     Raises:
         UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
         DataError: a line without two texts.
     """
-    calibration = read_verifier(asked.folder).calibration
+    calibration = read_verifier(folder_of(asked.folder)).calibration
     threshold = asked.threshold
     if threshold is None:
         if calibration is None:
@@ -69,12 +73,15 @@ def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterat
     rows = read_jsonl(path, "pairs of texts, one JSON object a line")
     pairs = ((row, *_texts(row)) for _, row in rows)
     while part := list(islice(pairs, AT_ONCE)):
-        scores = reranker.score_pairs([first for _, first, _ in part], [second for _, _, second in part])
-        for (row, _, _), score in zip(part, scores.tolist(), strict=True):
-            accepted = score >= verdicts.threshold
+        texts = [first for _, first, _ in part], [second for _, _, second in part]
+        scores, remarks = reranker.score_pairs(*texts), reranker.remarks(*texts)
+        for (row, _, _), score, told in zip(part, scores.tolist(), remarks, strict=True):
+            certain = decided(told)
+            accepted = score >= verdicts.threshold if certain is None else certain
+            verdicts.remarks.update(told)
             verdicts.accepted += accepted
             verdicts.rejected += not accepted
-            yield {**row, "score": score, "accepted": accepted}
+            yield {**row, "score": score, "accepted": accepted, **({"remarks": told} if told else {})}
 
 
 def _texts(row: Row) -> tuple[str, str]:
