@@ -22,7 +22,13 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
 NAVIGATION = {
-    "First hour": ["tutorials/which-similarity", "tutorials/without-labels", "tutorials/gate"],
+    "First hour": [
+        "tutorials/which-similarity",
+        "tutorials/without-labels",
+        "tutorials/gate",
+        "tutorials/sure",
+        "tutorials/vector-database",
+    ],
     "Guides": (
         "finetune augment eval ci study report searching rerank verifiers "
         "probe probe-embeddings build-sure export stores gpu"
