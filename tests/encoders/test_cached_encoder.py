@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -277,14 +276,16 @@ retrokit.encoder(sys.argv[1]).embed(sentences(60, seed=9), "document", sys.argv[
 """
 
 
-def resumed_after(kills: list[int], bert: Path, folder: Path, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def resumed_after(
+    kills: list[int], bert: Path, folder: Path, python: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Kill the encoding at those batches, go on, and compare with one that was never killed, byte by byte."""
     monkeypatch.setattr(engine, "CHUNK", 8)
     monkeypatch.setattr(embeddings, "SECONDS_AT_RISK", 0.0)
     texts = sentences(60, seed=9)
     for kill in kills:
         environment = {**os.environ, "RETROKIT_CACHE": str(folder / "broken")}
-        command = [sys.executable, "-c", KILLED, str(bert), str(kill), precision]
+        command = [python, "-c", KILLED, str(bert), str(kill), precision]
         done = subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, timeout=300)
         assert done.returncode == -9
     found = {}
@@ -299,11 +300,11 @@ def resumed_after(kills: list[int], bert: Path, folder: Path, precision: str, mo
     assert np.array_equal(found["whole"], retrokit.encoder(str(bert)).embed(texts, "document", precision))
 
 
-def test_kill_9_and_go_on_to_the_same_bytes(tiny_bert, tmp_path, monkeypatch):
-    resumed_after([4], tiny_bert, tmp_path, "fp32", monkeypatch)
+def test_kill_9_and_go_on_to_the_same_bytes(tiny_bert, tmp_path, python, monkeypatch):
+    resumed_after([4], tiny_bert, tmp_path, python, "fp32", monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_kill_9_several_times(tiny_bert, tmp_path, monkeypatch, precision):
-    resumed_after([1, 3, 2, 2], tiny_bert, tmp_path, precision, monkeypatch)
+def test_kill_9_several_times(tiny_bert, tmp_path, python, monkeypatch, precision):
+    resumed_after([1, 3, 2, 2], tiny_bert, tmp_path, python, precision, monkeypatch)
