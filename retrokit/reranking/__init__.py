@@ -144,6 +144,7 @@ CROSS_ENCODER = "cross-encoder"
 """What is trained otherwise than the verifiers on token maps are."""
 
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
+_FORM = Param("form", str, "ours", choices=("ours", "plain"), summary="plain: as COMP writes it, without our additions")
 _HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")
 
 verifiers = Registry(
@@ -160,28 +161,30 @@ verifiers = Registry(
         Entry(
             "cnn",
             "a convolutional network over the token map (F3)",
-            "retrokit.reranking.cnn:MapCNN",
+            "retrokit.reranking.plain:cnn",
             (
+                _FORM,
                 Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
                 Param("layers", int, 2, minimum=1, maximum=100, summary="convolutions"),
                 Param("kernel", int, 3, minimum=1, maximum=1023, summary="tokens that one looks at, odd"),
                 _HIDDEN,
                 _DROPOUT,
             ),
+            "form",
         ),
         Entry(
             "transformer",
             "a Transformer over patches of the token map (F4)",
-            "retrokit.reranking.transformer:MapTransformer",
+            "retrokit.reranking.plain:transformer",
             (
+                _FORM,
                 Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
                 Param(
                     "keep",
                     int,
-                    8,
                     minimum=1,
                     maximum=4096,
-                    summary="patches of a row that are attended to, the best matching",
+                    summary="of ours: patches of a row that are attended to, the best matching; default: 8",
                 ),
                 Param("dim", int, 64, minimum=4, maximum=4096, summary="of a patch's vector"),
                 Param("layers", int, 2, minimum=1, maximum=100, summary="of attention"),
@@ -189,6 +192,7 @@ verifiers = Registry(
                 _HIDDEN,
                 _DROPOUT,
             ),
+            "form",
         ),
         Entry(
             CROSS_ENCODER,

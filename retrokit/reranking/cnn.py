@@ -48,8 +48,7 @@ class MapCNN(MapScorer):
 
     def __init__(self, channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        if kernel % 2 == 0:
-            raise UsageError(f"cnn: kernel={kernel} is even; a kernel has a middle")
+        check_kernel(kernel)
         widths = [CHANNELS] + [channels] * layers
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in pairwise(widths)
@@ -75,6 +74,12 @@ class MapCNN(MapScorer):
                 matched = part.gather(dim + 1, best.expand(-1, part.shape[1], -1, -1)).squeeze(dim + 1)
                 pooled += _pooled(matched, mask)
         return self.head(torch.cat(pooled, dim=1)).squeeze(1)
+
+
+def check_kernel(kernel: int) -> None:
+    """Raise :class:`UsageError` for an even one."""
+    if kernel % 2 == 0:
+        raise UsageError(f"cnn: kernel={kernel} is even; a kernel has a middle")
 
 
 def _pooled(features: Tensor, mask: Tensor) -> list[Tensor]:

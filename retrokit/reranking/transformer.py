@@ -47,21 +47,25 @@ class MapTransformer(MapScorer):
     lowest = 0.0
     cells = 200_000
     learns_logits = True
+    channels = CHANNELS
 
-    def __init__(self, patch: int, keep: int, dim: int, layers: int, heads: int, hidden: int, dropout: float) -> None:
+    def __init__(
+        self, keep: int | None, patch: int, dim: int, layers: int, heads: int, hidden: int, dropout: float
+    ) -> None:
         super().__init__()
         if dim % 4 or dim % heads:
             raise UsageError(f"transformer: dim={dim} must be a multiple of 4 and of heads={heads}")
         self.patch = patch
         self.keep = keep
-        self.embed = nn.Linear(CHANNELS * patch * patch, dim)
+        self.embed = nn.Linear(self.channels * patch * patch, dim)
         self.cls = nn.Parameter(torch.randn(dim) * 0.02)
         self.layers = nn.ModuleList(_Layer(dim, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        patches, counts, columns = self._patches(map_channels(maps, query_mask, document_mask))
+        cells = query_mask.unsqueeze(2) & document_mask.unsqueeze(1)
+        patches, counts, columns = self._patches(self.shown(maps, query_mask, document_mask), cells)
         embedded = self.embed(patches) + _positions(columns, self.cls)
         cls = self.cls.expand(len(maps), 1, -1)
         features = torch.cat([cls, embedded.flatten(1, 2)], dim=1)
@@ -70,16 +74,21 @@ class MapTransformer(MapScorer):
             features = layer(features, attended)
         return self.head(self.norm(features[:, 0])).squeeze(1)
 
-    def _patches(self, channels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def shown(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        """What it sees of maps, ``[n, c, a, b]``, first how well the cells match."""
+        return map_channels(maps, query_mask, document_mask)
+
+    def _patches(self, channels: Tensor, cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The patches that are kept, ``[n, rows, k, c·p²]``, of channels ``[n, c, a, b]``; which of them hold a cell,
-        bool ``[n, rows, k]``; and their columns, ``[n, rows, k]``."""
+        bool ``[n, rows, k]``; and their columns, ``[n, rows, k]``. ``cells`` are no padding, bool ``[n, a, b]``."""
         size = self.patch
         below, right = (-channels.shape[2]) % size, (-channels.shape[3]) % size
-        padded = nn.functional.pad(channels, (0, right, 0, below))
-        cut = padded.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # [n, c, rows, p, columns, p]
-        is_cell = cut[:, -1] > 0  # the last channel is 1 in cells
+        both = torch.cat([channels, cells.unsqueeze(1).to(channels.dtype)], dim=1)
+        padded = nn.functional.pad(both, (0, right, 0, below))
+        cut = padded.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # [n, c + 1, rows, p, columns, p]
+        is_cell, cut = cut[:, -1] > 0, cut[:, :-1]
         best = cut[:, 0].masked_fill(~is_cell, -torch.inf).amax(dim=(2, 4))
-        kept = min(self.keep, best.shape[2])
+        kept = min(self.keep or best.shape[2], best.shape[2])
         columns = best.topk(kept, dim=2).indices.sort(dim=2).values
         patches = cut.permute(0, 2, 4, 1, 3, 5).flatten(3)
         taken = patches.gather(2, columns.unsqueeze(3).expand(-1, -1, -1, patches.shape[3]))
