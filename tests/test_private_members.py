@@ -54,7 +54,7 @@ USED = [
     Private("_no_split_modules", "transformers:PreTrainedModel", "transformers", "training/sharding.py"),
     Private(
         "_gradient_checkpointing_func",
-        "transformers.modeling_layers:GradientCheckpointingLayer",
+        "transformers:PreTrainedModel",
         "transformers",
         "training/step_memory.py",
     ),
