@@ -25,6 +25,7 @@ NAVIGATION = {
     "First hour": [
         "tutorials/which-similarity",
         "tutorials/without-labels",
+        "tutorials/negation",
         "tutorials/gate",
         "tutorials/sure",
         "tutorials/vector-database",
