@@ -16,7 +16,9 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from tests import forked_python
+from tests import forked_python, schemas
+
+schemas.watch()
 
 os.environ["RETROKIT_CACHE"] = "off"  # the user's cache stays untouched; a test of the cache names a folder of its own
 os.environ["COLUMNS"] = "120"  # a table turns where the path of a temporary folder is too long for it

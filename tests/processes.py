@@ -103,7 +103,9 @@ def _member(folder: Path, words: list[str]) -> None:
 
 def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
     from retrokit.cli import entry
+    from tests import schemas
 
+    schemas.watch()
     sys.argv = ["retrokit", *words]
     if prepare is not None:
         prepare(int(os.environ.get("RANK", "0")))

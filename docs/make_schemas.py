@@ -1,0 +1,507 @@
+"""Write ``docs/schemas``: what commands print with ``--json``, and what lies in files, as JSON Schema 2020-12.
+
+    python docs/make_schemas.py            write them
+    python docs/make_schemas.py --check    write nothing; exit 1 if one is stale
+
+A shape below is a type, a dataclass, or built of these: ``[X]`` is a list of X, ``{"name": X}`` an object that has
+these keys and no others (``"name?"`` may be missing; ``"*"``: any other), ``(X, "words")`` is X, described. What
+a dataclass's docstring says of its fields is their description.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from retrokit import doctor
+from retrokit.augmentation.queries.settings import TypeCounts, WrittenQueries
+from retrokit.augmentation.splitting import SplitCounts
+from retrokit.data.overlap import Overlap
+from retrokit.data.runs import FINISHED, TRAINING, Run
+from retrokit.encoders.store.database import Held
+from retrokit.encoders.store.graphs import Graph
+from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Gate, OverTasks
+from retrokit.evaluation.comparison.correlations import Correlation
+from retrokit.evaluation.comparison.explain import Explanation
+from retrokit.evaluation.deployment import DeploymentRow
+from retrokit.evaluation.result import Result
+from retrokit.metrics.bootstrap import Draws
+from retrokit.metrics.effect_size import EffectSize
+from retrokit.probing.contrast import ContrastProbe
+from retrokit.probing.fisher import Fisher, Information
+from retrokit.probing.fragments import FragmentProbe
+from retrokit.probing.geometry import GeometryProbe
+from retrokit.probing.layers import LayerProbe
+from retrokit.probing.magnitude_findings import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
+from retrokit.probing.map import TextMap
+from retrokit.probing.near_miss import Blindness, Distribution
+from retrokit.reranking.calibrate import Calibration
+from retrokit.reranking.training.job import VerifierPreflight
+from retrokit.study.state import DONE, FAILED, MISSING, State
+from retrokit.study.steps import Step
+from retrokit.sure.agreement import Agreement, Joint
+from retrokit.sure.build import Estimate
+from retrokit.sure.variants import Call
+from retrokit.training.distil import Distilled
+from retrokit.training.history import Outcome
+from retrokit.training.merge import Merged
+from retrokit.training.preflight import Preflight
+from retrokit.training.push import Pushed
+from retrokit.training.step_memory import Memory
+
+FOLDER = Path(__file__).resolve().parent / "schemas"
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class But:
+    """The dataclass as it is printed: without some fields, with others, or with fields of another shape."""
+
+    kind: type
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    without: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several shapes."""
+
+    shapes: Sequence[Any]
+
+
+def but(kind: type, *without: str, **changed: Any) -> But:
+    """See :class:`But`."""
+    return But(kind, changed, without)
+
+
+CONCLUSION = (str, "What the numbers mean, in one sentence.")
+SECONDS = (float, "Seconds.")
+NUMBERS: Any = {"*": float | None}
+COUNTS: Any = {"*": int}
+
+RESULT = but(
+    Result,
+    *("per_query", "run", "resampled", "own_scale"),
+    **{
+        "per_query?": ({"*": NUMBERS}, "With --per-query: by metric and id."),
+        "metrics": (NUMBERS, "By name; null: undefined."),
+    },
+)
+COMPARED = but(
+    Comparison,
+    precisions=(list[str] | None, "What the baseline and the result were computed in, if not the same."),
+)
+EVALUATION: dict[str, Any] = {
+    "results": ([RESULT], "One of each encoder, similarity and task."),
+    "seeds": (
+        [
+            {
+                **{"task": str, "name": str, "encoders": [str], "similarity": str, "seeds": [int]},
+                "metrics": {"*": {"mean": float | None, "deviation": float | None}},
+            }
+        ],
+        "Results that differ in their seed alone, averaged.",
+    ),
+    "comparisons": ([COMPARED], "Of each task's systems with its first one."),
+    "explanations": ([Explanation], "Queries that changed most (--explain)."),
+    "changes": (
+        [
+            but(
+                BaselineChange,
+                before=float | None,
+                after=float | None,
+                comparison=Either([COMPARED, None]),
+                visible=(float | None, "The least change that would have been seen, of 80% power."),
+            )
+        ],
+        "Since the stored baseline (--baseline).",
+    ),
+    "gates": ([Gate], "The gates that were set, and whether they hold."),
+    "overlaps": ([Overlap], "What of the tests stands in training data."),
+    "over_tasks": ([but(OverTasks, comparison=Either([COMPARED, None]))], "Means over tasks of one main metric."),
+    "correlations": ([Correlation], "Of SURE's metrics over the systems (--correlations)."),
+    "shown": ({"*": [str]}, "The metrics shown in tables, by task."),
+    "data": ({"*": str | None}, "Digest of each task's data; null where there is none."),
+    "trained_with": ({"*": str | None}, "The similarity that a run was trained with, by encoder."),
+    "cross": (
+        [
+            {
+                **{"task": str, "metric": str, "similarities": [str]},
+                "encoders": [
+                    {
+                        **{"encoder": str, "trained_with": str | None},
+                        "values": ([float | None], "The metric under each of the similarities."),
+                        "deviations": [float | None],
+                    }
+                ],
+            }
+        ],
+        "Similarities of training against those of evaluation (--cross).",
+    ),
+}
+DEPLOYMENT = [
+    {
+        **{"encoder": str, "similarity": str, "task": str, "metric": str, "depth": int},
+        "rows": [
+            but(
+                DeploymentRow,
+                "result",
+                **{
+                    one.name: get_type_hints(Result)[one.name]
+                    for one in fields(Result)
+                    if one.name not in (*RESULT.without, *RESULT.changed)
+                },
+                **RESULT.changed,
+                **{"name": (str, "Dimensions, numbers and index."), "comparison": Either([COMPARED, None])},
+            )
+        ],
+        "fronts": ({"row_bytes": [str], "milliseconds": [str]}, "Rows that none is better than at no more cost."),
+    }
+]
+NEAR_MISS_ROW = {
+    **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
+    "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
+    "positive": (float | None, "Mean score of positives."),
+    "*": float | None,
+}
+PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap], memory=Either([Memory, None]))
+DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
+CALLS = (COUNTS, "Of the language model: calls, those answered from the store, tokens.")
+SURE_RECORD = {
+    "testbeds": ({"*": {"kept": int, "dropped": COUNTS}}, "Queries of each testbed; the cause of each drop."),
+    "kinds": (
+        {"*": {"tried": int, "at_once": int, "after_retries": int, "dropped": int, "rejections": COUNTS}},
+        "How each kind of variant went.",
+    ),
+    "statistics": (
+        {
+            "*": {
+                **{"texts": int, "type_token_ratio": float, "entropy": (float, "Bits.")},
+                **{"average_sentence": (float, "Words."), "longest_sentence": (int, "Words.")},
+            }
+        },
+        "SURE, Table 3, by kind.",
+    ),
+    **{"data": str, "queries": int, "skipped": COUNTS, "tried": int, "positions": COUNTS, "model": str},
+    "*": Any,
+}
+STEP_STATE = {"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")}
+TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS])
+
+OUTPUTS: dict[str, Any] = {
+    "augment-split": Either([SplitCounts, {"train": int, "test": int}]),
+    "augment-queries": Either(
+        [
+            but(
+                WrittenQueries,
+                kept=(int, "Queries that were kept."),
+                types={"*": but(TypeCounts, dropped=COUNTS)},
+                counts=COUNTS,
+                rejections=COUNTS,
+                calls=CALLS,
+            ),
+            {"passages": int, "queries": int, "prompt_tokens": int},
+        ]
+    ),
+    "build-sure-build": Either([Estimate, {**SURE_RECORD, "calls": CALLS}]),
+    "build-sure-agreement": but(
+        Agreement, cohen=[{"annotators": [str], "kappa": float | None}], joint=[Joint], kinds={"*": Joint}
+    ),
+    "cache": {
+        **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
+        "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
+        "graphs": [Graph],
+    },
+    "distil-static": Distilled,
+    "doctor": {
+        "findings": [doctor.Finding],
+        "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
+    },
+    "eval": Either([EVALUATION, DEPLOYMENT]),
+    "export": {"folder": str, "count": (int, "Rows."), "dimension": int, "dtype": str, "*": Any},
+    "finetune": Either([PREFLIGHT, TRAINED, {"memory": Memory}]),
+    "merge": but(Merged, shares=([[str | float]], "Each encoder with what it counts.")),
+    "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
+    "probe-fisher": {
+        "results": [
+            but(
+                Fisher,
+                information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))],
+                kappa=(str, "How κ was computed."),
+            )
+        ],
+        "conclusion": CONCLUSION,
+    },
+    "probe-fragments": but(FragmentProbe, conclusion=CONCLUSION),
+    "probe-geometry": but(GeometryProbe, conclusion=CONCLUSION),
+    "probe-layers": but(LayerProbe, conclusion=CONCLUSION),
+    "probe-magnitude": {
+        "results": [
+            but(
+                LengthFinding,
+                **dict.fromkeys(
+                    ("queries", "relevant", "irrelevant"), but(Lengths, cv=(float, "Deviation over mean."))
+                ),
+                effect=but(
+                    EffectSize,
+                    "draws",
+                    **dict.fromkeys(("value", "low", "high"), float | None),
+                    size=(Literal["large", "medium", "small", "negligible", "undefined"], "By |d|."),
+                ),
+                gain=Either([but(Gain, percent=(float | None, "Percent of the baseline.")), None]),
+            )
+        ],
+        "correlations": [LengthCorrelation],
+        "changes": [EffectChange],
+        "gamma": ([NUMBERS], "γ by step of a run."),
+        "notes": [str],
+        "conclusion": CONCLUSION,
+    },
+    "probe-map": {
+        **{"task": str, "data": str, "texts": int, "neighbours": int, "counts": COUNTS},
+        "maps": [but(TextMap, "positions")],
+        "conclusion": CONCLUSION,
+    },
+    "probe-near-miss": {
+        **{"data": str, "reference": (str | None, "The task whose texts make random pairs.")},
+        "families": [Blindness],
+        "distributions": [
+            but(
+                Distribution,
+                scores=([float], "Of every pair."),
+                **dict.fromkeys(("mean", "deviation", "lower_quartile", "median", "upper_quartile"), float),
+                pairs=int,
+            )
+        ],
+        "conclusion": CONCLUSION,
+    },
+    "push": Pushed,
+    "rerank-calibrate": Calibration,
+    "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
+    "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
+    "study-plan": [but(Step, seconds=(float | None, "Estimated; null: not known."))],
+    "study-status": [but(State, state=Literal[DONE, FAILED, MISSING], seconds=float | None)],  # type: ignore[valid-type]
+}
+"""By command, its words with dashes between."""
+
+KEPT_RESULT = but(
+    Result, "run", metrics=NUMBERS, per_query={"*": NUMBERS}, resampled={"*": but(Draws, drawn=[float | None])}
+)
+ROLE = str | dict[str, str]
+FILES: dict[str, tuple[str, Any]] = {
+    "run": (
+        "retrokit.json, at the top of a run's folder and of its checkpoints.",
+        {
+            "status": (Literal[TRAINING, FINISHED], "finished: the model is in place."),  # type: ignore[valid-type]
+            **{
+                f"{one.name}?": get_type_hints(Run)[one.name]
+                for one in fields(Run)
+                if one.name not in ("status", "notes")
+            },
+            "*": Any,
+        },
+    ),
+    "metrics": (
+        "A line of metrics.jsonl: logged steps, and evaluations.",
+        {
+            "step": (int, "Optimizer steps made; 0 is the encoder as it came."),
+            "seconds": (float, "Since the start of this process's training."),
+            "epoch?": float,
+            "loss?": (float, "Mean since the last line."),
+            "evaluation?": (NUMBERS, "Metrics by name."),
+            "*": Any,
+        },
+    ),
+    "result": (
+        "A file of a results folder (eval --results).",
+        {
+            **{"checksum": str, "format": int, "key": (dict[str, Any], "What decides the result."), "asked": [str]},
+            **{"shown": [str], "training": dict[str, Any] | None, "added": str, "made": str},
+            "result": KEPT_RESULT,
+        },
+    ),
+    "baseline": (
+        "A file of eval --save-baseline.",
+        {
+            **{"format": int, "retrokit": str},
+            "systems": [
+                {
+                    "data": (str | None, "Digest of the task's data."),
+                    "seeds": [int | None],
+                    "trained_with": str | None,
+                    "distinction": str,
+                    "results": [KEPT_RESULT],
+                }
+            ],
+        },
+    ),
+    "plan": (
+        "plan.json, in a study's folder.",
+        {"title": str, "text": str, "started_in": str, "gates": [str], "steps": [Step]},
+    ),
+    "step": ("steps/NAME.json and steps/NAME.failed.json, in a study's folder.", STEP_STATE),
+    "build-sure": ("build-sure.json, in the folder of a SURE benchmark.", SURE_RECORD),
+    "sure-manifest": (
+        "A line of manifest.jsonl, in the folder of a SURE benchmark.",
+        {
+            **{"query": str, "passage": str, "model": str},
+            "prompts": ({"*": str}, "Digest of each prompt that was asked."),
+            "kept": ([str], "Testbeds that the query is in."),
+            "dropped": {"*": {"kind": str, "cause": str}},
+            "position": (str | None, "Where the key sentences stand in their noise."),
+            "keywords": [str],
+            "calls": [but(Call, "rejected", **{"rejected?": str})],
+        },
+    ),
+    "pairs": (
+        "A line of what retrokit augment writes: pairs, triplets, near-misses.",
+        {
+            **{"anchor": ROLE, "positive": ROLE, "negatives?": [ROLE]},
+            **{"id?": str | int, "family?": str, "edit?": str, "type?": str, "source?": str},
+            **{"positive_score?": float, "negative_scores?": [float], "grade?": float},
+            "*": Any,
+        },
+    ),
+}
+"""By name: what the file is, and a shape."""
+
+
+def document(name: str, about: str, shape: Any) -> dict[str, Any]:
+    """The whole schema of a shape."""
+    parts: dict[str, Any] = {}
+    made = _schema(shape, parts)
+    head = {"$schema": DRAFT, "$id": f"{name}.json", "title": name, "description": about}
+    return {**head, **made, **({"$defs": dict(sorted(parts.items()))} if parts else {})}
+
+
+def documents() -> dict[str, str]:
+    """All schemas as JSON text, by the name of their file."""
+    found = {
+        name: document(
+            name, f"What retrokit {name.replace('-', ' ', 2)} --json prints.".replace("build sure", "build-sure"), shape
+        )
+        for name, shape in OUTPUTS.items()
+    }
+    found |= {f"file-{name}": document(f"file-{name}", about, shape) for name, (about, shape) in FILES.items()}
+    return {f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in found.items()}
+
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null", None: "null"}
+
+
+def _schema(shape: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(shape, tuple):
+        inner = _schema(shape[0], parts)
+        return {**inner, "description": shape[1]} if "$ref" not in inner else {"description": shape[1], **inner}
+    if shape is Any:
+        return {}
+    if shape in (dict, Mapping):
+        return {"type": "object"}
+    if isinstance(shape, dict):
+        return _object(shape, parts)
+    if isinstance(shape, list):
+        return {"type": "array", "items": _schema(shape[0], parts)}
+    if isinstance(shape, Either):
+        return {"anyOf": [_schema(one, parts) for one in shape.shapes]}
+    if isinstance(shape, But) or is_dataclass(shape):
+        return _record(shape if isinstance(shape, But) else But(shape), parts)  # type: ignore[arg-type]
+    if shape in _PLAIN:
+        return {"type": _PLAIN[shape]}
+    return _hinted(shape, parts)
+
+
+def _hinted(hint: Any, parts: dict[str, Any]) -> dict[str, Any]:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": [*inner]}
+    if origin in (Union, types.UnionType):
+        several = [_schema(one, parts) for one in inner]
+        if all([*one] == ["type"] for one in several):
+            return {"type": [one["type"] for one in several]}
+        return {"anyOf": several}
+    if origin in (dict, Mapping) or getattr(origin, "__name__", "") in ("Mapping", "Counter"):
+        return {
+            "type": "object",
+            **({"additionalProperties": _schema(inner[-1], parts)} if inner[-1] is not Any else {}),
+        }
+    if origin is tuple and inner[-1] is not ...:
+        return {
+            "type": "array",
+            "prefixItems": [_schema(one, parts) for one in inner],
+            "items": False,
+            "minItems": len(inner),
+        }
+    if origin in (list, tuple) or getattr(origin, "__name__", "") == "Sequence":
+        return {"type": "array", "items": _schema(inner[0], parts)}
+    raise TypeError(f"no schema of {hint!r}")
+
+
+def _object(keys: Mapping[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    others = _schema(keys["*"], parts) if "*" in keys else False
+    named = {name: shape for name, shape in keys.items() if name != "*"}
+    made: dict[str, Any] = {"type": "object"}
+    if named:
+        made["properties"] = {name.removesuffix("?"): _schema(shape, parts) for name, shape in named.items()}
+        made["required"] = [name for name in named if not name.endswith("?")]
+    return {**made, "additionalProperties": others if others != {} else True}
+
+
+def _record(shape: But, parts: dict[str, Any]) -> dict[str, Any]:
+    name = shape.kind.__name__
+    if name not in parts:
+        parts[name] = {}  # of a shape that holds itself
+        about, told = _told(shape.kind)
+        hints = get_type_hints(shape.kind)
+        keys: dict[str, Any] = {}
+        for one in fields(shape.kind):  # type: ignore[arg-type]
+            if one.name not in shape.without:
+                given = shape.changed.get(one.name, hints[one.name])
+                described = one.name in told and not isinstance(given, tuple)
+                keys[one.name] = (given, told[one.name]) if described else given
+        keys |= {key: given for key, given in shape.changed.items() if key not in keys}
+        parts[name] = {"description": about, **_object(keys, parts)}
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _told(kind: type) -> tuple[str, dict[str, str]]:
+    """What a dataclass's docstring says of it, and of its fields."""
+    text = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"\1", inspect.getdoc(kind) or "").replace("``", "`")
+    about, _, attributes = text.partition("\nAttributes:\n")
+    told: dict[str, str] = {}
+    for names, words in re.findall(r"^ {4}([a-z_]+(?:, [a-z_]+)*): (.*(?:\n {5,}.*)*)", attributes, re.MULTILINE):
+        told |= dict.fromkeys(names.split(", "), _sentence(words))
+    return " ".join(about.split()), told
+
+
+def _sentence(words: str) -> str:
+    joined = " ".join(words.split())
+    return joined[0].upper() + joined[1:]
+
+
+def main() -> int:
+    """Write the schemas, or check them."""
+    parser = argparse.ArgumentParser(description="Write docs/schemas, or check that it is up to date.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a schema is stale")
+    made = documents()
+    if not parser.parse_args().check:
+        for name, text in made.items():
+            (FOLDER / name).write_text(text, encoding="utf-8")
+        return 0
+    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    if there == made:
+        return 0
+    stale = sorted(name for name in {*there, *made} if there.get(name) != made.get(name))
+    print(f"stale: {', '.join(stale)}; run: python docs/make_schemas.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

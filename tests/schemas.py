@@ -1,0 +1,95 @@
+"""What commands print with ``--json`` and write into files, in any test, held against ``docs/schemas``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import typer
+from jsonschema import Draft202012Validator
+
+from retrokit.cli import entry
+from retrokit.cli.common import GroupWithDefault
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
+FILES = {
+    r"retrokit\.json": "file-run",
+    r"plan\.json": "file-plan",
+    r"build-sure\.json": "file-build-sure",
+    r"manifest\.jsonl": "file-sure-manifest",
+    r"metrics\.jsonl": "file-metrics",
+    r".*-[0-9a-f]{16}\.json": "file-result",
+}
+"""By what the file is called."""
+
+
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """Of the schema ``name``."""
+    return Draft202012Validator(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def check(name: str, *texts: str) -> None:
+    """Raise ``ValidationError`` for JSON that is not as the schema says."""
+    for text in texts:
+        validator(name).validate(json.loads(text))
+
+
+def check_file(path: Path, command: str = "") -> None:
+    """Check a file of a kind that has a schema: it is known by its name, or what ``augment`` has written."""
+    found = next((schema for pattern, schema in FILES.items() if re.fullmatch(pattern, path.name)), None)
+    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"format": 1, "retrokit"'):
+        found = "file-baseline"
+    if found is None and path.suffix == ".jsonl" and re.fullmatch("augment-(crops|dropout|negatives|queries)", command):
+        found = "file-pairs"
+    if found is not None:
+        text = path.read_text(encoding="utf-8")
+        check(found, *(text.splitlines() if path.suffix == ".jsonl" else [text]))
+
+
+def watch() -> None:
+    """From now on, in this process, check what commands print with ``--json``, and files that take their place."""
+    invoke, echo, replace = entry._invoke, typer.echo, os.replace
+    printed: list[str] = []
+    running = [""]
+
+    def echoed(message: Any = None, *args: Any, err: bool = False, **more: Any) -> None:
+        if not err:
+            printed.append(str(message))
+        echo(message, *args, err=err, **more)
+
+    def replaced(source: Any, target: Any, **more: Any) -> None:
+        replace(source, target, **more)
+        if isinstance(target, (str, Path)) and os.path.isfile(target):
+            check_file(Path(target), running[0])
+            if (metrics := Path(target).with_name("metrics.jsonl")).is_file() and Path(target).name == "retrokit.json":
+                check_file(metrics)
+
+    def invoked(command: Any, argv: Sequence[str]) -> int:
+        printed.clear()
+        running[0] = command_of(command, argv)
+        try:
+            return invoke(command, argv)
+        finally:
+            if "--json" in argv or ("--format", "json") in pairwise(argv):
+                check(running[0], *printed)
+
+    entry._invoke, typer.echo, os.replace = invoked, echoed, replaced
+
+
+def command_of(command: Any, argv: Sequence[str]) -> str:
+    """The command that the words name, its own words with dashes between."""
+    words = []
+    for word in argv:
+        if isinstance(command, GroupWithDefault) and word not in command.commands:
+            word = command.default
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+            words.append(word)
+    return "-".join(words)

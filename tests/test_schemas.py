@@ -1,0 +1,83 @@
+"""The schemas of ``docs/schemas`` are current, and every command with ``--json`` is held against one in all tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+from jsonschema import Draft202012Validator, ValidationError
+
+from retrokit import cli
+from retrokit.cli import entry
+from tests import schemas
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def made() -> ModuleType:
+    """The script that writes the schemas."""
+    spec = importlib.util.spec_from_file_location("make_schemas", DOCS / "make_schemas.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look for their types
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_schemas_are_current_and_sound(made):
+    there = {path.name: path.read_text(encoding="utf-8") for path in schemas.FOLDER.glob("*.json")}
+    assert there == made.documents(), "run: python docs/make_schemas.py"
+    for text in there.values():
+        Draft202012Validator.check_schema(json.loads(text))
+    listed = (DOCS / "data-formats.md").read_text(encoding="utf-8")
+    assert [name for name in there if f"(schemas/{name})" not in listed] == []
+
+
+def test_every_command_that_prints_json_has_a_schema(made):
+    groups, found = [((), typer.main.get_command(cli.app))], set()
+    while groups:
+        words, command = groups.pop()
+        groups += [((*words, name), one) for name, one in getattr(command, "commands", {}).items()]
+        if any("--json" in param.opts for param in command.params):
+            found.add("-".join(words))
+    assert found == set(made.OUTPUTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("rerank minilm --on x --with maxsim --json", "rerank-run"),
+        ("rerank train transformer minilm --json", "rerank-train"),
+        ("--no-cache probe magnitude runs/a --json", "probe-magnitude"),
+        ("study status out --json", "study-status"),
+    ],
+)
+def test_outputs_are_known_by_their_command(words, name):
+    assert schemas.command_of(typer.main.get_command(cli.app), words.split()) == name
+
+
+def test_output_that_is_not_as_its_schema_says_is_found(tmp_path, monkeypatch):
+    cache = {"folder": "f", "limit": 1, "size": 0, "encoders": [], "graphs": []}
+    schemas.check("cache", json.dumps(cache))
+    for wrong in ({**cache, "more": 1}, {**cache, "size": "0"}, {"folder": "f"}):
+        with pytest.raises(ValidationError):
+            schemas.check("cache", json.dumps(wrong))
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
+    monkeypatch.setattr("retrokit.report.cache_table.cache_json", lambda found: ["{}"])
+    with pytest.raises(ValidationError):
+        entry.run(["cache", "--json"])
+
+
+def test_files_are_known_by_their_names(tmp_path):
+    (tmp_path / "retrokit.json").write_text('{"status": "finished", "similarity": "dot"}')
+    schemas.check_file(tmp_path / "retrokit.json")
+    (tmp_path / "retrokit.json").write_text('{"status": "begun", "similarity": "dot"}')
+    with pytest.raises(ValidationError):
+        schemas.check_file(tmp_path / "retrokit.json")
