@@ -111,7 +111,7 @@ def _argument(param: Any) -> str:
 
 
 def _usage(option: Any, hints: dict[str, Any]) -> str:
-    value = "" if option.is_flag else f" {_placeholder(hints[option.name])}"
+    value = "" if option.is_flag else f" {option.metavar or _placeholder(hints[option.name])}"
     return f"{option.opts[0]}{value}"
 
 
@@ -132,6 +132,7 @@ def _row(param: Any, name: str, hints: dict[str, Any]) -> str:
         default = ""
     else:
         default = f"`{param.default}`"
+    name = name.replace("|", "\\|")
     return f"| `{name}` | {default} | {_cell(param.help or '')} |"
 
 

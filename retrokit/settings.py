@@ -13,7 +13,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 from retrokit.errors import UsageError, out_of_range
 
 OVERLAP_EXAMPLES = "Show so many of the texts of a test that stand in training data too, the same or nearly."
-PRECISION = "Precision of the encoding: fp32, bf16, fp16; auto: bf16 where that is faster here."
+PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
 def setting(
@@ -28,6 +29,7 @@ def setting(
     least: float | None = None,
     most: float | None = None,
     read: Callable[[str], Any] | None = None,
+    choices: Iterable[str] = (),
     result: bool = True,
 ) -> Any:
     """A field of :class:`Settings`.
@@ -39,9 +41,11 @@ def setting(
         argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
         above, least, most: bounds of its numbers.
         read: its value from what is typed; the default is then given as it would be typed.
+        choices: the values that it may have, of a text or of each of several.
         result: whether it decides what comes out.
     """
     about = {"help": help, "panel": panel, "flags": flags, "argument": argument, "metavar": metavar, "read": read}
+    about["choices"] = tuple(choices)
     bounds = {"above": above, "least": least, "most": most}
     value = read(default) if read is not None and isinstance(default, str) else default
     return field(default=value, metadata={**about, **bounds, "result": result, "typed": default})
@@ -76,10 +80,12 @@ class Settings:
         return self.number_problems()
 
     def number_problems(self) -> Iterator[str]:
-        """What is wrong with the numbers, each as a line."""
+        """What is wrong with numbers and choices, each as a line."""
         for one in fields(self):
             given, about = getattr(self, one.name), one.metadata
             for value in given if isinstance(given, (list, tuple)) else [given]:
+                if about["choices"] and value is not None and value not in about["choices"]:
+                    yield f"`{one.name}` {value} is none of {', '.join(about['choices'])}"
                 if isinstance(value, bool) or not isinstance(value, (int, float)):
                     continue
                 if about["above"] is not None and value <= about["above"]:

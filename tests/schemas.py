@@ -77,8 +77,9 @@ def watch() -> None:
         try:
             return invoke(command, argv)
         finally:
+            command_run, running[0] = running[0], ""
             if "--json" in argv or ("--format", "json") in pairwise(argv):
-                check(running[0], *printed)
+                check(command_run, *printed)
 
     entry._invoke, typer.echo, os.replace = invoked, echoed, replaced
 

@@ -252,7 +252,7 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
             make(shard)
     with pytest.raises(UsageError, match="`shard` 1/2: the texts must be in a file"):
         export(str(tiny_bert), "-", str(tmp_path / "piped"), shard="1/2")
-    with pytest.raises(UsageError, match="`dtype` 'int4' is none of float32, float16, int8"):
+    with pytest.raises(UsageError, match="`dtype` int4 is none of float32, float16, int8"):
         make("1/2", dtype="int4")
     export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
     with pytest.raises(UsageError, match="holds a whole export"):

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from retrokit import __version__
+from retrokit.cli.completion import completing
 from retrokit.cli.config import taking_config
 from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
@@ -69,7 +70,7 @@ class Commands(typer.Typer):
         register = super().command(name, cls=cls, **options)
 
         def add(function: Any) -> Any:
-            register(taking_config(function))
+            register(taking_config(completing(function)))
             return function
 
         return add

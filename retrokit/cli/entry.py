@@ -100,7 +100,9 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
-    command = typer.main.get_command(_outlined(app)) if list(argv) in ([], ["--help"]) else _command()
+    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
+    outline = list(argv) in ([], ["--help"]) and not completes
+    command = typer.main.get_command(_outlined(app)) if outline else _command()
     try:
         prepare_streams()
         if not argv or not {"--help", "--version"}.isdisjoint(argv):

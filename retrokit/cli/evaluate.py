@@ -18,13 +18,16 @@ if TYPE_CHECKING:  # help is shown without loading what computes
     from retrokit.report.sheets import Sheet
 
 
+FORMATS = ("table", "json", "csv", "markdown", "latex")
+
+
 @dataclass(frozen=True)
 class EvaluationOutput(Settings):
     """How an evaluation is shown and what is written of it; and what it must reach."""
 
     panels = (OUTPUT, GATES)
 
-    format: str | None = setting(None, "table (default), json, csv, markdown or latex.", OUTPUT)
+    format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
     as_json: bool = setting(False)
     plot: str | None = setting(
         None, "Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.", OUTPUT

@@ -5,13 +5,17 @@ from __future__ import annotations
 import typer
 
 from retrokit.cli.common import NAMES, app, named, show
+from retrokit.cli.completion import choosing
 from retrokit.errors import UsageError, did_you_mean
 
 
 @app.command()
 def names(
     kinds: list[str] | None = typer.Argument(
-        None, metavar="KIND", help=f"{', '.join(NAMES)}. Default: all. Repeatable."
+        None,
+        metavar="KIND",
+        help=f"{', '.join(NAMES)}. Default: all. Repeatable.",
+        autocompletion=choosing(NAMES),
     ),
 ) -> None:
     """List the registered names, what each stands for and what it takes, installed plugins' included.

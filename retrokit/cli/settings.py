@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, option
+from retrokit.cli.completion import choosing
 from retrokit.cli.config import standing_for
 from retrokit.settings import Settings
 
@@ -69,7 +70,10 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
         check = annotation if inspect.isfunction(annotation) else None
-        info = typer.Option(*flags, help=text, rich_help_panel=about["panel"], min=least, max=most, callback=check)
+        more = {"help": text, "rich_help_panel": about["panel"], "min": least, "max": most, "callback": check}
+        if about["choices"]:
+            more |= {"metavar": f"[{'|'.join(about['choices'])}]", "autocompletion": choosing(about["choices"])}
+        info = typer.Option(*flags, **more)
     empty = inspect.Parameter.empty if default is MISSING else default
     kind = annotation if annotation is not None and not inspect.isfunction(annotation) else Annotated[kind, info]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)

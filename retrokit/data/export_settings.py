@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from retrokit.data.dtypes import DTYPES
-from retrokit.settings import PRECISION, Settings, setting
+from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
 
 ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
 
@@ -30,25 +30,21 @@ class ExportSettings(Settings):
     output: str = setting(help="Folder to write.", flags=("--output", "-o"))
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
-    role: str = setting("document", "What the texts are: document or query.")
+    role: str = setting("document", "What the texts are.", choices=ROLES)
     dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
-    dtype: str = setting("float32", "What is stored: float32, float16 (half of it), int8 (a quarter) or binary.")
+    dtype: str = setting("float32", "What is stored; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
     one_length: bool = setting(
         False, "Add a dimension in which documents get one length, for stores that know only cosine or L2."
     )
     shard: str | None = setting(
         None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
     )
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
     overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.role not in ROLES:
-            yield f"role {self.role!r} is none of {', '.join(ROLES)}"
-        if self.dtype not in DTYPES:
-            yield f"`dtype` {self.dtype!r} is none of {', '.join(DTYPES)}"
         if self.one_length and self.dtype != "float32":
             yield f"`one_length` is for float32, and `dtype` is {self.dtype}"
         if self.one_length and self.shard is not None:

@@ -28,7 +28,7 @@ from retrokit.retrieval import registry_of
 from retrokit.retrieval.base import account_of
 from retrokit.retrieval.dense import Dense, StoredIndex, check_fits
 from retrokit.retrieval.embeddings import SharedEmbeddings
-from retrokit.settings import PRECISION, Settings, setting, taking
+from retrokit.settings import PRECISION, PRECISIONS, Settings, setting, taking
 from retrokit.similarities.base import Similarity
 
 EXACT = "exact"
@@ -55,7 +55,7 @@ class DeploymentSettings(Settings):
     dims: Sequence[int] = setting((), least=1)
     quantize: Sequence[str] = setting(QUANTIZATIONS)
     index: Sequence[str] = setting(())
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
 

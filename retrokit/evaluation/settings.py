@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.dtypes import stored_as
 from retrokit.errors import UsageError
-from retrokit.settings import OVERLAP_EXAMPLES, PRECISION, Settings, listed, numbers, one_or_more, setting
+from retrokit.settings import OVERLAP_EXAMPLES, PRECISION, PRECISIONS, Settings, listed, numbers, one_or_more, setting
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
@@ -42,7 +42,7 @@ class EvaluationSettings(Settings):
         read=listed,
     )
     also: Sequence[str] = setting(())
-    precision: str = setting("auto", PRECISION, SCORES)
+    precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | Sequence[int] | None = setting(
         None,
         "Use the first N dimensions only: for sfs, N / size fragments.",
@@ -140,7 +140,7 @@ class TwoStageOptions(Settings):
         None, "Keep results of rankings in this folder, and use them again while nothing has changed.", OUTPUT
     )
     precision: str = setting(
-        "auto", "Precision of the first stage: fp32, bf16, fp16, auto. Rerankers have their own.", FIRST_STAGE
+        "auto", "Precision of the first stage. Rerankers have their own.", FIRST_STAGE, choices=PRECISIONS
     )
     dims: int | None = setting(None, "Use the first N dimensions only in the first stage.", FIRST_STAGE)
     device: str | None = setting(None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, Settings, setting
+from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
 
 IRRELEVANT = ("top", "all")
 PAIRS = 1000  # of Fisher information
@@ -21,7 +21,7 @@ class ProbeSettings(Settings):
 
     encoders: Sequence[str] = setting(help="Encoders to look into.", argument=True)
     _: KW_ONLY
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
 
@@ -37,17 +37,14 @@ class MagnitudeOptions(Settings):
     """
 
     irrelevant: str = setting(
-        "top", "Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
+        "top",
+        "Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all).",
+        choices=IRRELEVANT,
     )
     proxies: int | None = setting(None, least=1, most=DEPTH - 1)
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
     seed: int = setting(0, SEED, least=0)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.irrelevant not in IRRELEVANT:
-            yield f"`irrelevant` {self.irrelevant} is none of {', '.join(IRRELEVANT)}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class FisherSettings(ProbeSettings):
     pairs: int = setting(PAIRS, "Pairs to draw; all where there are fewer.", least=10)
     _: KW_ONLY
     seed: int = setting(0, SEED, least=0)
-    precision: str = setting("fp32", "fp32, bf16, fp16, auto; rounding shows in the smallest eigenvalues.")
+    precision: str = setting("fp32", "Rounding shows in the smallest eigenvalues.", choices=PRECISIONS)
 
 
 @dataclass(frozen=True)

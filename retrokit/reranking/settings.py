@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, Settings, setting
+from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
 
 KEEP = ("all", "accepted", "rejected")
 _RUN = "Folder that rerank train has made."
@@ -22,7 +22,7 @@ class CalibrationSettings(Settings):
     )
     false_accept_rate: float = setting(0.05, "Share of pairs to reject that may be accepted.", above=0)
     _: KW_ONLY
-    precision: str = setting("fp32", PRECISION)
+    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
     def problems(self) -> Iterator[str]:
@@ -59,12 +59,10 @@ class VerifySettings(Settings):
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
     output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
     threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")
-    keep: str = setting("all", "Lines to write: all, accepted, rejected.")
+    keep: str = setting("all", "Lines to write.", choices=KEEP)
     _: KW_ONLY
-    precision: str = setting("fp32", PRECISION)
+    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.keep not in KEEP:
-            yield f"`keep` {self.keep} is none of {', '.join(KEEP)}"

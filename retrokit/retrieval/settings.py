@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrokit.settings import PRECISION, Settings, setting
+from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SearchSettings(Settings):
     quantize: str | None = setting(
         None, "Search in fewer bits: float16, int8, binary, binary+rescore; default: none, or the folder's."
     )
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
     def options(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, Spec, parse_all
-from retrokit.settings import OVERLAP_EXAMPLES, Settings, duration, number_or, numbers, setting
+from retrokit.settings import OVERLAP_EXAMPLES, PRECISIONS, Settings, duration, number_or, numbers, setting
 from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ class TrainingConfig(Settings):
     )
     weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, least=0, most=100)
     warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, least=0)
-    schedule: str = setting("linear", "After the warm-up: linear, cosine, constant.", OPTIMIZER)
+    schedule: str = setting("linear", "After the warm-up.", OPTIMIZER, choices=SCHEDULES)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", OPTIMIZER, above=0)
     adam_betas: tuple[float, float] = setting(
         "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
     )
-    precision: str = setting("auto", "fp32, bf16, fp16; auto is bf16 where the machine is faster with it.", OPTIMIZER)
+    precision: str = setting("auto", "auto is bf16 where the machine is faster with it.", OPTIMIZER, choices=PRECISIONS)
     tf32: bool = setting(False, "Let a GPU multiply float32 with 10 bits of mantissa (TensorFloat-32).", OPTIMIZER)
     deterministic: bool = setting(
         False, "Compute by what gives the same bits every time, where it is slower.", OPTIMIZER
@@ -87,7 +87,7 @@ class TrainingConfig(Settings):
     )
     keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
     track: Sequence[str] = setting(
-        (), f"Tell a tracker what metrics.jsonl holds: {', '.join(TRACKERS)}. Repeatable.", RUN, result=False
+        (), "Tell a tracker what metrics.jsonl holds. Repeatable.", RUN, choices=TRACKERS, result=False
     )
     device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
     overwrite: bool = setting(False, "Replace the run in the output folder.", RUN, result=False)
@@ -128,9 +128,6 @@ class TrainingConfig(Settings):
         found = [
             None if self.data else "no training data: give `data` at least once",
             f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
-            one_of("schedule", self.schedule, SCHEDULES),
-            *(one_of("track", name, TRACKERS) for name in self.track),
-            one_of("precision", self.precision, ("auto", "fp32", "bf16", "fp16")),
             "`overwrite` and `resume` exclude each other" if self.overwrite and self.resume else None,
             *self.combination_problems(),
             *self.number_problems(),
@@ -181,7 +178,7 @@ class FinetuneConfig(TrainingConfig):
     augment: Sequence[str] = setting(
         (), "Make pairs of the data's texts, fresh ones every epoch: crops, dropout, mask. Repeatable."
     )
-    directions: str = setting("query-to-document", "What ranks what: query-to-document, document-to-query, both.", LOSS)
+    directions: str = setting("query-to-document", "What ranks what.", LOSS, choices=DIRECTIONS)
     batch_size: int | str = setting(
         "64",
         "Examples of a batch, for each process; auto: as many as fit into memory.",
@@ -222,7 +219,10 @@ class FinetuneConfig(TrainingConfig):
         read=rank_or_spec,
     )
     load: str | None = setting(
-        None, "4bit, 8bit: load the encoder's weights in so many bits, to train `lora` beside them (QLoRA).", TRAINED
+        None,
+        "Load the encoder's weights in so many bits, to train `lora` beside them (QLoRA).",
+        TRAINED,
+        choices=("4bit", "8bit"),
     )
     merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora` in its weights.", TRAINED)
     dropout: float | None = setting(
@@ -304,8 +304,6 @@ class FinetuneConfig(TrainingConfig):
             f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
         return [
-            one_of("directions", self.directions, DIRECTIONS),
-            one_of("load", self.load, ("4bit", "8bit")) if self.load is not None else None,
             *(problem for problem, is_there in wrong.items() if is_there),
         ]
 

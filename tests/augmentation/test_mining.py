@@ -571,7 +571,7 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
     ("changes", "message"),
     [
         ({"negatives": 0}, "`negatives` 0 is out of range"),
-        ({"sampling": "best"}, "'best' is none of top, random"),
+        ({"sampling": "best"}, "`sampling` best is none of top, random"),
         ({"first_rank": 0}, "ranks 0 to 100"),
         ({"first_rank": 9, "last_rank": 8}, "ranks 9 to 8"),
         ({"first_rank": 95}, "7 negatives cannot come from 6 ranks"),

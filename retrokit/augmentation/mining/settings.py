@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, Settings, number_or, setting
+from retrokit.settings import PRECISION, PRECISIONS, Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
 
@@ -30,7 +30,7 @@ class MinedFiles(Settings):
     )
     index: str | None = setting(None, "Search with this index of faiss, e.g. HNSW32, IVF4096,Flat:nprobe=64.")
     judge: str | None = setting(None, "Reranker whose scores the margins then apply to.")
-    precision: str = setting("auto", PRECISION)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
 
@@ -46,7 +46,7 @@ class MiningSettings(Settings):
     """
 
     negatives: int = setting(7, "Negatives of a pair.", least=1)
-    sampling: str = setting("top", "top: the best of the range; random: any of it.")
+    sampling: str = setting("top", "top: the best of the range; random: any of it.", choices=SAMPLINGS)
     first_rank: int = setting(1, "Best rank to take, from 1.")
     last_rank: int = setting(100, "Worst rank to take.")
     absolute_margin: float | None = setting(
@@ -67,8 +67,6 @@ class MiningSettings(Settings):
     def problems(self) -> Iterator[str]:
         """What is wrong with the settings, each as a line."""
         yield from self.number_problems()
-        if self.sampling not in SAMPLINGS:
-            yield f"sampling {self.sampling!r} is none of {', '.join(SAMPLINGS)}"
         window = self.last_rank - self.first_rank + 1
         if not 1 <= self.first_rank <= self.last_rank:
             yield f"ranks {self.first_rank} to {self.last_rank} are not a range from 1 upwards"

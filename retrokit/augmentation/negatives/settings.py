@@ -25,7 +25,9 @@ class NearMissSettings(Settings):
     families: Sequence[str] = setting(
         "negation,binding,spatial", "Kinds of near-misses, with commas between.", read=listed
     )
-    positive: str = setting("anchor", "anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.")
+    positive: str = setting(
+        "anchor", "anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.", choices=POSITIVES
+    )
     per_family: int | None = setting(
         None, "How many of each family; reading stops when all are there. Default: all.", least=1
     )
@@ -44,8 +46,6 @@ class NearMissSettings(Settings):
     def problems(self) -> Iterator[str]:
         """What is wrong with the settings, each as a line."""
         yield from self.number_problems()
-        if self.positive not in POSITIVES:
-            yield f"`positive` {self.positive} is none of {', '.join(POSITIVES)}"
         if self.split is not None and self.output == "-":
             yield "`split` writes two files: give `output` NAME.jsonl"
         if self.llm is None and (self.store is not None or self.max_tokens is not None):

@@ -1,0 +1,79 @@
+"""Completion of values in bash, zsh and fish: registered names, runs in the folder, metrics, choices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob
+from typing import Any, get_args
+
+from typer.models import ParameterInfo
+
+Completion = tuple[str, str]
+"""A value, and what it is."""
+
+_SEARCHERS = ("encoders", "searchers")
+KINDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("encoder", "encoders", "searcher"), _SEARCHERS),
+    **dict.fromkeys(("start", "guide", "cv_baseline"), ("encoders",)),
+    **dict.fromkeys(("with_", "teacher"), ("rerankers", "encoders")),
+    **dict.fromkeys(("on", "eval"), ("tasks",)),
+    "sim": ("similarities",),
+    "verifier": ("verifiers",),
+    "llm": ("llms",),
+    "splitter": ("splitters",),
+}
+"""By parameter, the kinds of names that it takes."""
+_RUNS = {"encoder", "encoders", "searcher", "start", "guide", "cv_baseline", "folder", "paths"}
+METRICS = ("ndcg@10", "mrr@10", "map@100", "recall@100", "precision@10", "accuracy@1", "accuracy", "f1", "roc_auc")
+METRICS += ("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy")
+
+
+def completing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, its parameters completed by what their names stand for."""
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        known = one.name in KINDS or one.name in _RUNS or one.name.startswith("metric")
+        for about in (one.default, *get_args(one.annotation)):
+            if isinstance(about, ParameterInfo) and known and about.autocompletion is None:
+                about.autocompletion = _values_of(one.name)
+    return command
+
+
+def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
+    """What completes one of some choices."""
+    return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
+
+
+def _values_of(name: str) -> Callable[[str], Iterator[Completion]]:
+    def values(incomplete: str) -> Iterator[Completion]:
+        before, comma, last = incomplete.rpartition(",") if name.startswith("metric") else ("", "", incomplete)
+        for value, about in _candidates(name):
+            if value.startswith(last):
+                yield f"{before}{comma}{value}", about
+
+    return values
+
+
+def _candidates(name: str) -> Iterator[Completion]:
+    if name.startswith("metric"):
+        yield from ((metric, "") for metric in METRICS)
+    for kind in KINDS.get(name, ()):
+        yield from names_of(kind)
+    if name in _RUNS:
+        yield from ((folder, "run") for folder in runs())
+
+
+def names_of(kind: str) -> Iterator[Completion]:
+    """The registered names of a kind; a colon follows one that cannot do without a value."""
+    from retrokit.cli.common import named
+
+    for entry in named(kind).entries():
+        yield f"{entry.name}{':' * any(param.required for param in entry.params)}", entry.summary
+
+
+def runs() -> Sequence[str]:
+    """Folders of runs here, and one or two levels below."""
+    from retrokit.data.runs import RUN_FILE
+
+    found = (path for depth in ("*", "*/*", "*/*/*") for path in glob(f"{depth}/{RUN_FILE}"))
+    return sorted(path.removesuffix(f"/{RUN_FILE}") for path in found if "/checkpoints/" not in f"/{path}")
