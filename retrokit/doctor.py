@@ -9,10 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit import __version__
 from retrokit.errors import first_line, installation
+from retrokit.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 OK, NOTE, MISSING, BROKEN = "ok", "note", "missing", "broken"
 HUB_TIMEOUT = 3.0  # seconds
@@ -20,6 +24,9 @@ VARIABLES = (
     *("RETROKIT_CACHE", "RETROKIT_CACHE_LIMIT", "RETROKIT_DATA", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "TOKENIZERS_PARALLELISM"),
 )
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,10 @@ class Diagnosis:
     def broken(self) -> list[Finding]:
         """What does not work."""
         return [one for one in self.findings if one.state == BROKEN]
+
+    def to_frame(self) -> DataFrame:
+        """A row for each finding."""
+        return frame(map(vars, self.findings))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""

@@ -20,7 +20,7 @@ from retrokit.similarities import registry as similarities
 PACKAGE = Path(retrokit.__file__).parent
 FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-LOW = {"errors", "interrupts", "notices", "registry", "settings"}
+LOW = {"errors", "frames", "interrupts", "notices", "registry", "settings"}
 MIDDLE = {"similarities", "encoders", "data", "metrics", "llm"}
 RANKING = {"retrieval", "reranking"}
 HIGH = {"augmentation", "doctor", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "errors": set(),
     "interrupts": set(),
     "notices": set(),
+    "frames": set(),
     "registry": {"errors"},
     "settings": {"errors"},
     **dict.fromkeys(MIDDLE, LOW | MIDDLE),

@@ -92,7 +92,13 @@ def test_metrics_are_ones_that_tasks_have():
     from retrokit.evaluation.tasks.sure import MEASURES
     from retrokit.metrics.ranking import DEFAULT_METRICS
 
-    tasks = (classification.Classification, clustering.Clustering, pairs.DuplicatePairs, rag.Rag, sts.SentenceSimilarity)
+    tasks = (
+        classification.Classification,
+        clustering.Clustering,
+        pairs.DuplicatePairs,
+        rag.Rag,
+        sts.SentenceSimilarity,
+    )
     known = {*DEFAULT_METRICS, *MEASURES, *(metric for task in tasks for metric in task.default_metrics)}
     assert set(METRICS) <= known
 

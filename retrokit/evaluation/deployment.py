@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from retrokit.evaluation.comparison.comparison import Comparison, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, check_measured
 from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.frames import frame
 from retrokit.notices import notice, progress
 from retrokit.registry import parse_all
 from retrokit.retrieval import registry_of
@@ -30,6 +32,9 @@ from retrokit.retrieval.dense import Dense, StoredIndex, check_fits
 from retrokit.retrieval.embeddings import SharedEmbeddings
 from retrokit.settings import PRECISION, PRECISIONS, Settings, setting, taking
 from retrokit.similarities.base import Similarity
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 EXACT = "exact"
 QUANTIZATIONS = ("float32", "int8", "binary", "binary+rescore")
@@ -88,6 +93,11 @@ class DeploymentRow:
         return f"{self.dims} {self.quantize} {self.index}"
 
 
+def _measured(row: DeploymentRow) -> dict[str, float]:
+    tested = {} if row.comparison is None else vars(row.comparison.test) | {"corrected_p": row.comparison.corrected_p}
+    return row.result.metrics | tested
+
+
 @dataclass(frozen=True)
 class Deployment:
     """The sheet of one encoder under one similarity on one task; the first row is exact search in float32 and all
@@ -104,6 +114,11 @@ class Deployment:
     metric: str
     depth: int
     rows: tuple[DeploymentRow, ...]
+
+    def to_frame(self) -> DataFrame:
+        """A row for each way: what it is, what it costs, its metrics, and the paired test."""
+        names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
+        return frame({**{name: getattr(row, name) for name in names}, **_measured(row)} for row in self.rows)
 
     def front(self, cost: str) -> list[DeploymentRow]:
         """The rows that no other beats in quality at no higher ``cost``, ``row_bytes`` or ``milliseconds``; the

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrokit import encoders, reranking, retrieval, similarities
 from retrokit.data.outputs import check_file, check_folder, locked
@@ -37,6 +38,9 @@ from retrokit.retrieval.run import RunSearcher
 from retrokit.retrieval.shared import Shared
 from retrokit.retrieval.two_stage import TwoStage
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
 
@@ -54,6 +58,10 @@ class Reranking:
     whole: Evaluation
     rankings: Evaluation | None
     near_misses: Evaluation | None
+
+    def to_frame(self) -> DataFrame:
+        """All results, as :meth:`Evaluation.to_frame` gives them."""
+        return self.whole.to_frame()
 
 
 def rerank(

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from retrokit.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,11 @@ class Findings(ABC):
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
         return {**asdict(self), "conclusion": self.conclusion}
+
+    def to_frame(self, table: str | None = None) -> DataFrame:
+        """One of its tables, by its name among :meth:`rows`; by default the first."""
+        tables = self.rows()
+        return frame(tables[next(iter(tables)) if table is None else table])
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""

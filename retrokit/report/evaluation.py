@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -87,47 +85,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
 def evaluation_csv(evaluation: Evaluation) -> str:
     """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
     a line per correlation, whose items are the systems."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _CSV, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(_csv_rows(evaluation))
-    return text.getvalue().rstrip("\n")
-
-
-_CSV = (
-    *("task", "encoder", "similarity", "trained_with", "seeds", "metric", "value", "deviation"),
-    *("baseline", "difference", "low", "high", "items", "test", "p", "randomisation_p", "corrected_p", "precision"),
-)
-
-
-def _csv_rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
-    tests = {(c.task, c.result, c.metric): c for c in evaluation.comparisons}
-    by_name = {system.name: system for system in evaluation.systems}
-    for system in evaluation.systems:
-        for metric, value in system.metrics.items():
-            told = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
-            yield {**_csv_system(system), **told, **_csv_comparison(tests.get((system.task, system.name, metric)))}
-    for one in evaluation.over_tasks:
-        told = {"metric": one.metric, "value": one.mean, "deviation": one.deviation}
-        task = {"task": f"mean of {len(one.tasks)} tasks"}
-        yield {**_csv_system(by_name[one.system]), **task, **told, **_csv_comparison(one.comparison)}
-    for found in evaluation.correlations:
-        told = {"metric": f"spearman({found.first}, {found.second})", "value": found.spearman}
-        yield {"task": _data_set(found), **told, "items": found.systems}
-
-
-def _csv_system(system: System) -> dict[str, Any]:
-    told = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
-    return {**told, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
-
-
-def _csv_comparison(comparison: Comparison | None) -> dict[str, Any]:
-    if comparison is None:
-        return {}
-    test, of = comparison.test, comparison
-    tested = {"difference": test.difference, "low": test.low, "high": test.high, "items": test.queries, "p": test.p}
-    corrected = {"randomisation_p": of.randomisation_p, "corrected_p": of.corrected_p}
-    return {"baseline": of.baseline, "test": of.method, **tested, **corrected}
+    return evaluation.to_frame().to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 def _in_sheets(written: Callable[[Sheet], Any]) -> Form:
@@ -392,7 +350,3 @@ def _correlations_sheet(found: Sequence[Correlation]) -> Sheet:
         caption += "; mean: of each metric over the data sets"
         names.append(f"mean of {len(names)}")
     return Sheet("correlations", ["metric", "and", *names], 2, rows, caption)
-
-
-def _data_set(one: Correlation) -> str:
-    return one.tasks[0] if len(one.tasks) == 1 else f"mean of {len(one.tasks)} tasks"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Group
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
+from retrokit.frames import frame
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
 from retrokit.probing.magnitude_findings import METRIC, CvRatio, LengthFinding, MagnitudeProbe
@@ -25,11 +25,8 @@ def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | P
         target.mkdir(parents=True, exist_ok=True)
     files = []
     for name, rows in tables.items():
-        columns = list(dict.fromkeys(key for row in rows for key in row))
         with writing(target / f"{name}.csv") as stream:
-            writer = csv.DictWriter(stream, columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+            frame(rows).to_csv(stream, index=False, lineterminator="\n")
         files.append(target / f"{name}.csv")
     return files
 

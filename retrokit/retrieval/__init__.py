@@ -12,7 +12,7 @@ from retrokit.registry import Entry, Param, Registry, SpecRegistry
 
 if TYPE_CHECKING:
     from retrokit.data.exports import Export
-    from retrokit.retrieval.base import Index, Ranking, Searcher
+    from retrokit.retrieval.base import Index, Rankings, Searcher
 
 LANGUAGES = (
     *("english", "german", "dutch", "french", "spanish", "portuguese", "italian", "russian", "swedish", "norwegian"),
@@ -129,7 +129,7 @@ def search(
     k: int = 10,
     device: str | None = None,
     **options: Any,
-) -> Sequence[Ranking]:
+) -> Rankings:
     """The ``k`` best documents of each query: scores, best first, and positions in ``documents``.
 
     Args:
@@ -140,9 +140,9 @@ def search(
     Raises:
         UsageError: a wrong spec, options that do not fit, or k below 1.
     """
-    from retrokit.retrieval.base import TextList
+    from retrokit.retrieval.base import Rankings, TextList
 
-    return index_of(searcher, documents, device, **options).search(TextList(queries), k)
+    return Rankings(index_of(searcher, documents, device, **options).search(TextList(queries), k))
 
 
 def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:

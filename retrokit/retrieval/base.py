@@ -9,17 +9,34 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from retrokit.errors import UsageError
+from retrokit.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 OWN_SIMILARITY = "own"
 """What results say where the similarity of an encoder would stand."""
 
 Ranking = tuple[np.ndarray, np.ndarray]
 """What is found for a query: scores ``[n]``, best first, and positions int64 ``[n]`` in the documents."""
+
+
+class Rankings(list[Ranking]):
+    """What is found for each of several queries, in their order."""
+
+    def to_frame(self) -> DataFrame:
+        """A row per query and document that was found: ``query`` and ``document`` by their positions from 0, ``rank``
+        from 1, ``score``."""
+        return frame(
+            {"query": query, "rank": rank, "document": document, "score": score}
+            for query, (scores, documents) in enumerate(self)
+            for rank, (score, document) in enumerate(zip(scores.tolist(), documents.tolist(), strict=True), start=1)
+        )
 
 
 class TextList(list[str]):

@@ -12,12 +12,16 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.data.files import writing
 from retrokit.errors import DataError, UsageError
+from retrokit.frames import flat, frame
 from retrokit.study.steps import Step
 from retrokit.study.tables import Study
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PLAN = "plan.json"
 DONE, FAILED, MISSING = "done", "failed", "missing"
@@ -97,6 +101,14 @@ class StudyPlan:
             raise UsageError(f"{folder} holds no study; run one into it: retrokit study run FILE -o {folder}") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(path, f"is not the plan of a study: {type(error).__name__} {error}") from error
+
+    def to_frame(self) -> DataFrame:
+        """A row for each step: what it is, and what became of it."""
+        names = ("name", "table", "cell")
+        return frame(
+            flat({**{name: getattr(one.step, name) for name in names}, "state": one.state, "seconds": one.seconds})
+            for one in self.states()
+        )
 
     def marker(self, step: Step, what: str = "json") -> Path:
         """A file about the step."""

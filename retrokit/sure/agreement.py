@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from retrokit.data.files import named
 from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.errors import UsageError
+from retrokit.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Variant = tuple[str, str]
 """A query's id and a kind."""
@@ -59,6 +63,10 @@ class Agreement:
     cohen: dict[tuple[str, str], float | None]
     fleiss: float | None
     same: float
+
+    def to_frame(self) -> DataFrame:
+        """A row for each annotator, and for each group of them."""
+        return frame({**vars(one), "annotators": ", ".join(one.annotators)} for one in self.joint)
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

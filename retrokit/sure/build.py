@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.data.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
 from retrokit.errors import ServiceError, UsageError
+from retrokit.frames import flat, frame
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
@@ -25,6 +26,9 @@ from retrokit.sure.folder import BenchmarkRows, check_output, write_folder
 from retrokit.sure.items import Items
 from retrokit.sure.prompts import SHAPES
 from retrokit.sure.variants import STEPS, VariantMaker
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _SAMPLING = Sampling(max_tokens=4096)  # room for an expanded passage, and for a reasoning model's thoughts
 
@@ -67,6 +71,11 @@ class Built:
     folder: Path
     record: dict[str, Any]
     counts: dict[str, int]
+
+    def to_frame(self) -> DataFrame:
+        """A row for each kind of variant: how it went, and the statistics of its texts (SURE, Table 3)."""
+        kinds, statistics = self.record["kinds"], self.record["statistics"]
+        return frame(flat({"kind": kind, **kinds[kind], **statistics.get(kind, {})}) for kind in kinds)
 
 
 def build(

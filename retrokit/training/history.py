@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrokit.errors import disk_errors
+from retrokit.frames import flat, frame
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.preflight import Plain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CONVERGED_OVER = 5  # evaluations
 CONVERGED_DEVIATION = 0.002
@@ -107,6 +111,10 @@ class Outcome(Plain):
     baseline: dict[str, Any] | None = None
     gain: float | None = None
     metric: str = ""
+
+    def to_frame(self) -> DataFrame:
+        """A row for each evaluation: its step and metrics."""
+        return frame(flat({"step": row["step"], **row["evaluation"]}) for row in self.evaluations)
 
     @classmethod
     def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:

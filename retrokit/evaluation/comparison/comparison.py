@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.result import settled
+from retrokit.evaluation.result import known, settled
+from retrokit.frames import frame
 from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+    from pandas import DataFrame
+
     from retrokit.data.overlap import Overlap
     from retrokit.evaluation.comparison.explain import Explanation
     from retrokit.evaluation.result import Result
@@ -197,6 +200,53 @@ class Evaluation:
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
+
+    def to_frame(self) -> DataFrame:
+        """A row per system and metric on each task, then one per system over tasks, with the comparison, if any; then
+        one per correlation, whose items are the systems."""
+        return frame(_rows(self), TABLE)
+
+
+TABLE = (
+    *("task", "encoder", "similarity", "trained_with", "seeds", "metric", "value", "deviation"),
+    *("baseline", "difference", "low", "high", "items", "test", "p", "randomisation_p", "corrected_p", "precision"),
+)
+"""The columns of :meth:`Evaluation.to_frame`."""
+
+
+def _rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    tests = {(c.task, c.result, c.metric): c for c in evaluation.comparisons}
+    by_name = {system.name: system for system in evaluation.systems}
+    for system in evaluation.systems:
+        for metric, value in system.metrics.items():
+            told = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
+            yield {**_system_row(system), **told, **_comparison_row(tests.get((system.task, system.name, metric)))}
+    for one in evaluation.over_tasks:
+        told = {"metric": one.metric, "value": one.mean, "deviation": one.deviation}
+        task = {"task": f"mean of {len(one.tasks)} tasks"}
+        yield {**_system_row(by_name[one.system]), **task, **told, **_comparison_row(one.comparison)}
+    for found in evaluation.correlations:
+        told = {"metric": f"spearman({found.first}, {found.second})", "value": found.spearman}
+        yield {"task": data_set(found), **told, "items": found.systems}
+
+
+def data_set(one: Correlation) -> str:
+    """The task of a correlation, or how many it is over."""
+    return one.tasks[0] if len(one.tasks) == 1 else f"mean of {len(one.tasks)} tasks"
+
+
+def _system_row(system: System) -> dict[str, Any]:
+    told = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
+    return {**told, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
+
+
+def _comparison_row(comparison: Comparison | None) -> dict[str, Any]:
+    if comparison is None:
+        return {}
+    test, of = comparison.test, comparison
+    tested = {"difference": test.difference, "low": test.low, "high": test.high, "items": test.queries, "p": test.p}
+    corrected = {"randomisation_p": of.randomisation_p, "corrected_p": of.corrected_p}
+    return {"baseline": of.baseline, "test": of.method, **tested, **corrected}
 
 
 def evaluation_of(
