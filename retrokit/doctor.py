@@ -198,7 +198,7 @@ def _cache() -> Iterator[Finding]:
         yield Finding("cache", "embeddings", "turned off", NOTE, f"every text is encoded anew; unset {PLACE}")
         return
     held, graphs = found.held(), held_graphs(found.folder)
-    size = sum(one.size for one in (*held, *graphs))
+    size = sum(one.size for one in held) + sum(one.size for one in graphs)
     above = next(place for place in (found.folder, *found.folder.absolute().parents) if place.exists())
     told = f"{_size(size)} of at most {_size(found.limit)}, {len(held)} of encoders, in {found.folder}"
     if not os.access(above, os.W_OK | os.X_OK) or not above.is_dir():

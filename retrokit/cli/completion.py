@@ -25,7 +25,17 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 """By parameter, the kinds of names that it takes."""
 _RUNS = {"encoder", "encoders", "searcher", "start", "guide", "cv_baseline", "folder", "paths"}
-METRICS = ("ndcg@10", "mrr@10", "map@100", "recall@100", "precision@10", "accuracy@1", "accuracy", "f1", "roc_auc")
+METRICS: tuple[str, ...] = (
+    "ndcg@10",
+    "mrr@10",
+    "map@100",
+    "recall@100",
+    "precision@10",
+    "accuracy@1",
+    "accuracy",
+    "f1",
+    "roc_auc",
+)
 METRICS += ("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy")
 
 
