@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -295,7 +296,7 @@ def _points(axes: Axes, one: TextMap, labels: np.ndarray, classes: Sequence[str]
     frequent = np.argsort(-counts, kind="stable")[:SHOWN_LABELS]
     rest = ~np.isin(labels, frequent)
     x, y = one.positions.T
-    look = {
+    look: dict[str, Any] = {
         "s": float(np.clip(12_000 / len(labels), 1.5, 18)),
         "linewidths": 0,
         "rasterized": len(labels) > MOST_POINTS,
