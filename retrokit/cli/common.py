@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import textwrap
@@ -15,10 +14,11 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit import __version__
 from retrokit.cli.completion import completing
 from retrokit.cli.config import taking_config
+from retrokit.cli.registries import NAMES as NAMES
+from retrokit.cli.registries import named as named
 from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
-from retrokit.registry import Registry
 
 
 def option(name: str) -> str:
@@ -76,12 +76,6 @@ class Commands(typer.Typer):
         return add
 
 
-def named(kind: str) -> Registry:
-    """The registry of a kind of names."""
-    module, _, attribute = NAMES[kind].partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
 def with_names(*kinds: str) -> type[TyperCommand]:
     """A command whose help ends with the names of the given kinds, third parties' included."""
 
@@ -111,24 +105,6 @@ app = Commands(
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
-
-NAMES = {
-    "encoders": "retrokit.encoders:registry",
-    "similarities": "retrokit.similarities:registry",
-    "data": "retrokit.data.pairs:registry",
-    "augmentations": "retrokit.augmentation:registry",
-    "tasks": "retrokit.evaluation:registry",
-    "searchers": "retrokit.retrieval:registry",
-    "rerankers": "retrokit.reranking:registry",
-    "verifiers": "retrokit.reranking:verifiers",
-    "llms": "retrokit.llm:registry",
-    "contrasts": "retrokit.probing.sources:contrasts",
-    "corpora": "retrokit.probing.sources:corpora",
-    "splitters": "retrokit.augmentation.splitters:registry",
-    "mixture": "retrokit.augmentation.mixing:registry",
-    "near-misses": "retrokit.augmentation.negatives:registry",
-}
-"""The kinds of names, each with its registry."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 PriceOption = Annotated[

@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 from typer.models import ParameterInfo
 
+from retrokit.cli.registries import named
+
 Completion = tuple[str, str]
 """A value, and what it is."""
 
@@ -75,8 +77,6 @@ def _candidates(name: str) -> Iterator[Completion]:
 
 def names_of(kind: str) -> Iterator[Completion]:
     """The registered names of a kind; a colon follows one that cannot do without a value."""
-    from retrokit.cli.common import named
-
     for entry in named(kind).entries():
         yield f"{entry.name}{':' * any(param.required for param in entry.params)}", entry.summary
 
