@@ -267,7 +267,9 @@ OUTPUTS: dict[str, Any] = {
     },
     "probe-map": {
         **{"task": str, "data": str, "texts": int, "neighbours": int, "counts": COUNTS},
-        "maps": [but(TextMap, "positions")],
+        "classes": ([str | int], "The labels that there are."),
+        "labels": ([int], "Of each text, its place among the classes."),
+        "maps": [but(TextMap, positions=([[float]], "x and y of each text."))],
         "conclusion": CONCLUSION,
     },
     "probe-near-miss": {
