@@ -67,7 +67,7 @@ WITHOUT = {
     "openvino": ["export", f"{ENCODER},backend=openvino", "--on", "corpus.jsonl", "-o", "out"],
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "study": ["study", "run", "study.toml", "-o", "out"],
-    "llm": ["export", "openai:any", "--on", "corpus.jsonl", "-o", "out"],
+    "llm": ["export", "api:any", "--on", "corpus.jsonl", "-o", "out"],
 }
 WITH = {
     "names": ["names"],
