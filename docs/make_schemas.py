@@ -104,7 +104,7 @@ EVALUATION: dict[str, Any] = {
     "seeds": (
         [
             {
-                **{"task": str, "name": str, "encoders": [str], "similarity": str, "seeds": [int]},
+                **{"task": str, "name": str, "encoders": [str], "similarity": str, "seeds": [str]},
                 "metrics": {"*": {"mean": float | None, "deviation": float | None}},
             }
         ],

@@ -21,6 +21,7 @@ from retrokit.reranking.transformer import MapTransformer
 def clipped(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
     """φ of maps ``[n, a, b]``: −1 to 1, and 0 in padding.
 
+    >>> import torch
     >>> yes = torch.tensor([[True, True]])
     >>> clipped(torch.tensor([[[-0.5, 0.25], [1.0, 0.5]]]), yes, yes).tolist()
     [[[-1.0, -0.5], [1.0, 0.0]]]

@@ -91,4 +91,6 @@ class LowRank:
                 f"`lora` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
                 f"it has {', '.join(known)}"
             )
+        if self.last is None:
+            return asked
         return [place for place in places if any(f".{place}".endswith(f".{one}") for one in asked)]

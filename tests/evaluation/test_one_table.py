@@ -67,7 +67,7 @@ def test_all_systems_stand_in_one_table_with_one_correction(data, tmp_path, caps
         f"{run} cosine",
         f"{two_stages[0]} own + maxsim:static",
         f"{two_stages[1]} own + static",
-        "two-stage:bm25,depth=3,reranker=maxsim:static own + maxsim:static",
+        "two-stage:bm25,depth=3,reranker=maxsim:static own + maxsim:static, depth 3",
         "hybrid:a=bm25,b=static own",
     ]
     family = [one for one in found["comparisons"] if one["metric"] == "mrr@10"]

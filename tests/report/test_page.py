@@ -241,8 +241,12 @@ def test_a_deployment_and_a_build_are_shown_from_their_json(tmp_path):
 def write_training(folder: Path, similarity: str, seed: int, status: str = "finished") -> Path:
     """A run's folder, but for the model."""
     folder.mkdir(parents=True)
-    evaluations = [{"step": step, "evaluation": {"ndcg@10": 0.3 + 0.01 * step + 0.02 * seed}} for step in (0, 5, 10)]
-    lines = [evaluations[0], {"step": 5, "loss": 2.0, "seconds": 3.0}, *evaluations[1:], {"step": 10, "loss": 1.0}]
+    evaluations = [
+        {"step": step, "evaluation": {"ndcg@10": 0.3 + 0.01 * step + 0.02 * seed}, "seconds": 0.3 * step}
+        for step in (0, 5, 10)
+    ]
+    losses = [{"step": 5, "loss": 2.0, "seconds": 1.5}, {"step": 10, "loss": 1.0, "seconds": 3.0}]
+    lines = [evaluations[0], losses[0], *evaluations[1:], losses[1]]
     (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     outcome = {"folder": str(folder), "steps": 10, "stopped_because": None, "best_step": 10, "converged_at": None}
     outcome |= {"evaluations": evaluations, "losses": [{"step": 5, "loss": 2.0}, {"step": 10, "loss": 1.0}]}
