@@ -103,6 +103,10 @@ class PairwiseReranker(Reranker, Protocol):
         """What is to be told of query i with document i beside the score (:mod:`retrokit.reranking.remarks`)."""
         return of_texts(queries, documents)
 
+    def judge(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
+        """:meth:`score_pairs` and :meth:`remarks`, for which the texts are looked at once."""
+        return self.score_pairs(queries, documents), self.remarks(queries, documents)
+
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
         return self.rank_lists([query], [documents])[0]
 

@@ -39,6 +39,14 @@ def _positions(mask: Tensor) -> Tensor:
     return places / mask.sum(dim=1, keepdim=True).clamp_min(1)
 
 
+def convolutions(inputs: int, channels: int, layers: int, kernel: int) -> nn.ModuleList:
+    """So many layers that keep the size of a map, from ``inputs`` channels to ``channels``. Raises :class:`UsageError`
+    for a kernel that has no middle."""
+    check_kernel(kernel)
+    widths = pairwise([inputs] + [channels] * layers)
+    return nn.ModuleList(nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in widths)
+
+
 class MapCNN(MapScorer):
     """F3: the logit that two texts belong together."""
 
@@ -48,11 +56,7 @@ class MapCNN(MapScorer):
 
     def __init__(self, channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        check_kernel(kernel)
-        widths = [CHANNELS] + [channels] * layers
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in pairwise(widths)
-        )
+        self.convolutions = convolutions(CHANNELS, channels, layers, kernel)
         pooled = 2 * (CHANNELS + channels) * 3
         self.head = nn.Sequential(
             nn.LayerNorm(pooled), nn.Linear(pooled, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1)

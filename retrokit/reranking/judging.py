@@ -23,6 +23,9 @@ class Verifier(MapReranker):
         self._pairs = 0
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        return self.judge(queries, documents)[0]
+
+    def judge(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
         scores = super().score_pairs(queries, documents)
         remarks = self.remarks(queries, documents)
         for row, verdict in enumerate(map(decided, remarks)):
@@ -30,7 +33,7 @@ class Verifier(MapReranker):
                 scores[row] = 1.0 if verdict else self.scorer.lowest
         self._counted.update(one for of_pair in remarks for one in of_pair)
         self._pairs += len(remarks)
-        return scores
+        return scores, remarks
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
         found = of_texts(queries, documents)

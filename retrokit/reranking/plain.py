@@ -7,13 +7,12 @@ the bounds, the pooling and the sizes open.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
 from retrokit.errors import UsageError
-from retrokit.reranking.cnn import MapCNN, check_kernel
+from retrokit.reranking.cnn import MapCNN, convolutions
 from retrokit.reranking.maps import MapScorer
 from retrokit.reranking.transformer import MapTransformer
 
@@ -39,11 +38,7 @@ class PlainCNN(MapScorer):
 
     def __init__(self, channels: int, layers: int, kernel: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        check_kernel(kernel)
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, kernel, padding=kernel // 2)
-            for before, after in pairwise([1] + [channels] * layers)
-        )
+        self.convolutions = convolutions(1, channels, layers, kernel)
         self.head = nn.Sequential(nn.Linear(channels, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 1))
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:

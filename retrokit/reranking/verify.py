@@ -74,7 +74,7 @@ def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterat
     pairs = ((row, *_texts(row)) for _, row in rows)
     while part := list(islice(pairs, AT_ONCE)):
         texts = [first for _, first, _ in part], [second for _, _, second in part]
-        scores, remarks = reranker.score_pairs(*texts), reranker.remarks(*texts)
+        scores, remarks = reranker.judge(*texts)
         for (row, _, _), score, told in zip(part, scores.tolist(), remarks, strict=True):
             certain = decided(told)
             accepted = score >= verdicts.threshold if certain is None else certain
