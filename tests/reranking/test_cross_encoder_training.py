@@ -17,6 +17,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.reranking import registry
 from retrokit.reranking.calibrate import calibrate
 from retrokit.reranking.cross_encoder import Beginning
+from retrokit.reranking.training import cross_encoder
 from retrokit.reranking.training.config import LOSSES, VerifierConfig
 from retrokit.reranking.training.cross_encoder import CrossEncoderRun
 from retrokit.reranking.training.plan import plan_verifier, train_verifier
@@ -165,6 +166,35 @@ def test_a_model_begins_with_its_bases_body_and_a_head_of_the_seed(tiny_bert, tm
     whole = make_cross_encoder(tmp_path / "cross")
     started = Beginning().model(str(whole), None, 0, "cpu").model.state_dict()
     assert all(torch.equal(value, started[name]) for name, value in load_file(whole / "model.safetensors").items())
+
+
+@pytest.mark.parametrize(("make", "side"), [(make_bert, "right"), (make_llama, "right"), (make_llama, "left")])
+def test_parts_by_length_have_the_gradient_of_the_whole_batch(tmp_path, monkeypatch, make, side):
+    base = make(tmp_path / "base", **({"dropout": 0.0} if make is make_bert else {}))
+    model = Beginning().model(str(base), 48, 0, "cpu")
+    model.tokenizer.padding_side = side
+    model.train()
+    rows = [{"query": text, "document": " ".join(TEXTS[: 1 + i % 4])} for i, text in enumerate(TEXTS[:12])]
+    features = model.preprocess([(row["query"], row["document"]) for row in rows])
+    shapes, forward = [], model.forward
+    monkeypatch.setattr(model, "forward", lambda part: shapes.append(part["input_ids"].shape) or forward(part))
+    monkeypatch.setattr(cross_encoder, "CPU_TOKENS", 64)
+
+    def gradient(scores: torch.Tensor) -> torch.Tensor:
+        model.zero_grad()
+        (scores.view(-1) * torch.arange(12.0)).sum().backward()
+        return torch.cat([value.grad.flatten() for value in model.parameters() if value.grad is not None])
+
+    whole = model(dict(features))["scores"]
+    expected = gradient(whole)
+    found = cross_encoder._InParts(model, model)(features)["scores"]
+    assert_rounded(found.detach().numpy(), whole.detach().numpy())
+    torch.testing.assert_close(gradient(found), expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
+    (texts, longest), *parts = shapes
+    assert len(parts) > 2
+    assert sum(rows for rows, _ in parts) == texts == 12
+    assert max(tokens for _, tokens in parts) == longest
+    assert sum(rows * tokens for rows, tokens in parts) < texts * longest  # less padding
 
 
 def test_a_decoder_becomes_a_cross_encoder(folder, tmp_path):

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from retrokit import reranking
 from retrokit.data.training_rows import Pair, texts_of_record
+from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
 from retrokit.notices import no_progress_bars
 from retrokit.reranking.cross_encoder import CrossEncoderReranker
@@ -42,6 +43,7 @@ from retrokit.training.run import identity_of, training_precision
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
 TIMED_PAIRS = 16
+CPU_TOKENS = 1024  # padded tokens of a part: small ones cut the padding where short pairs stand beside long ones
 
 Scored = tuple[str, list[str], list[float]]
 """An anchor, its documents, the positive first, and what each of them is worth."""
@@ -115,9 +117,7 @@ class CrossEncoderRun(RunTrainer):
         """The library's loss of a batch."""
         columns = self._prepare_inputs(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
         labels = columns.pop("label")
-        if model is not self.cross_encoder:  # as the library has wrapped it for several processes
-            model.preprocess = self.cross_encoder.preprocess
-        self.loss.model = model
+        self.loss.model = _InParts(model, self.cross_encoder)
         made: Tensor = self.loss(list(columns.values()), labels)
         return made
 
@@ -149,6 +149,30 @@ class CrossEncoderRun(RunTrainer):
     def write_model(self, folder: Path) -> bool:
         save(self.cross_encoder, folder)
         return True
+
+
+class _InParts(nn.Module):
+    """The cross-encoder, perhaps wrapped for several processes, that reads pairs from the longest to the shortest, each
+    part of them without the padding of the others."""
+
+    def __init__(self, model: nn.Module, cross_encoder: CrossEncoder) -> None:
+        super().__init__()
+        self.model = model
+        self.preprocess, self.device = cross_encoder.preprocess, cross_encoder.device
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
+        mask = features["attention_mask"]
+        lengths, order = mask.sum(dim=1).sort(descending=True, stable=True)
+        most = CPU_TOKENS if mask.device.type == "cpu" else tokens_at_once(mask.device)
+        scores = []
+        for start, end in ranges_of_tokens(lengths.tolist(), most):
+            rows = order[start:end]
+            read = mask[rows].any(dim=0)
+            part = {
+                name: value[rows][:, read] if isinstance(value, Tensor) else value for name, value in features.items()
+            }
+            scores.append(self.model(part)["scores"])
+        return {"scores": torch.cat(scores)[order.argsort()]}
 
 
 def save(model: CrossEncoder, folder: Path) -> None:
