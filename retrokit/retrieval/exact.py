@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,13 +18,14 @@ from retrokit.encoders import onednn
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 from retrokit.retrieval.base import check_k
-from retrokit.similarities.base import Ceilings, Embeddings, Similarity
+from retrokit.similarities.base import Embeddings, Similarity
 
 QUERY_BLOCK = 1024
 DOCUMENT_BLOCK = 8_000  # at most; with a block of queries it makes 31 MiB of scores, and up to 32 malloc re-uses memory
 EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
 KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
 PAIRS = 512  # that are scored anew at a time: in float64 they stay in the processor's cache
+MOST = 8  # times as many documents as are wanted are kept by their ceilings
 GROUP = 16  # columns of scores of which only the best is compared with what has been found
 
 
@@ -51,17 +53,15 @@ def top_k(
     queries, documents, k = checked(queries, documents, k)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
     prepared = prepared_queries(similarity, queries, documents, device)
-    blocks = prepared.split(QUERY_BLOCK) if len(prepared) else ()
-    best = [(block.new_empty(len(block), 0), block.new_empty(len(block), 0, dtype=torch.int64)) for block in blocks]
     memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(_rows_of_a_block(documents), len(documents)))
+    search = _Search(similarity, queries, documents, device, k, memory)
+    blocks = [_Best(search, block) for block in prepared.split(QUERY_BLOCK)] if len(prepared) else []
     with progress("searching", len(queries) * len(documents), "pairs") as advance:
         for offset, part in prepared_documents(similarity, queries, documents, device):
-            for number, block in enumerate(blocks):
-                scores, rows = best[number]
-                more, columns = _best(*_candidates(similarity, block, part, scores, k, memory), k)
-                best[number] = _best(torch.cat([scores, more], dim=1), torch.cat([rows, columns + offset], dim=1), k)
-                advance(len(block) * len(part))
-    found = [in_order(*block) for block in best]
+            for block in blocks:
+                block.add(part, offset)
+                advance(len(block.queries) * len(part))
+    found = [in_order(*block.scored()) for block in blocks]
     if not found:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
     values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
@@ -114,29 +114,85 @@ def _tensor(embeddings: Embeddings) -> Tensor:
     return tensor
 
 
-def _candidates(
-    similarity: Similarity, queries: Tensor, documents: Tensor, best: Tensor, k: int, memory: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Scores ``[nq, m]`` and columns of the documents that can be among the k best, where ``best`` are the scores found
-    before; rows of fewer are filled up with −inf. All documents, where that is no longer."""
-    count = len(documents)
-    is_grouped = count % GROUP == 0 and (best.shape[1] == k or count >= 2 * GROUP * k)
-    if is_grouped and (ceilings := similarity.ceilings(queries, documents)):
-        found = _promising(_product(queries, documents, ceilings.terms, memory), best, k, ceilings)
-        if found is not None and len(found[0]) * GROUP <= len(queries) * count:  # of more, the kernel is faster
-            rows, values, columns = found
-            for value, row, column in zip(*(side.split(PAIRS) for side in (values, rows, columns)), strict=True):
-                chosen = (
-                    queries.index_select(0, row),
-                    documents.index_select(0, column),
-                )  # far faster than by brackets
-                value.copy_(similarity.kernel_pairs(*(side.double() for side in chosen)))
-            return _padded(rows, values, columns, len(queries))
-    scores = _scores(similarity, queries, documents, memory).float()
-    found = _promising(scores, best, k) if is_grouped else None
-    if found is None:
-        return scores, torch.arange(count, device=scores.device).expand(len(scores), -1)
-    return _padded(*found, len(queries))
+@dataclass(frozen=True)
+class _Search:
+    """What is asked for, and what every block of queries computes with."""
+
+    similarity: Similarity
+    queries: Embeddings
+    documents: Embeddings
+    device: torch.device | str
+    k: int
+    memory: Tensor
+
+    def score_pairs(self, queries: Tensor, rows: Tensor) -> Tensor:
+        """Scores ``[n]`` of prepared queries ``[n, d]`` and as many documents, in float64."""
+        raw = self.documents
+        is_plain = isinstance(raw, Tensor) or raw.flags.writeable
+        chosen = _tensor(raw).index_select(0, rows) if is_plain else torch.as_tensor(raw[rows.numpy()])
+        chosen = chosen.to(self.device, _common_type(self.queries, raw))
+        return self.similarity.kernel_pairs(queries.double(), self.similarity.prepare(chosen, "document").double())
+
+
+class _Best:
+    """The best documents of a block of queries: their scores ``[nq, k]`` and rows; or, as long as ``margin`` is there,
+    the ceilings ``[nq, m]`` of all that can be among them, whose scores are computed at the end."""
+
+    def __init__(self, search: _Search, queries: Tensor) -> None:
+        self.search, self.queries = search, queries
+        self.values = queries.new_empty(len(queries), 0, dtype=torch.float32)
+        self.rows = queries.new_empty(len(queries), 0, dtype=torch.int64)
+        self.least: Tensor | None = None  # the k-th best value of each query
+        self.margin: Tensor | None = self.values.new_zeros(len(queries))
+
+    def add(self, documents: Tensor, offset: int) -> None:
+        """Take in a block of prepared documents, of which the first is row ``offset``."""
+        if self.margin is not None and self._add_ceilings(documents, offset):
+            return
+        self.scored()
+        scores = _scores(self.search.similarity, self.queries, documents, self.search.memory).float()
+        found = _promising(scores, self.least, self.search.k)
+        everything = torch.arange(len(documents), device=scores.device).expand(len(scores), -1)
+        more, columns = (scores, everything) if found is None else _padded(*found, len(scores))
+        self._merge(*_best(more, columns, self.search.k), offset)
+        self._cut()
+
+    def scored(self) -> tuple[Tensor, Tensor]:
+        """Scores and rows of the best. From here on there are no ceilings."""
+        if self.margin is not None:
+            self.margin = None
+            queries, places = (self.values > -torch.inf).nonzero(as_tuple=True)
+            for query, place in zip(queries.split(PAIRS), places.split(PAIRS), strict=True):
+                asked = self.queries.index_select(0, query)  # far faster than by brackets
+                self.values[query, place] = self.search.score_pairs(asked, self.rows[query, place]).float()
+            self._cut()
+        return self.values, self.rows
+
+    def _add_ceilings(self, documents: Tensor, offset: int) -> bool:
+        """Take in the documents' ceilings. False, and nothing done, where there are none, or too many that count."""
+        ceilings = self.search.similarity.ceilings(self.queries, documents)
+        if ceilings is None or self.margin is None:
+            return False
+        self.margin = torch.maximum(self.margin, ceilings.margin)
+        worth = _product(self.queries, documents, ceilings.terms, self.search.memory)
+        found = _promising(worth, self.least, self.search.k, self.margin)
+        if found is None or len(found[0]) * GROUP > worth.numel():  # then the kernel is faster
+            return False
+        self._merge(*_padded(*found, len(worth)), offset)
+        self.least = self.values.topk(self.search.k, dim=1).values[:, -1]
+        kept, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
+        self.values, self.rows = _padded(kept, self.values[kept, places], self.rows[kept, places], len(worth))
+        if self.values.shape[1] > MOST * self.search.k:
+            self.scored()
+        return True
+
+    def _merge(self, values: Tensor, columns: Tensor, offset: int) -> None:
+        self.values = torch.cat([self.values, values], dim=1)
+        self.rows = torch.cat([self.rows, columns + offset], dim=1)
+
+    def _cut(self) -> None:
+        self.values, self.rows = _best(self.values, self.rows, self.search.k)
+        self.least = self.values.amin(dim=1) if self.values.shape[1] == self.search.k > 0 else None
 
 
 def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
@@ -161,23 +217,23 @@ def _product(queries: Tensor, documents: Tensor, terms: Tensor | None, memory: T
 
 
 def _promising(
-    scores: Tensor, best: Tensor, k: int, ceilings: Ceilings | None = None
+    scores: Tensor, least: Tensor | None, k: int, margin: Tensor | float = 0.0
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Rows, scores and columns of those that can be among the k best, where ``best`` are the scores found before
-    and ``scores`` may be ceilings. None where picking them out is not worth it.
+    """Rows, scores and columns of those that can be among the k best, where ``least`` is the k-th best score found
+    before, and scores count as the same that are no more than ``margin`` apart. None where picking them out is not
+    worth it.
 
     Most groups of columns are passed over by their best one. A document that only equals the least of k found before
     comes after them, and is out.
     """
     count = scores.shape[1]
+    if count % GROUP or (least is None and count < 2 * GROUP * k):
+        return None
     stride = count // GROUP
     highest = scores.unflatten(1, (GROUP, stride)).amax(dim=1)
-    if best.shape[1] == k:
-        bound = best.amin(dim=1)
-        bound = ceilings.reached(bound) if ceilings else bound
-    else:  # so many groups reach this value, and so do as many documents
-        bound = highest.topk(k, dim=1).values[:, -1].nextafter(scores.new_tensor(-torch.inf))
-        bound = ceilings.passed(bound) if ceilings else bound
+    if least is None:  # so many groups reach this value, and so do as many documents
+        least = highest.topk(k, dim=1).values[:, -1].nextafter(scores.new_tensor(-torch.inf))
+    bound = least - margin
     rows, groups = (highest > bound[:, None]).nonzero(as_tuple=True)
     if 2 * len(rows) * GROUP > scores.numel():
         return None

@@ -23,16 +23,11 @@ TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors 
 
 
 class Ceilings(Protocol):
-    """The ceiling ``q·d + terms`` of each prepared document ``[nd]``, above which none is worth more than its query's
-    share of the rounding."""
+    """The ceiling ``q·d + terms`` of each prepared document ``[nd]``: those of two whose scores are the same in float32
+    are less than the query's ``margin`` ``[nq]`` apart."""
 
     terms: Tensor
-
-    def reached(self, scores: Tensor) -> Tensor:
-        """The ceiling ``[nq]`` below which no document can score ``scores`` ``[nq]``, however both were rounded."""
-
-    def passed(self, ceilings: Tensor) -> Tensor:
-        """The ceiling ``[nq]`` below which no document is worth as much as one that has ``ceilings`` ``[nq]``."""
+    margin: Tensor
 
 
 class Similarity(nn.Module):

@@ -62,28 +62,17 @@ class DistanceCeilings:
     ``(‖q‖² − ‖q − d‖²)/2``; its ceiling is as computed, and its own share of the rounding above that.
 
     A sum of n products is wrong by at most ``n·ε/2·‖q‖‖d‖``, in whichever order, and ``‖q‖‖d‖ ≤ (‖q‖² + ‖d‖²)/2``: so
-    query and document bear a share each, here twice what they have to.
+    query and document bear a share each, here twice what they have to; which covers the rounding of a score as well.
     """
 
     def __init__(self, queries: Tensor, documents: Tensor) -> None:
         error = (queries.shape[-1] + 4) * EPSILON
-        squares = [torch.linalg.vector_norm(side, dim=-1).square_() for side in (queries, documents)]
-        self._squares, of_documents = squares[0], squares[1]
-        self._share = error * self._squares
-        self._highest = error * of_documents.amax()
+        of_queries, of_documents = (torch.linalg.vector_norm(side, dim=-1).square_() for side in (queries, documents))
+        highest = of_documents.amax()
+        self.margin = 4 * error * (of_queries + highest)
         self.terms = of_documents.mul_(1.5 * error - 0.5)  # ``[nd]``
-        is_large = self._squares.amin() > SMALL  # of the queries: then it counts nothing where a document is none
-        self.hold = bool(is_large and self._squares.amax() + self._highest / error < HUGE)
-
-    def reached(self, scores: Tensor) -> Tensor:
-        """The ceiling ``[nq]`` below which no document can score ``scores`` ``[nq]``, however both were rounded."""
-        squares, distances = self._squares.double(), scores.double().square()
-        worth = (squares - distances) / 2 - 2 * EPSILON * (squares + distances)
-        return (worth - self._share).float()
-
-    def passed(self, ceilings: Tensor) -> Tensor:
-        """The ceiling ``[nq]`` below which no document is worth as much as one that has ``ceilings`` ``[nq]``."""
-        return ceilings - 4 * (self._share + self._highest)
+        is_large = of_queries.amin() > SMALL  # then it counts nothing where a document is none
+        self.hold = bool(is_large and of_queries.amax() + highest < HUGE)
 
 
 class Distance(Similarity):

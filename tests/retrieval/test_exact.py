@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -148,8 +148,8 @@ def test_documents_that_are_passed_over_in_groups(
     shares = []
     promising = search._promising
 
-    def watched(scores: torch.Tensor, best: torch.Tensor, k: int) -> tuple[torch.Tensor, ...] | None:
-        found = promising(scores, best, k)
+    def watched(scores: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...] | None:
+        found = promising(scores, *given)
         shares.append(1 if found is None else len(found[0]) / scores.numel())
         return found
 
@@ -174,6 +174,8 @@ def rows_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
         documents = documents[rng.integers(0, 400, 2_000)] + 0.01 * documents
     elif kind == "duplicates":
         documents = documents[rng.integers(0, 700, 2_000)]
+    elif kind == "many copies":  # more than are kept by their ceilings
+        documents = documents[rng.integers(0, 30, 2_000)]
     elif kind == "queries among the documents":
         queries[:6] = documents[[0, 5, 700, 1_500, 1_999, 900]]
         documents[900] *= 1 + 1e-6
@@ -189,7 +191,14 @@ def rows_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 KINDS = ["plain", "clusters", "duplicates", "queries among the documents", "float16", "huge"]
-BY_KERNEL = ["lengths apart", "far from the origin", "one huge", "beyond float32's squares", "tiny"]  # some, or all
+BY_KERNEL = [
+    "many copies",
+    "lengths apart",
+    "far from the origin",
+    "one huge",
+    "beyond float32's squares",
+    "tiny",
+]  # some, or all
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *BY_KERNEL])
@@ -216,6 +225,24 @@ def test_l2_by_a_product_is_l2_by_its_kernel(
     if kind != "queries among the documents":  # the kernel is wrong by 1e-7 of their length
         np.testing.assert_array_equal(indices, by_kernel[1])
         np.testing.assert_array_max_ulp(scores, by_kernel[0], 1)
+
+
+@pytest.mark.parametrize("kind", ["array", "read-only file", "tensor"])
+def test_l2_scores_what_is_among_the_best_at_the_end_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    queries, documents = rows_of("plain")
+    stored: Any = torch.as_tensor(documents) if kind == "tensor" else documents
+    if kind == "read-only file":
+        np.save(tmp_path / "documents.npy", documents)
+        stored = np.load(tmp_path / "documents.npy", mmap_mode="r")
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", 320)
+    scored, of_pairs = [], search._Search.score_pairs
+    monkeypatch.setattr(search._Search, "score_pairs", lambda *given: scored.append(len(given[2])) or of_pairs(*given))
+    indices = top_k(retrokit.similarity("l2"), queries, stored, 5)[1]
+    exact = l2(queries.astype(np.float64), documents.astype(np.float64))
+    np.testing.assert_array_equal(indices, np.argsort(-exact, axis=1, kind="stable")[:, :5])
+    assert 9 * 5 <= sum(scored) <= 9 * 6  # of nine queries the five best, and what is as near as their rounding
 
 
 def test_as_many_documents_in_the_first_block_as_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
