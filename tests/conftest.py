@@ -6,14 +6,12 @@ import gc
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from tests import forked_python, schemas
@@ -46,18 +44,17 @@ def shared_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="session", autouse=True)
+def base(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tell :mod:`tests.forked_python` where all workers have their folders."""
+    folder = tmp_path_factory.getbasetemp()
+    forked_python.BASE = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture
+def python() -> str:
     """Stands for ``sys.executable`` where what is imported is not the point; see :mod:`tests.forked_python`."""
-    if not hasattr(os, "pidfd_open"):  # Linux has it
-        return sys.executable
-    is_worker = "PYTEST_XDIST_WORKER" in os.environ
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if is_worker else base) / "forked-python"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            forked_python.start(folder, os.getppid() if is_worker else os.getpid())
-    return str(folder / "python")
+    return forked_python.python()
 
 
 @pytest.fixture(scope="session")

@@ -19,12 +19,21 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from filelock import FileLock
 
 PRELOADED = [
     *("snakemake.cli", "retrokit.cli", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
     *("retrokit.study.engine", "retrokit.study.step", "retrokit.report.page", "retrokit.report.figures"),
 ]
+
+LIGHT = ["retrokit.cli.entry", "typer.rich_utils"]
+"""What shows help, and none of the libraries."""
+
+BASE = Path()
+"""Where the tests of all workers have their folders; set before the first test."""
 
 KILL = signal.SIGUSR1
 """To the script: kill the child, so that both have ended when the script has."""
@@ -51,15 +60,37 @@ os._exit(code)
 """
 
 
-def start(folder: Path, watched: int) -> Path:
-    """The script that stands for Python; it serves until the process ``watched`` has ended."""
+def python() -> str:
+    """Stands for ``sys.executable`` where what is imported is not the point."""
+    return _shared("forked-python", PRELOADED)
+
+
+def light_python() -> str:
+    """As :func:`python`, but it has imported the command line alone: where the point is that no more is."""
+    return _shared("light-python", LIGHT)
+
+
+def _shared(name: str, preloaded: Sequence[str]) -> str:
+    """The one of that name, for all workers."""
+    if not hasattr(os, "pidfd_open"):  # Linux has it
+        return sys.executable
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    folder = BASE / name
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            start(folder, os.getppid() if is_worker else os.getpid(), preloaded)
+    return str(folder / "python")
+
+
+def start(folder: Path, watched: int, preloaded: Sequence[str]) -> Path:
+    """The script that stands for Python that has imported ``preloaded``; it serves until ``watched`` has ended."""
     folder.mkdir()
     script, place = folder / "python", folder / "socket"
     script.write_text(_SCRIPT.format(python=sys.executable, folder=str(folder)))
     script.chmod(0o755)
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked_python", script, str(watched)],
+            [sys.executable, "-m", "tests.forked_python", script, str(watched), *preloaded],
             cwd=Path(__file__).parents[1],
             env={**os.environ, "OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error"},
             **{"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True},
@@ -73,9 +104,9 @@ def start(folder: Path, watched: int) -> Path:
     return script
 
 
-def serve(folder: str, watched: int) -> tuple[dict, list[int]]:
+def serve(folder: str, watched: int, preloaded: Sequence[str]) -> tuple[dict, list[int]]:
     """Wait for commands until ``watched`` has ended; returns, in a child of its own each, what it is asked for."""
-    for name in PRELOADED:
+    for name in preloaded:
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name)
     gc.freeze()
@@ -150,4 +181,4 @@ def become(script: str, asked: dict, streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    become(sys.argv[1], *serve(os.path.dirname(sys.argv[1]), int(sys.argv[2])))
+    become(sys.argv[1], *serve(os.path.dirname(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval", "retrokit.cli.entry"]
-)
+from tests.forked_python import KILL, python
+
+_CALL = """
+import pickle, sys
+sys.path += sys.argv[2:]  # where pytest has put the folders of tests
+target, given = pickle.loads(bytes.fromhex(sys.argv[1]))
+target(*given)
+"""
 
 
 @dataclass(frozen=True)
@@ -42,18 +47,28 @@ def in_processes(
         port = free.getsockname()[1]
     processes = []
     for rank in range(count):
+        several = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        several |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        told = {name: str(value) for name, value in several.items()} if count > 1 else {}
         (folder / f"stdin-{rank}").write_bytes(stdin if rank == 0 else b"")
-        arguments = tuple(given(rank) if callable(given) else given)
-        process = _CONTEXT.Process(target=_call, args=(rank, count, port, folder, target, arguments))
-        process.start()
-        processes.append(process)
+        with (
+            open(folder / f"stdin-{rank}", "rb") as read,
+            open(folder / f"stdout-{rank}", "wb") as out,
+            open(folder / f"stderr-{rank}", "wb") as err,
+        ):
+            arguments = tuple(given(rank) if callable(given) else given)
+            command = [python(), "-c", _CALL, pickle.dumps((target, arguments)).hex(), *sys.path]
+            environment = {**os.environ, **told, "OMP_NUM_THREADS": "1", "RETROKIT_CACHE": "off"}
+            streams = {"stdin": read, "stdout": out, "stderr": err}
+            processes.append(subprocess.Popen(command, cwd=folder, env=environment, **streams))
     ended = []
     for rank, process in enumerate(processes):
-        process.join(timeout)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        ended.append(_ended(folder, str(rank), process.exitcode))
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.send_signal(KILL)
+            process.wait()
+        ended.append(_ended(folder, str(rank), process.returncode))
     return ended
 
 
@@ -96,7 +111,10 @@ def _agent(count: int, folder: Path, words: list[str]) -> None:
 def _member(folder: Path, words: list[str]) -> None:
     from retrokit.cli import entry
 
-    _settle(folder, f"{os.environ['RANK']}-of-agent")
+    for number, name in enumerate(("stdout", "stderr"), start=1):
+        with open(folder / f"{name}-{os.environ['RANK']}-of-agent", "wb") as file:
+            os.dup2(file.fileno(), number)
+    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115 # until the process ends
     if code := entry.run(words):
         sys.exit(code)
 
@@ -110,32 +128,6 @@ def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
     if prepare is not None:
         prepare(int(os.environ.get("RANK", "0")))
     entry.main()
-
-
-def _call(
-    rank: int, count: int, port: int, folder: Path, target: Callable[..., object], arguments: Sequence[object]
-) -> None:
-    if count > 1:
-        os.environ |= {
-            **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
-            **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
-        }
-    _settle(folder, str(rank))
-    target(*arguments)
-
-
-def _settle(folder: Path, name: str) -> None:
-    """Compute with one thread in ``folder``, and read and write what is called ``name`` there."""
-    import torch
-
-    torch.set_num_threads(1)
-    os.chdir(folder)
-    os.environ |= {"OMP_NUM_THREADS": "1", "RETROKIT_CACHE": "off"}
-    (folder / f"stdin-{name}").touch()
-    for number, (stream, mode) in enumerate((("stdin", "rb"), ("stdout", "wb"), ("stderr", "wb"))):
-        with open(folder / f"{stream}-{name}", mode) as file:
-            os.dup2(file.fileno(), number)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115 # until the process ends
 
 
 def _ended(folder: Path, name: str, code: int | None) -> Ended:

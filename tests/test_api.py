@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.settings import EvaluationSettings
 from tests.evaluation.fakes import write_folder
+from tests.forked_python import light_python
 from tests.models import sentences
 
 
@@ -46,7 +46,7 @@ def test_every_name_is_there_and_documented():
 
 def test_importing_it_loads_nothing_heavy():
     code = "import sys, retrokit; print(sorted({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert subprocess.run([light_python(), "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_it_is_typed():

@@ -16,6 +16,7 @@ import retrokit
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
+from tests.forked_python import light_python
 
 PACKAGE = Path(retrokit.__file__).parent
 FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
@@ -244,7 +245,7 @@ except SystemExit as end:
 
 
 def imports_of(code: str, *arguments: str) -> tuple[set[str], str]:
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([light_python(), "-c", code, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     output, _, modules = done.stdout.rpartition("IMPORTED ")
     return set(modules.split()), output

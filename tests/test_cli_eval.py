@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import write_folder
+from tests.forked_python import light_python
 from tests.models import sentences
 from tests.sure_folders import small_folder
 
@@ -414,7 +414,7 @@ def test_showing_results_loads_no_model_library(
         "import sys; from retrokit import cli; end = cli.run(sys.argv[1:]); "
         "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'matplotlib') if m in sys.modules])"
     )
-    command = [sys.executable, "-c", code, "eval", "--results", str(tmp_path / "results")]
+    command = [light_python(), "-c", code, "eval", "--results", str(tmp_path / "results")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "ndcg@10" in done.stdout

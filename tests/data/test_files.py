@@ -16,6 +16,7 @@ import pytest
 
 from retrokit.data.files import digest, read_lines, writing
 from retrokit.errors import DataError
+from tests.forked_python import light_python
 
 
 def lines(path: Path | str) -> list[tuple[int, str]]:
@@ -152,7 +153,7 @@ except DataError as error:
     os._exit(2)
 """
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-c", program]
+        command = [light_python(), "-c", program]
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "standard output: could not be written: No space left on device\n")
 
@@ -223,7 +224,7 @@ def test_importing_the_readers_imports_nothing_heavy() -> None:
         "import sys, retrokit.data.pairs, retrokit.data.hub, retrokit.data.trec\n"
         "print([m for m in ('torch', 'pandas', 'datasets', 'numpy', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([light_python(), "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
-import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -27,6 +25,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.notices import listening
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
 from tests.evaluation.fakes import Notices
+from tests.forked_python import KILL, python
 
 ROW = 4 * DIMENSION + OVERHEAD
 
@@ -224,7 +223,7 @@ def test_after_a_break_the_rest_falls_into_the_same_batches(tmp_path, monkeypatc
 
 
 def start(*words: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.encoders.filling", *map(str, words)]
+    command = [python(), "-m", "tests.encoders.filling", *map(str, words)]
     return subprocess.Popen(command, cwd=Path(__file__).parents[2])
 
 
@@ -238,7 +237,7 @@ def kill_while_filling(folder: Path, count: int, moment: float) -> None:
     while process.poll() is None and kept(folder) == before:
         time.sleep(0.005)
     time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
+    process.send_signal(KILL)
     process.wait(60)
 
 

@@ -8,7 +8,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -19,6 +18,7 @@ import pytest
 from retrokit.errors import DataError
 from retrokit.llm.base import Completion, CompletionRequest, Sampling
 from retrokit.llm.store import ResponseStore
+from tests.forked_python import KILL, python
 from tests.llm.asker import CONCURRENCY
 from tests.llm.server import ChatServer, Plan, echo
 
@@ -145,7 +145,7 @@ def test_opening_at_the_same_time(tmp_path: Path) -> None:
 
 
 def asker(server: ChatServer, folder: Path, out: Path, count: int, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.llm.asker", server.url, folder / "s.db", out, str(count), *options]
+    command = [python(), "-m", "tests.llm.asker", server.url, folder / "s.db", out, str(count), *options]
     return subprocess.Popen(list(map(str, command)), cwd=Path(__file__).parents[2])
 
 
@@ -191,7 +191,7 @@ def kill_again_and_again(folder: Path, kills: int, count: int) -> None:
             while len(answers(out)) <= wanted and process.poll() is None:
                 time.sleep(0.0005)
             time.sleep(draws.uniform(0, 0.01))
-            process.kill()
+            process.send_signal(KILL)
             process.wait()
             used, kept = {prompt for prompt, _ in answers(out)}, stored(folder)
             assert used <= kept, f"used before it was stored, at kill {kill}"

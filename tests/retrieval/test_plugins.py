@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
 from retrokit.data.jsonl import write_jsonl
+from tests import forked_python
 from tests.evaluation.fakes import write_folder
 from tests.plugins import install
 
@@ -114,7 +114,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
     }
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
-        [sys.executable, "-c", RUN],
+        [forked_python.python(), "-c", RUN],
         input=json.dumps(list(asked.values())),
         capture_output=True,
         text=True,
