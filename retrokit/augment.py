@@ -7,25 +7,27 @@ output that was not finished.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
-from retrokit.augmentation.mining.mine import mine
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.negatives.files import write_near_misses as negatives
 from retrokit.augmentation.queries.write import queries
 from retrokit.augmentation.settings import MaskSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
-from retrokit.augmentation.teaching import score
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
 from retrokit.data.outputs import check_file
 from retrokit.encoders import registry as encoders
 from retrokit.settings import taking
+
+if TYPE_CHECKING:
+    from retrokit.augmentation.mining.mine import mine
+    from retrokit.augmentation.teaching import score
 
 __all__ = [
     "CropSettings",
@@ -42,6 +44,19 @@ __all__ = [
     "split",
     "split_pairs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``mine`` and ``score``, which take PyTorch, as the others do not."""
+    if name == "mine":
+        from retrokit.augmentation.mining.mine import mine
+
+        return mine
+    if name == "score":
+        from retrokit.augmentation.teaching import score
+
+        return score
+    raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
 def _pairs(made: Callable[..., Iterator[dict[str, Any]]], asked: PairSettings, crops: CropSettings) -> Counts:

@@ -26,6 +26,7 @@ from retrokit.augmentation.negatives import sentence
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.retrieval.embeddings import SharedEmbeddings
+from tests.forked_python import light_python
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -575,6 +576,19 @@ def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path
     assert typed(*words, "-o", "hard.jsonl")[0] == 0
     assert (tmp_path / "hard.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["crops corpus.jsonl --sentences 1", "dropout corpus.jsonl --sentences 1", "mix pairs.jsonl", "split pairs.jsonl"],
+)
+def test_what_only_cuts_texts_takes_no_pytorch(tmp_path, words):
+    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
+    (tmp_path / "pairs.jsonl").write_bytes(lines_of(*PAIRS))
+    program = "import sys; from retrokit.cli import run; print(run(sys.argv[1:]), 'torch' in sys.modules)"
+    command = [light_python(), "-c", program, "augment", *words.split(), "-o", "made.jsonl"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0 False", done.stderr
 
 
 @pytest.mark.slow

@@ -47,6 +47,9 @@ def test_a_run_prints_its_plan_and_leaves_a_folder(typed, tiny_bert, pairs, tmp_
     code, out, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "qnorm", "-o", "run", *QUICK)
     assert code == 0, err
     assert "starts as sharp as cosine at" in err
+    plan = {line.split("│")[1].strip() for line in err.partition("plan")[2].splitlines() if line.count("│") == 3}
+    always = {"steps", "trainable parameters", "scale", "encoder", "sim", "loss", "batch size"}
+    assert plan == {*always, "lr", "precision", "device"}, "nothing that is as it always is"
     assert "16" in err
     assert "run" in out
     assert (tmp_path / "run" / "plots" / "loss.png").read_bytes().startswith(b"\x89PNG")

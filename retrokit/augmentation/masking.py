@@ -20,14 +20,13 @@ from decimal import ROUND_HALF_UP, Decimal
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from retrokit.augmentation import draws
 from retrokit.augmentation.texts import Counts, Rows, check_number, pair_row
 from retrokit.errors import UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # cutting texts takes no PyTorch
+    import torch
+    from torch import Tensor
     from transformers import PreTrainedTokenizerFast
 
 Span = tuple[int, int]
@@ -86,6 +85,8 @@ def mask_ids(
     >>> (masked == 103).sum(dim=1), masked[:, 0]
     (tensor([2, 1]), tensor([101, 101]))
     """
+    import torch
+
     known = torch.tensor(sorted(special), dtype=ids.dtype, device=ids.device)
     maskable = attention_mask.bool() & ~torch.isin(ids, known)
     wanted = [masked_count(tokens, fraction) for tokens in maskable.sum(dim=1).tolist()]

@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -190,12 +190,14 @@ def _taken(path: str | Path, place: Path) -> FileLock:
     """The lock of ``path``, which is this process's now."""
     lock = FileLock(place)
     with disk_errors(path):
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            who = " ".join(place.read_text(encoding="utf-8", errors="replace").split()) or "it has just begun"
-            problem = f"is being written by another command ({who}); wait for it, or name another"
-            raise UsageError(f"{path} {problem}") from None
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                with suppress(FileNotFoundError):  # the other one has ended, and its lock is gone
+                    who = " ".join(place.read_text(encoding="utf-8", errors="replace").split()) or "it has just begun"
+                    problem = f"is being written by another command ({who}); wait for it, or name another"
+                    raise UsageError(f"{path} {problem}") from None
     return lock
 
 

@@ -10,13 +10,15 @@ import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
-from torch import Tensor
 
 from retrokit.data.images import content_of
 from retrokit.errors import disk_errors
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 IN_MEMORY = 64 << 20  # bytes of records that are not worth a file
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # as a signed 64-bit number; any large odd one would do

@@ -101,29 +101,33 @@ def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
 
 def near_miss_tables(found: NearMissProbe) -> list[Group]:
     """A row per encoder and family, and beside it what pairs that mean the same and random pairs score."""
-    columns = ["pairs", "mean ± deviation", "AUC", "above paraphrase", "above random"]
+    known = {
+        title: (name, form)
+        for title, name, form in (
+            ("AUC", "auc", ".3f"),
+            ("above paraphrase", "above_paraphrase", ".1%"),
+            ("above random", "over_random", ".1%"),
+        )
+        if any(getattr(row, name) is not None for row in found.families)
+    }
+    columns = ["pairs", "mean ± deviation", *known]
     table = sheets.table(f"scores of near-misses: {found.data}", ["encoder", "similarity", "group"], columns)
     spreads = {(row.encoder, row.group): row.summary() for row in found.distributions}
     for encoder, own in grouped(found.families, "encoder").items():
         for row in own:
             mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-            shares = [_share(row.above_paraphrase), _share(row.over_random)]
-            auc = "" if row.auc is None else f"{row.auc:.3f}"
-            table.add_row(encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, auc, *shares)
+            values = [(getattr(row, name), form) for name, form in known.values()]
+            shares = ["" if value is None else f"{value:{form}}" for value, form in values]
+            table.add_row(encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *shares)
         for group in (POSITIVES, RANDOM):
             if (encoder, group) in spreads:
                 spread = spreads[encoder, group]
                 mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                table.add_row(encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, "", "", "")
+                table.add_row(encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, *[""] * len(known))
         table.add_section()
     note = "AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
-    has_positives = any(row.auc is not None for row in found.families)
     missing = "no positives: every positive is its anchor; --reference gives some"
-    return [noted(table, note if has_positives else missing)]
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
+    return [noted(table, note if "AUC" in known else missing)]
 
 
 def layer_tables(found: LayerProbe) -> list[Group]:

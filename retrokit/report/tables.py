@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from retrokit.notices import UNSAFE, harmless
 from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Table, facts, noted, table, to_rich
+from retrokit.reranking.training.config import VerifierConfig
+from retrokit.training.config import FinetuneConfig, TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from rich.console import Group
@@ -94,11 +97,24 @@ def _plan_table(preflight: Preflight) -> Table:
         "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
-    hidden = ("data", "output", "overwrite", "resume", "scale", "steps", "epochs", "time_budget")
-    shown = {k: v for k, v in preflight.configuration.items() if k not in hidden and v not in (None, [], ())}
-    for key, value in shown.items():
-        rows[key.replace("_", " ")] = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return facts("plan", rows)
+    return facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale"))
+
+
+_MATTERS = ("encoder", "sim", "loss", "batch_size")
+_ELSEWHERE = ("data", "dev", "output", "overwrite", "resume", "steps", "epochs", "time_budget")
+
+
+def _chosen(configuration: Mapping[str, Any], kind: type[TrainingConfig], *elsewhere: str) -> dict[str, str]:
+    """The options that matter always, and those that are not their defaults; a run's folder has all of them."""
+    usual = {"processes": 1, **{one.name: one.default for one in fields(kind)}}
+    rows = {}
+    for name, value in configuration.items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        default = usual.get(name)
+        is_usual = values == [*default] if isinstance(default, (list, tuple)) else value in (None, default)
+        if name not in (*_ELSEWHERE, *elsewhere) and (name in _MATTERS or not is_usual):
+            rows[name.replace("_", " ")] = ", ".join(map(str, values))
+    return rows
 
 
 def outcome_table(outcome: Outcome) -> Table:
@@ -166,9 +182,7 @@ def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
     rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from {start}"
-    hidden = ("data", "dev", "output", "overwrite", "resume", "steps", "epochs")
-    shown = {key: value for key, value in preflight.configuration.items() if key not in hidden and value is not None}
-    rows |= {key.replace("_", " "): str(value) for key, value in shown.items()}
+    rows |= _chosen(preflight.configuration, VerifierConfig)
     return [source_table(preflight.sources), length_table(preflight.lengths), facts("plan", rows)]
 
 

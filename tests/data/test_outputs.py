@@ -9,8 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 from retrokit.data import outputs
 from retrokit.data.outputs import check_file, check_folder, check_replaceable, folder_in_the_making, locked, paths_in
@@ -194,6 +196,19 @@ def test_the_second_is_refused_and_told_who_is_first(tmp_path: Path, holder: sub
             )
     with locked(tmp_path / "other"):
         pass
+
+
+def test_a_lock_that_goes_while_it_is_looked_at_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner has ended between the look at its lock and that at its name."""
+    real = FileLock.acquire
+
+    def late(lock: FileLock, **options: Any) -> Any:
+        monkeypatch.setattr(FileLock, "acquire", real)
+        raise Timeout(lock.lock_file)
+
+    monkeypatch.setattr(FileLock, "acquire", late)
+    with locked(tmp_path / "out"), pytest.raises(UsageError):
+        outputs.check_free(tmp_path / "out")
 
 
 def test_a_kill_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
 from retrokit.errors import DataError, UsageError
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, NearMissProbe, probe_near_misses
+from retrokit.report.probe_embedding_tables import near_miss_tables
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import register
+
+
+def columns(found: NearMissProbe) -> list[str]:
+    """Of what is measured, in the table."""
+    shown = Console(file=io.StringIO(), width=200)
+    shown.print(*near_miss_tables(found))
+    return [name for name in ("AUC", "above paraphrase", "above random") if f" {name} " in shown.file.getvalue()]
 
 
 def at(degrees: float) -> list[float]:
@@ -58,6 +68,7 @@ def test_families_against_paraphrases(encoder: str, with_paraphrases: Path) -> N
     found = probe_near_misses([encoder], f"pairs:{with_paraphrases}", precision="fp32")
     rows = {row.family: row for row in found.families}
     assert list(rows) == [ALL, "negation", "spatial"]
+    assert columns(found)[:2] == ["AUC", "above paraphrase"]
     positives = cosines(*(positive for couples in ANGLES.values() for positive, _ in couples))
     near = {family: cosines(*(near for _, near in couples)) for family, couples in ANGLES.items()}
     near[ALL] = np.concatenate(list(near.values()))
@@ -88,6 +99,7 @@ def test_without_paraphrases_there_are_random_pairs_alone(encoder: str, tmp_path
     assert (overall.auc, overall.above_paraphrase, overall.over_random) == (None, None, 1.0)
     assert {row.group for row in found.distributions} == {"negation", "spatial", RANDOM}
     assert "100% above random pairs" in found.conclusion
+    assert columns(found) == ["above random"]
 
 
 def test_reference_pairs_take_the_place_of_positives(
@@ -109,6 +121,7 @@ def test_reference_pairs_take_the_place_of_positives(
     assert np.sort(scores(found, POSITIVES)) == pytest.approx(cosines(40, 30, 20, 10), abs=1e-6)
     # of 8 couples: the near-miss at 15° is below a positive at 10° alone, that at 35° below 10°, 20° and 30°
     assert overall.auc == pytest.approx((1 + 3) / 8)
+    assert columns(found) == ["AUC", "above random"]
     own = set(pairs)
     every = {np.round(c, 5) for c in cosines(10, 20, 30, 40)}
     assert {np.round(score, 5) for score in scores(found, RANDOM)} <= every
