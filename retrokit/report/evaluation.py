@@ -38,16 +38,18 @@ def form(name: str) -> Form:
     return FORMATS[name]
 
 
-def evaluation_sheets(evaluation: Evaluation) -> list[Sheet]:
+def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
     """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
-    task of training against evaluation similarity. Correlations come last."""
+    task of training against evaluation similarity. Correlations come last. The tests are those in each task's main
+    metric and in that of gates, or with ``every_test`` in all metrics that are shown."""
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
         return [*(_cross_sheet(cross) for cross in cross_of(evaluation)), *correlated]
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
-    tested = _main_comparisons(evaluation)
+    tested = _tests_on_tasks(evaluation, every_test)
+    tested += [one.comparison for one in evaluation.over_tasks if one.comparison is not None]
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += [_explanation_sheet(one) for one in evaluation.explanations]
@@ -243,12 +245,12 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
 
 
-def _main_comparisons(evaluation: Evaluation) -> list[Comparison]:
-    """The comparisons in each task's main metric, and in that of gates, then those over tasks."""
+def _tests_on_tasks(evaluation: Evaluation, every_test: bool) -> list[Comparison]:
+    if every_test:
+        return [c for c in evaluation.comparisons if c.metric in evaluation.shown[c.task]]
     main = {task: evaluation.main_metric(task) for task in evaluation.tasks}
     deciding = {task: {metric, evaluation.gated_metric(task, metric)} for task, metric in main.items()}
-    on_tasks = [c for c in evaluation.comparisons if c.metric in deciding[c.task]]
-    return [*on_tasks, *(one.comparison for one in evaluation.over_tasks if one.comparison is not None)]
+    return [c for c in evaluation.comparisons if c.metric in deciding[c.task]]
 
 
 def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:

@@ -132,7 +132,7 @@ def evaluation(source: EvaluationSource) -> Iterator[Markup]:
     yield heading(source.path)
     if len(found.tasks) > 1 and len({one.name for one in found.systems}) > 1:
         yield pictures(task_map_plot, found, "Systems and tasks: the leading metric of each task")
-    for sheet in evaluation_sheets(_correlated(found)):
+    for sheet in evaluation_sheets(_correlated(found), every_test=True):
         yield to_html(sheet)
     if (costs := cost_sheet(found.results)).rows:
         yield to_html(costs)
@@ -188,7 +188,7 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
     )
     rankings = ranking if ranking.results else None
     yield heading(source.path)
-    for sheet in [*(evaluation_sheets(ranking) if rankings else []), *near_miss_sheets(rows)]:
+    for sheet in [*(evaluation_sheets(ranking, every_test=True) if rankings else []), *near_miss_sheets(rows)]:
         yield to_html(sheet)
     yield to_html(cost_sheet(whole.results))
     tables = {"reranking": ranking_rows(Reranking(whole, rankings, None)), "near-misses": rows}

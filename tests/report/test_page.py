@@ -221,6 +221,22 @@ def test_a_reranking_is_shown_from_its_json(tmp_path):
     assert page.count("<svg") >= 3  # rankings, near-misses, queries
 
 
+@pytest.mark.parametrize("reranked", [False, True])
+def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_path, reranked):
+    metrics = ["rdc", "precision_roc"]
+    results = [gallery.result(name, "sure:a", metrics, shift=0.1 * place) for place, name in enumerate("abc")]
+    found = evaluation_of(results, {"sure:a": metrics}, {})
+    more = {"near_misses": []} if reranked else {}
+    page = unescape(page_from(tmp_path, {**evaluation_json(found, True), **more}))
+    (table,) = (part for part in page.split("</table>") if "<caption>tests</caption>" in part)
+    rows = table[table.index("<caption>tests") :]
+    assert [rows.count(f">{metric}<") for metric in metrics] == [2, 2]
+    for one in found.comparisons:
+        assert f"{one.test.low:+.4f} … {one.test.high:+.4f}" in rows
+    (tests,) = (sheet for sheet in evaluation_sheets(found) if sheet.title == "tests")
+    assert {row[2] for row in tests.rows} == {("rdc",)}  # a terminal has less room
+
+
 def test_a_deployment_and_a_build_are_shown_from_their_json(tmp_path):
     rows = [
         DeploymentRow(dims, "float32", "exact", result("a", values(place)), 1.0, 4.0 * dims, 0.1, comparison)
