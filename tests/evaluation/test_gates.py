@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ import pytest
 
 from retrokit import cli
 from tests.evaluation.fakes import write_folder
+from tests.forked_python import python
 from tests.models import sentences
 
 COUNT = 30
@@ -189,9 +191,12 @@ def test_reranking_has_the_same_gates(data, tmp_path, capsys):
 def test_the_example_keeps_a_baseline_and_then_gates(data, tmp_path):
     script = Path(__file__).parents[2] / "examples" / "ci_gate.sh"
     good, bad = run_at(tmp_path / "good", 1), run_at(tmp_path / "bad", 4)
+    (tmp_path / "retrokit").write_text(f'#!/bin/sh\nexec {python()} -m retrokit "$@"\n')
+    (tmp_path / "retrokit").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     for run, code, told in ((good, 0, "1 passed"), (good, 0, "2 passed"), (bad, 1, "1 passed, 1 failed")):
         words = ["bash", str(script), str(tmp_path / "ci"), run, str(data)]
-        done = subprocess.run(words, capture_output=True, text=True)
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
         assert done.returncode == code, done.stderr
         assert (tmp_path / "ci" / "summary.md").read_text().startswith(f"### retrokit: gates: {told}\n")
         assert len(list(ElementTree.parse(tmp_path / "ci" / "junit.xml").iter("testcase"))) == (

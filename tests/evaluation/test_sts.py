@@ -170,6 +170,7 @@ def test_metrics(file: Path) -> None:
     assert list(result.metrics) == ["spearman", "pearson"]
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_the_leaderboards_figure(shared_data: Path) -> None:
     encoder = retrokit.encoder("minilm", device="cpu")
