@@ -193,6 +193,22 @@ SURE_RECORD = {
     **{"data": str, "queries": int, "skipped": COUNTS, "tried": int, "positions": COUNTS, "model": str},
     "*": Any,
 }
+BY_ROLE = {"query": str, "document": str}
+EXPORT = {
+    **{"count": (int, "Rows."), "documents?": (int, "Texts, where one may have several rows."), "dimension": int},
+    **{"dtype": Literal["float32", "float16", "int8"], "role": Literal["query", "document"], "metric": str},
+    "similarity": {"spec": str, "learned": (NUMBERS, "γ, of a similarity that learns.")},
+    "transform": (BY_ROLE, "What becomes of an embedding x."),
+    "one_length": (bool, "Whether all rows have one length (--one-length)."),
+    "encoder": {
+        **{"spec": str, "fingerprint": str, "dimension": int, "dims": int, "precision": str, "device": str},
+        **{"prompts": {"*": str | None}, "max_length": {"*": int | None}},
+    },
+    "prepare_queries": ({"python": str, "command": str}, "How queries are put through the same."),
+    "retrokit": str,
+    "shard": Either([{"number": int, "of": int, "first": int}, None]),
+    "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
+}
 STEP_STATE = {"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")}
 TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS])
 
@@ -226,7 +242,7 @@ OUTPUTS: dict[str, Any] = {
         "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
     },
     "eval": Either([EVALUATION, DEPLOYMENT]),
-    "export": {"folder": str, "count": (int, "Rows."), "dimension": int, "dtype": str, "*": Any},
+    "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED, {"memory": Memory}]),
     "merge": but(Merged, shares=([[str | float]], "Each encoder with what it counts.")),
     "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
@@ -362,6 +378,15 @@ FILES: dict[str, tuple[str, Any]] = {
             "keywords": [str],
             "calls": [but(Call, "rejected", **{"rejected?": str})],
         },
+    ),
+    "sure-verdict": (
+        "A line of verdicts on a SURE benchmark, of the page of build-sure audit or of a model.",
+        {"query": str, "kind": str, "qualified": bool, "annotator": str, "sample": (str, "Digest of what was judged.")},
+    ),
+    "export": ("export.json, in the folder of an export.", EXPORT),
+    "verdict": (
+        "A line of what retrokit rerank verify writes: that of the pair, and its score and verdict.",
+        {"score": float, "accepted": bool, "remarks?": [str], "*": Any},
     ),
     "pairs": (
         "A line of what retrokit augment writes: pairs, triplets, near-misses.",

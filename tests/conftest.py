@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forked_python, schemas
+from tests.processes import make_folder_of_pictures
 
 schemas.watch()
 
@@ -49,6 +50,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tell :mod:`tests.forked_python` where all workers have their folders."""
     folder = tmp_path_factory.getbasetemp()
     forked_python.BASE = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def undrawn() -> Iterator[Any]:
+    """Draw no pictures of runs, which takes as long as training them does; what draws them, for who wants to see."""
+    from retrokit.report import plots
+
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = plots.training_plots
+        patch.setattr(plots, "training_plots", make_folder_of_pictures)
+        yield drawn
 
 
 @pytest.fixture

@@ -119,11 +119,18 @@ def _member(folder: Path, words: list[str]) -> None:
         sys.exit(code)
 
 
+def make_folder_of_pictures(folder: str | Path) -> None:
+    """In place of drawing what is in a run."""
+    (Path(folder) / "plots").mkdir(exist_ok=True)
+
+
 def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
     from retrokit.cli import entry
+    from retrokit.report import plots
     from tests import schemas
 
     schemas.watch()
+    plots.training_plots = make_folder_of_pictures
     sys.argv = ["retrokit", *words]
     if prepare is not None:
         prepare(int(os.environ.get("RANK", "0")))

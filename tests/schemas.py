@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,11 +22,18 @@ FILES = {
     r"retrokit\.json": "file-run",
     r"plan\.json": "file-plan",
     r"build-sure\.json": "file-build-sure",
+    r"export\.json": "file-export",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",
     r".*-[0-9a-f]{16}\.json": "file-result",
 }
 """By what the file is called."""
+LINES = {
+    "augment-(crops|dropout|negatives|queries)": "file-pairs",
+    "build-sure-judge": "file-sure-verdict",
+    "rerank-verify": "file-verdict",
+}
+"""By the command that writes the file, its words with dashes between."""
 
 
 @cache
@@ -46,8 +53,8 @@ def check_file(path: Path, command: str = "") -> None:
     found = next((schema for pattern, schema in FILES.items() if re.fullmatch(pattern, path.name)), None)
     if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"format": 1, "retrokit"'):
         found = "file-baseline"
-    if found is None and path.suffix == ".jsonl" and re.fullmatch("augment-(crops|dropout|negatives|queries)", command):
-        found = "file-pairs"
+    if found is None and path.suffix == ".jsonl":
+        found = next((schema for pattern, schema in LINES.items() if re.fullmatch(pattern, command)), None)
     if found is not None:
         text = path.read_text(encoding="utf-8")
         check(found, *(text.splitlines() if path.suffix == ".jsonl" else [text]))
@@ -55,7 +62,7 @@ def check_file(path: Path, command: str = "") -> None:
 
 def watch() -> None:
     """From now on, in this process, check what commands print with ``--json``, and files that take their place."""
-    invoke, echo, replace = entry._invoke, typer.echo, os.replace
+    invoke, echo = entry._invoke, typer.echo
     printed: list[str] = []
     running = [""]
 
@@ -64,12 +71,17 @@ def watch() -> None:
             printed.append(str(message))
         echo(message, *args, err=err, **more)
 
-    def replaced(source: Any, target: Any, **more: Any) -> None:
-        replace(source, target, **more)
-        if isinstance(target, (str, Path)) and os.path.isfile(target):
-            check_file(Path(target), running[0])
-            if (metrics := Path(target).with_name("metrics.jsonl")).is_file() and Path(target).name == "retrokit.json":
-                check_file(metrics)
+    def checked(move: Callable[..., None]) -> Callable[..., None]:
+        def moved(source: Any, target: Any, **more: Any) -> None:
+            move(source, target, **more)
+            if isinstance(target, (str, Path)):
+                path = Path(target)
+                beside = [path.with_name("metrics.jsonl")] if path.name == "retrokit.json" else []
+                for one in (path, path / "export.json", *beside):
+                    if one.is_file():
+                        check_file(one, running[0])
+
+        return moved
 
     def invoked(command: Any, argv: Sequence[str]) -> int:
         printed.clear()
@@ -81,7 +93,8 @@ def watch() -> None:
             if "--json" in argv or ("--format", "json") in pairwise(argv):
                 check(command_run, *printed)
 
-    entry._invoke, typer.echo, os.replace = invoked, echoed, replaced
+    entry._invoke, typer.echo = invoked, echoed
+    os.replace, os.rename = checked(os.replace), checked(os.rename)
 
 
 def command_of(command: Any, argv: Sequence[str]) -> str:

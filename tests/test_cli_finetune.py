@@ -14,6 +14,7 @@ import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.errors import DataError
+from retrokit.report import plots
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.models import sentences
@@ -43,7 +44,8 @@ def typed(monkeypatch, capsys, tmp_path):
 QUICK = ("--steps", 2, "--batch-size", 4, "--precision", "fp32", "--device", "cpu")
 
 
-def test_a_run_prints_its_plan_and_leaves_a_folder(typed, tiny_bert, pairs, tmp_path):
+def test_a_run_prints_its_plan_and_leaves_a_folder(typed, tiny_bert, pairs, tmp_path, undrawn, monkeypatch):
+    monkeypatch.setattr(plots, "training_plots", undrawn)
     code, out, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--sim", "qnorm", "-o", "run", *QUICK)
     assert code == 0, err
     assert "starts as sharp as cosine at" in err

@@ -11,6 +11,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
+from tests import schemas
 from tests.models import sentences
 
 
@@ -58,6 +59,7 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     code, out, err = typed("rerank", "verify", "run", "-", "--threshold", 2, "--fail-on-reject")
     assert code == 1
+    schemas.check("file-verdict", *out.splitlines())
     assert json.loads(out)["accepted"] is False
     assert "1 of 1 pairs are rejected" in err
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))

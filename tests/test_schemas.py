@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -73,6 +74,33 @@ def test_output_that_is_not_as_its_schema_says_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr("retrokit.report.cache_table.cache_json", lambda found: ["{}"])
     with pytest.raises(ValidationError):
         entry.run(["cache", "--json"])
+
+
+VERDICT = {**dict.fromkeys(("query", "kind", "annotator", "sample"), "a"), "qualified": False}
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("augment-crops", {"anchor": "a", "positive": "b"}),
+        ("build-sure-judge", VERDICT),
+        ("rerank-verify", {"text": "a", "candidate": "b", "score": 0.5, "accepted": True}),
+    ],
+)
+def test_lines_are_known_by_the_command_that_writes_them(tmp_path, command, line):
+    path = tmp_path / "out.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    schemas.check_file(path, command)
+    path.write_text(json.dumps({key: value for key, value in line.items() if key != [*line][-1]}) + "\n")
+    with pytest.raises(ValidationError):
+        schemas.check_file(path, command)
+
+
+def test_what_is_moved_into_place_is_checked(tmp_path):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "export.json").write_text('{"count": 1}')
+    with pytest.raises(ValidationError):
+        os.rename(tmp_path / "made", tmp_path / "out")
 
 
 def test_files_are_known_by_their_names(tmp_path):

@@ -19,7 +19,6 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.outputs import locked
 from retrokit.data.runs import Run
 from retrokit.errors import DataError, UsageError
-from retrokit.report import plots
 from retrokit.training import run_folder
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.run_folder import RunFolder
@@ -55,7 +54,6 @@ def typed(command: str, tiny_bert: Path, data: Path, tmp_path: Path, monkeypatch
     """Train in the test's folder: exit code and what was said. Other data, encoder and output may be named."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(plots, "training_plots", lambda folder: (Path(folder) / "plots").mkdir(exist_ok=True))
 
     def run(*more: object, encoder: object = tiny_bert, read: object = data, output: object = "run") -> tuple[int, str]:
         named = [*command.split(), *(["cnn:channels=2"] if command == "rerank train" else []), encoder]
