@@ -10,20 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from retrokit.data.files import digest
 from retrokit.data.runs import read_run
-from retrokit.encoders import registry
-from retrokit.encoders.base import Encoder, Traits
+from retrokit.encoders import questions, registry
+from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite, gathered
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, name_of
+from retrokit.encoders.questions import QuestionModel
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.errors import DataError
@@ -82,9 +84,9 @@ def _opened(
     key = _key(path, device, options)
     record = cache.recall(key)
     if record is not None:
-        return RememberedEncoder(name, path, record, load)
+        return RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
     made = load()
-    found = _record(made)
+    found = _record(made, path)
     if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
         cache.remember(key, found, found["fingerprint"])
     return made
@@ -108,7 +110,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(made: TorchEncoder) -> dict[str, Any] | None:
+def _record(made: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
     kinds = {type(module).__module__.partition(".")[0] for module in made.model.modules()}
     if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
@@ -122,6 +124,7 @@ def _record(made: TorchEncoder) -> dict[str, Any] | None:
         "dimension": made.dimension,
         "prompts": made.prompts,
         "max_lengths": {role: made.max_length(role) for role in ("query", "document")},
+        "question": questions.settings_of(made, path),
     }
 
 
@@ -162,7 +165,14 @@ class _Remembered(Traits):
 class RememberedEncoder(EncoderView):
     """An encoder that is known from another time; it is loaded once something has to be computed."""
 
-    def __init__(self, spec: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> None:
+    def __init__(
+        self,
+        spec: str,
+        path: str,
+        record: dict[str, Any],
+        load: Callable[[], Encoder],
+        is_unchanged: Callable[[], bool],
+    ) -> None:
         self.spec = spec
         self.similarity = similarities.create(record["similarity"])
         self.had_normalize = record["had_normalize"]
@@ -170,6 +180,8 @@ class RememberedEncoder(EncoderView):
         self._load = load
         self._loaded: Encoder | None = None
         self._known = _Remembered(record)
+        self._question_settings = record["question"]
+        self._is_unchanged = is_unchanged
 
     @property
     def traits(self) -> Traits:
@@ -178,10 +190,34 @@ class RememberedEncoder(EncoderView):
     def computing(self) -> Encoder:
         if self._loaded is None:
             loaded = self._load()
-            if loaded.fingerprint() != self._known.fingerprint():
-                raise DataError(self._path, "has changed since it was opened; start again")
+            self._check(loaded.fingerprint() == self._known.fingerprint())
             loaded.spec = self.spec
             self._loaded = loaded
         return self._loaded
+
+    def _check(self, is_unchanged: bool) -> None:
+        if not is_unchanged:
+            raise DataError(self._path, "has changed since it was opened; start again")
+
+    @cached_property
+    def _for_questions(self) -> QuestionModel:
+        made = QuestionModel(self._path, self._known, self._question_settings)
+        self._check(self._is_unchanged())
+        return made
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        if not self._is_question(items, role, precision):
+            return super().embed(items, role, precision)
+        made = gathered(self._for_questions.batches(items), len(items), self.dimension)
+        check_finite(made, self.spec)
+        return made
+
+    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
+        whole = self._for_questions if self._is_question(items, role, precision) else None
+        return self.computing().batches(items, role, precision) if whole is None else whole.batches(items)
+
+    def _is_question(self, items: Sequence[Item], role: Role, precision: str) -> bool:
+        is_known = self._loaded is None and self._question_settings is not None
+        return is_known and questions.takes(items, role, self._known, precision)
 
     use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
 from retrokit.errors import UsageError
-from retrokit.registry import Entry, Param, Registry, SpecRegistry
+from retrokit.registry import Entry, Param, Registry, SpecRegistry, importing
 
 if TYPE_CHECKING:
     from retrokit.data.exports import Export
@@ -117,7 +117,8 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
             )
         made: Searcher = registry.create_on(spec, device)
         return made
-    from retrokit.retrieval.dense import dense
+    with importing():
+        from retrokit.retrieval.dense import dense
 
     return dense(spec, device=device, **options)
 
@@ -151,7 +152,8 @@ def index_of(searcher: str, documents: Sequence[str] | Export, device: str | Non
     from retrokit.retrieval.base import TextList
 
     if isinstance(documents, Export):
-        from retrokit.retrieval.exported import export_index
+        with importing():
+            from retrokit.retrieval.exported import export_index
 
         if searcher and registry_of(searcher) is registry:
             raise UsageError(f"{documents.folder}: is searched by the encoder that made it, not by {searcher}")

@@ -128,15 +128,20 @@ import numpy as np
 import retrokit
 print(np.load(sys.argv[2]).tobytes() == retrokit.encoder(sys.argv[1]).embed(sys.argv[3:], "document", "fp32").tobytes())
 print(sorted({"sentence_transformers", "transformers", "tokenizers"} & set(sys.modules)))
+question = retrokit.encoder(sys.argv[1]).embed(["which bird sees a tree"], "query", "fp32")
+print(np.load(sys.argv[2] + ".question.npy").tobytes() == question.tobytes())
+print(sorted({"sentence_transformers", "transformers", "sklearn", "datasets", "pandas", "scipy"} & set(sys.modules)))
 """
 
 
 def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path):
     expected = embedded(tiny_bert).embed(TEXTS, "document", "fp32")
     np.save(tmp_path / "expected.npy", expected)
+    question = retrokit.encoder(str(tiny_bert)).to_train().embed(["which bird sees a tree"], "query", "fp32")
+    np.save(tmp_path / "expected.npy.question.npy", question)
     command = [sys.executable, "-c", READS, str(tiny_bert), str(tmp_path / "expected.npy"), *TEXTS]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == ["True", "[]"], done.stderr
+    assert done.stdout.splitlines() == ["True", "[]"] * 2, done.stderr
 
 
 EVALUATES = """

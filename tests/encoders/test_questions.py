@@ -1,0 +1,120 @@
+"""A question that is asked alone has the bits that the library's model gives it, without that model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import retrokit
+from retrokit.encoders import engine, loading
+from retrokit.encoders.base import Encoder
+from retrokit.errors import DataError
+
+TEXTS = ["which bird sees a tree", "", " Two\nlines, [SEP] and\tÀ 数字 ", "the cat " * 300, "the dog?"]
+
+
+@pytest.fixture(autouse=True)
+def loads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A cache of the test's own; the encoders that are loaded."""
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    names: list[str] = []
+    load = loading.load_model
+
+    def counted(name: str, *rest: object, **options: object) -> Encoder:
+        names.append(name)
+        return load(name, *rest, **options)
+
+    monkeypatch.setattr(loading, "load_model", counted)
+    return names
+
+
+def remembered(spec: str) -> tuple[Encoder, Encoder]:
+    """The encoder that the cache knows, and the one that was loaded for that."""
+    first = retrokit.encoder(spec)
+    first.embed(["a text"], "document", "fp32")
+    return retrokit.encoder(spec), first.to_train()
+
+
+def is_bert_plain(spec: str, loads: list[str]) -> bool:
+    """Whether questions take no model; their bits are the model's in any case."""
+    again, loaded = remembered(spec)
+    del loads[:]
+    for text in TEXTS:
+        expected = loaded.embed([text], "query", "fp32")
+        assert np.array_equal(again.embed([text], "query", "fp32"), expected), text
+    return not loads
+
+
+@pytest.mark.parametrize(
+    "options", ["", ",pooling=cls", ",max_length=9,query_max_length=7", ',query_prompt="a ",document_prompt="the "']
+)
+def test_a_question_takes_no_model(tiny_bert, loads, options):
+    assert is_bert_plain(f"{tiny_bert}{options}", loads)
+
+
+@pytest.mark.parametrize("options", [",pooling=token1", ",pooling=last", ",dtype=bf16"])
+def test_what_computes_otherwise_is_loaded(tiny_bert, loads, options):
+    assert not is_bert_plain(f"{tiny_bert}{options}", loads)
+
+
+def change_config(folder: Path, old: str, new: str) -> None:
+    file = folder / "config.json"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.fixture
+def model(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A SentenceTransformer's folder, to change."""
+    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)
+    return tmp_path / "model"
+
+
+def test_another_activation_is_loaded(model, loads):
+    change_config(model, '"hidden_act": "gelu"', '"hidden_act": "relu"')
+    assert not is_bert_plain(str(model), loads)
+
+
+def test_other_names_of_weights_are_loaded(model, loads):
+    weights = load_file(model / "model.safetensors")
+    stored = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor for name, tensor in weights.items()}
+    stored = {name.replace("LayerNorm.bias", "LayerNorm.beta"): tensor for name, tensor in stored.items()}
+    save_file(stored, model / "model.safetensors", metadata={"format": "pt"})
+    assert not is_bert_plain(str(model), loads)
+
+
+@pytest.mark.parametrize(("items", "role"), [(TEXTS, "query"), (TEXTS[:1], "document")])
+def test_other_work_loads_the_model(tiny_bert, loads, items, role):
+    again, loaded = remembered(str(tiny_bert))
+    del loads[:]
+    assert np.array_equal(again.embed(items, role, "fp32"), loaded.embed(items, role, "fp32"))
+    assert len(loads) == 1
+
+
+def test_what_is_made_comes_batch_by_batch(tiny_bert, monkeypatch):
+    again, _ = remembered(str(tiny_bert))
+    monkeypatch.setattr(engine, "CHUNK", 2)
+    assert len(list(again._encoder.batches(TEXTS, "document", "fp32"))) == 3
+
+
+def test_a_folder_that_has_changed_since_it_was_opened_is_an_error(model):
+    again, _ = remembered(str(model))
+    weights = load_file(model / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += 1
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError, match="has changed since it was opened"):
+        again.embed(["a bird"], "query", "fp32")
+
+
+def test_an_embedding_that_is_not_finite_is_an_error(model):
+    weights = load_file(model / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"] += torch.inf
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+    for encoder in (retrokit.encoder(str(model)), retrokit.encoder(str(model))):
+        with pytest.raises(DataError, match="not finite"):
+            encoder.embed(["cat"], "query", "fp32")
