@@ -39,7 +39,6 @@ def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         text = text.replace(PORT, str(free.getsockname()[1]))
-    text = text.replace("--budget 10m", "--budget 7m")  # fewer similarities and seeds
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     programs = tmp_path / "programs"  # so that `python` and `retrokit` are those of this test
     programs.mkdir()
