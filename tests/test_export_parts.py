@@ -271,6 +271,16 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
     (made.folder / "export.json").write_text(json.dumps(note))
     with pytest.raises(DataError, match=r"holds \[70, 16\], and export.json says otherwise"):
         open_export(made.folder).embeddings()
+    with pytest.raises(DataError, match=r"ids.jsonl: holds 70 lines, and export.json says 71"):
+        open_export(made.folder).ids_at([3])
+
+
+def test_where_identifiers_lie_is_looked_up_once(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
+    made.ids_at([3])
+    *others, last = (made.folder / "ids.jsonl").read_bytes().splitlines(keepends=True)
+    (made.folder / "ids.jsonl").write_bytes(b"".join(b" " * len(line) for line in others) + last)
+    assert made.ids_at([69]) == {69: "d69"}
 
 
 def small_portions(rank: int) -> None:

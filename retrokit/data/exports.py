@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "
 FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE)
 SHARDS, INDEXES = "shard-*-of-*", "index-*"
 _STATE = "unfinished.json"
+_BLOCK = 1 << 24  # bytes of the identifiers that are looked through at a time
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,50 @@ class Export:
         return [json.loads(line)["id"] for line in self._lines()]
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
-        """The identifiers of some documents by position, as a search has them; the others are passed over."""
-        wanted = set(positions)
-        if "documents" in self.note:
-            return {place: id for place, (id, _) in enumerate(groupby(self._of_chunks())) if place in wanted}
-        return {row: json.loads(line)["id"] for row, line in enumerate(self._lines()) if row in wanted}
+        """The identifiers of some documents by position, as a search has them. Where lines lie is found once.
+
+        Raises:
+            DataError: there are not as many identifiers as rows.
+        """
+        rows = {place: place if self._first_rows is None else int(self._first_rows[place]) for place in positions}
+        starts = np.cumsum([0, *(part.note["count"] for part in self.parts)])
+        found = {}
+        for place, row in rows.items():
+            number = int(np.searchsorted(starts, row, side="right")) - 1
+            told = json.loads(self.parts[number]._line(row - int(starts[number])))
+            found[place] = told["id" if self._first_rows is None else "document"]
+        return found
+
+    def _line(self, row: int) -> bytes:
+        """The line of a row in the file of identifiers."""
+        with open(self.folder / IDS, "rb") as lines:
+            lines.seek(self._ends[row - 1] + 1 if row else 0)
+            return lines.readline()
+
+    @cached_property
+    def _ends(self) -> np.ndarray:
+        """Where the lines of the identifiers end, int64 ``[n]``."""
+        ends = [np.empty(0, dtype=np.int64)]
+        with open(self.folder / IDS, "rb") as lines:
+            for number, block in enumerate(iter(partial(lines.read, _BLOCK), b"")):
+                ends.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + number * _BLOCK)
+        found = np.concatenate(ends)
+        if len(found) != self.note["count"]:
+            raise DataError(self.folder / IDS, f"holds {len(found)} lines, and {NOTE} says {self.note['count']}")
+        return found
+
+    @cached_property
+    def _first_rows(self) -> np.ndarray | None:
+        """The first row of each document, int64 ``[n]``; ``None``: a row is a document."""
+        owners = self.owners()
+        return None if owners is None else np.flatnonzero(np.diff(owners, prepend=-1))
 
     def owners(self) -> np.ndarray | None:
         """The position of each row's document, int64 ``[n]``; ``None``: a row is a document."""
+        return self._owners
+
+    @cached_property
+    def _owners(self) -> np.ndarray | None:
         if "documents" not in self.note:
             return None
         sizes = [sum(1 for _ in rows) for _, rows in groupby(self._of_chunks())]
