@@ -200,7 +200,7 @@ class MapReranker(PairwiseReranker):
         """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes."""
         at_once = max(1, self.scorer.cells // max(1, maps.shape[1] * maps.shape[2]))
         parts = zip(maps.split(at_once), query_mask.split(at_once), document_mask.split(at_once), strict=True)
-        found = [self.scorer.scores(*part) for part in parts]
+        found = [self.scorer.scores(*_cropped(*part)) for part in parts]
         return torch.cat(found) if found else maps.new_empty(0)
 
 
@@ -208,8 +208,19 @@ def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
     """The rows of a block, without the columns that are padding in all of them."""
     rows = rows.to(block.mask.device)
     mask = block.mask[rows]
-    longest = int(mask.sum(dim=1).max()) if len(rows) else 0
+    longest = _longest(mask)
     return TokenBlock(block.tokens[rows, :longest], mask[:, :longest])
+
+
+def _cropped(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Maps and masks without the rows and columns that are padding in all of them: neighbours are about as long."""
+    a, b = _longest(query_mask), _longest(document_mask)
+    return maps[:, :a, :b], query_mask[:, :a], document_mask[:, :b]
+
+
+def _longest(mask: Tensor) -> int:
+    """The tokens of the longest text of a mask ``[n, t]``; 0 of none."""
+    return int(mask.sum(dim=1).max()) if len(mask) else 0
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from retrokit.errors import UsageError
@@ -45,7 +46,8 @@ class PlainCNN(MapScorer):
         counts = (query_mask.unsqueeze(2) & document_mask.unsqueeze(1)).unsqueeze(1)
         features = clipped(maps, query_mask, document_mask).unsqueeze(1)
         for convolution in self.convolutions:
-            features = nn.functional.relu(convolution(features)).masked_fill(~counts, 0.0)
+            features = nn.functional.relu(convolution(features), inplace=True) * counts
+            features = features.contiguous(memory_format=torch.channels_last)  # the next is twice as fast on a CPU
         mean = features.sum(dim=(2, 3)) / counts.sum(dim=(2, 3)).clamp_min(1)
         return self.head(mean).squeeze(1)
 

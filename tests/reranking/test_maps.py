@@ -15,8 +15,14 @@ from retrokit.reranking.reductions import mean_of_map, soft_alignment
 from tests.close import assert_rounded
 from tests.models import sentences
 
-SPECS = ["mean", "maxsim", "soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,keep=2,dim=16,heads=2"]
-ORDER_COUNTS = {"soft:lambda=0.05,tau=0.2", "cnn:layers=2", "transformer:patch=3,keep=2,dim=16,heads=2"}
+ORDER_COUNTS = [
+    "soft:lambda=0.05,tau=0.2",
+    "cnn:layers=2",
+    "cnn:plain,layers=2",
+    "transformer:patch=3,keep=2,dim=16,heads=2",
+    "transformer:plain,patch=3,dim=16,heads=2",
+]
+SPECS = ["mean", "maxsim", *ORDER_COUNTS]
 
 
 def scorer_of(spec: str) -> MapScorer:
@@ -133,6 +139,22 @@ def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells,
     for order in (range(len(pairs)), np.random.default_rng(0).permutation(len(pairs))):
         found = reranker.score_pairs([pairs[i][0] for i in order], [pairs[i][1] for i in order])
         assert_rounded(found, [expected[i] for i in order], 256)
+
+
+def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
+    class Seen(MapScorer):
+        cells = 60  # two maps of 3 × 10
+
+        def forward(self, maps, query_mask, document_mask):
+            shapes.append(tuple(maps.shape))
+            return document_mask.sum(dim=1).float()
+
+    shapes: list[tuple[int, ...]] = []
+    reranker = MapReranker("", registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder, Seen())
+    columns = np.arange(4)
+    scores = reranker.score_blocks(block([3], 0), block([2, 3, 9, 10], 1), np.zeros_like(columns), columns)
+    assert shapes == [(2, 3, 3), (2, 3, 10)]
+    assert scores.tolist() == [2, 3, 9, 10]
 
 
 def test_specs_of_the_registries():
