@@ -5,7 +5,8 @@
 #   bash examples/teachers_on_scifact.sh data/scifact OUT static:384 "0 1 2" --epochs 3 --lr 0.05
 #   FIRST=3 bash examples/teachers_on_scifact.sh data/scifact OUT minilm "0 1 2" --epochs 1 --lr 2e-5
 #
-# With FIRST the test looks among the judged documents and BM25's first FIRST of every claim, for a student that is slow.
+# With FIRST the test looks among the judged documents and BM25's first FIRST of every claim, for a student that is slow;
+# LOSSES, a line each, are others than all four.
 set -euo pipefail
 data=$1 out=$2 student=$3 seeds=$4
 shift 4
@@ -21,14 +22,18 @@ test=$(realpath "$test")
 cd "$out"
 [ -f hard.jsonl ] || retrokit augment mine beir:clean,split=train --encoder bm25 --corpus clean --negatives 4 -o hard.jsonl
 [ -f taught.jsonl ] || retrokit augment score hard.jsonl --with 'maxsim:"minilm:max_length=128"' -o taught.jsonl
+mapfile -t losses <<< "${LOSSES:-infonce
+infonce+kl=1 --teacher-temperature 0.05
+kl --teacher-temperature 0.05
+margin-mse}"
 runs=()
 for seed in $seeds; do
-    for loss in "infonce" "infonce+kl=1 --teacher-temperature 0.05" "kl --teacher-temperature 0.05" "margin-mse"; do
+    for loss in "${losses[@]}"; do
         run=runs/${loss%%[= ]*}-$seed
         runs+=("$run")
-        [ -f "$run/config.toml" ] && continue
+        grep -q '"finished"' "$run/retrokit.json" 2>/dev/null && continue
         # shellcheck disable=SC2086 # a loss and its option
-        retrokit finetune "$student" --data taught.jsonl --loss $loss --seed "$seed" "$@" -o "$run" --overwrite
+        retrokit finetune "$student" --data taught.jsonl --loss $loss --seed "$seed" "$@" -o "$run" --resume
     done
 done
 retrokit eval "${runs[@]}" "$student" bm25 --on "beir:$test" --metrics ndcg@10 --results results
