@@ -24,6 +24,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from retrokit import doctor
 from retrokit.augmentation.queries.settings import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
+from retrokit.data.dtypes import DTYPES
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.store.database import Held
@@ -196,7 +197,7 @@ SURE_RECORD = {
 BY_ROLE = {"query": str, "document": str}
 EXPORT = {
     **{"count": (int, "Rows."), "documents?": (int, "Texts, where one may have several rows."), "dimension": int},
-    **{"dtype": Literal["float32", "float16", "int8"], "role": Literal["query", "document"], "metric": str},
+    **{"dtype": Literal[tuple(DTYPES)], "role": Literal["query", "document"], "metric": str},
     "similarity": {"spec": str, "learned": (NUMBERS, "γ, of a similarity that learns.")},
     "transform": (BY_ROLE, "What becomes of an embedding x."),
     "one_length": (bool, "Whether all rows have one length (--one-length)."),
