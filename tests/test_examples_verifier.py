@@ -1,9 +1,10 @@
-"""The example that makes the default verifier anew, with a few steps: its small copy scores as the run does."""
+"""The examples around the default verifier: it is made anew, with a few steps, and meets sentences that people wrote."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,3 +32,20 @@ def test_the_default_verifier_is_made_anew(tmp_path):
     ours, made = (read_verifier(folder) for folder in (ROOT / "retrokit" / "reranking" / "default", tmp_path / "small"))
     assert (made.verifier, made.made_for["begins_with"]) == (ours.verifier, ours.made_for["begins_with"])
     assert made.calibration is not None
+
+
+@pytest.mark.slow
+@pytest.mark.shared_data
+def test_sentences_of_people_are_edited_and_set_against_their_paraphrases(shared_data, tmp_path):
+    script = [sys.executable, str(ROOT / "examples" / "peoples_near_misses.py")]
+    run = {"check": True, "capture_output": True, "text": True, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    made = tmp_path / "people.jsonl"
+    subprocess.run([*script, "build", str(shared_data), str(made), "--per-family", "2"], **run)
+    rows = [row for _, row in read_jsonl(made)]
+    assert {("positive" in row) + ("near_miss" in row) for row in rows} == {1}
+    assert {row["family"].partition(":")[0] for row in rows} >= {"captions", "news", "medical", "legal", "adversarial"}
+    ended = subprocess.run(
+        [*script, "table", str(made), "--with", "soft:static:16", "--with", "dense:static:16"], **run
+    )
+    lines = [line for line in ended.stdout.splitlines() if line.startswith("| all |")]
+    assert [line.split("|")[2].strip() for line in lines] == [str(sum("near_miss" in row for row in rows))] * 2
