@@ -1,4 +1,4 @@
-"""The examples around the default verifier: it is made anew, with a few steps, and meets sentences that people wrote."""
+"""The examples around the default verifier: it is made anew, with a few steps, and meets sentences of people."""
 
 from __future__ import annotations
 
