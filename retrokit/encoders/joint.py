@@ -72,4 +72,4 @@ def joint(a: str, b: str, weight: float, device: str | None = None) -> JointEnco
     for part in made:
         if part.in_chunks() is not None:
             raise UsageError(f"joint: {part.spec} has several embeddings of a document; leave its chunks out")
-    return JointEncoder(*made, weight)
+    return JointEncoder(made[0], made[1], weight)
