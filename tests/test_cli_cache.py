@@ -13,7 +13,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
-from retrokit.encoders import engine
+from retrokit.encoders import engine, questions
 from retrokit.encoders.store.database import OVERHEAD
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -53,6 +53,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
+    monkeypatch.setattr(questions, "settings_of", lambda *_: None)  # which embeds a few texts of its own
     return asked
 
 

@@ -80,6 +80,7 @@ def mask_ids(
         int64 ``[b, n]``: in a row of k maskable tokens exactly ``masked_count(k, fraction)`` differ, any choice of
         them being equally likely.
 
+    >>> import torch
     >>> ids = torch.tensor([[101, 7, 8, 9, 7, 102], [101, 7, 102, 0, 0, 0]])
     >>> masked = mask_ids(ids, (ids != 0).long(), {101, 102}, 0.5, 103)
     >>> (masked == 103).sum(dim=1), masked[:, 0]
