@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -93,18 +93,18 @@ class Export:
         """
         rows = {place: place if self._first_rows is None else int(self._first_rows[place]) for place in positions}
         starts = np.cumsum([0, *(part.note["count"] for part in self.parts)])
-        found = {}
-        for place, row in rows.items():
-            number = int(np.searchsorted(starts, row, side="right")) - 1
-            told = json.loads(self.parts[number]._line(row - int(starts[number])))
-            found[place] = told["id" if self._first_rows is None else "document"]
+        found, files = {}, dict[int, BinaryIO]()
+        with ExitStack() as opened:
+            for place, row in sorted(rows.items(), key=lambda one: one[1]):
+                number = int(np.searchsorted(starts, row, side="right")) - 1
+                part = self.parts[number]
+                if number not in files:
+                    files[number] = opened.enter_context(open(part.folder / IDS, "rb"))
+                row -= int(starts[number])
+                files[number].seek(part._ends[row - 1] + 1 if row else 0)
+                told = json.loads(files[number].readline())
+                found[place] = told["id" if self._first_rows is None else "document"]
         return found
-
-    def _line(self, row: int) -> bytes:
-        """The line of a row in the file of identifiers."""
-        with open(self.folder / IDS, "rb") as lines:
-            lines.seek(self._ends[row - 1] + 1 if row else 0)
-            return lines.readline()
 
     @cached_property
     def _ends(self) -> np.ndarray:
