@@ -1,4 +1,4 @@
-"""Tiny models compute fastest on one thread, above all where other work keeps the cores busy."""
+"""One thread, on which tiny models compute fastest, above all where other work keeps the cores busy; what is loaded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
+from retrokit.encoders import loading
+from retrokit.encoders.base import Encoder
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +18,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the encoders that were loaded."""
+    names: list[str] = []
+    load = loading.load_model
+
+    def counted(name: str, *rest: object, **options: object) -> Encoder:
+        names.append(name)
+        return load(name, *rest, **options)
+
+    monkeypatch.setattr(loading, "load_model", counted)
+    return names

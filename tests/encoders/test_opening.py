@@ -48,20 +48,6 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the encoders that were loaded."""
-    names: list[str] = []
-    load = loading.load_model
-
-    def counted(name: str, *rest: object, **options: object) -> Encoder:
-        names.append(name)
-        return load(name, *rest, **options)
-
-    monkeypatch.setattr(loading, "load_model", counted)
-    return names
-
-
-@pytest.fixture
 def model(tiny_bert: Path, tmp_path: Path) -> Path:
     """A SentenceTransformer's folder, to change."""
     retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import retrokit
-from retrokit.encoders import engine, loading
+from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError
 
@@ -18,18 +18,9 @@ TEXTS = ["which bird sees a tree", "", " Two\nlines, [SEP] and\tÀ 数字 ", "th
 
 
 @pytest.fixture(autouse=True)
-def loads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """A cache of the test's own; the encoders that are loaded."""
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cache of the test's own."""
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    names: list[str] = []
-    load = loading.load_model
-
-    def counted(name: str, *rest: object, **options: object) -> Encoder:
-        names.append(name)
-        return load(name, *rest, **options)
-
-    monkeypatch.setattr(loading, "load_model", counted)
-    return names
 
 
 def remembered(spec: str) -> tuple[Encoder, Encoder]:

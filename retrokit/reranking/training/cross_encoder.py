@@ -161,6 +161,7 @@ class _InParts(nn.Module):
         self.preprocess, self.device = cross_encoder.preprocess, cross_encoder.device
 
     def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
+        """``scores`` ``[n, labels]`` in the order of the pairs."""
         mask = features["attention_mask"]
         lengths, order = mask.sum(dim=1).sort(descending=True, stable=True)
         most = CPU_TOKENS if mask.device.type == "cpu" else tokens_at_once(mask.device)
