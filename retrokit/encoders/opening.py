@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +181,7 @@ class RememberedEncoder(EncoderView):
         self._loaded: Encoder | None = None
         self._known = _Remembered(record)
         self._question_settings = record["question"]
+        self._question_models: dict[str, QuestionModel] = {}
         self._is_unchanged = is_unchanged
 
     @property
@@ -199,25 +200,28 @@ class RememberedEncoder(EncoderView):
         if not is_unchanged:
             raise DataError(self._path, "has changed since it was opened; start again")
 
-    @cached_property
-    def _for_questions(self) -> QuestionModel:
-        made = QuestionModel(self._path, self._known, self._question_settings)
-        self._check(self._is_unchanged())
-        return made
+    def _for_questions(self, precision: str) -> QuestionModel:
+        dtype = self._known.computes_in(precision)
+        if dtype not in self._question_models:
+            made = QuestionModel(self._path, self._known, self._question_settings, dtype)
+            self._check(self._is_unchanged())
+            self._question_models[dtype] = made
+        return self._question_models[dtype]
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         if not self._is_question(items, role, precision):
             return super().embed(items, role, precision)
-        made = gathered(self._for_questions.batches(items), len(items), self.dimension)
+        made = gathered(self._for_questions(precision).batches(items), len(items), self.dimension)
         check_finite(made, self.spec)
         return made
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        whole = self._for_questions if self._is_question(items, role, precision) else None
-        return self.computing().batches(items, role, precision) if whole is None else whole.batches(items)
+        if self._is_question(items, role, precision):
+            return self._for_questions(precision).batches(items)
+        return self.computing().batches(items, role, precision)
 
     def _is_question(self, items: Sequence[Item], role: Role, precision: str) -> bool:
         is_known = self._loaded is None and self._question_settings is not None
-        return is_known and questions.takes(items, role, self._known, precision)
+        return is_known and questions.takes(items, role, self._known, precision, self._question_settings)
 
     use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

@@ -25,9 +25,8 @@ from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.attention import attention_of, use_attention
 from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
+from retrokit.encoders.short_attention import SHORT, attend
 
-SHORT = 512  # tokens; the scores of longer texts leave the processor's cache, and the fused kernel wins
-SCORES = 2**21  # attention scores in memory at a time, so that they stay in the processor's cache
 _SHORT_ATTENTION = "retrokit_short"
 
 _kept: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDictionary()
@@ -174,33 +173,9 @@ def _short_attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )
-    n, heads, tokens, width = query.shape
-    scaled = torch.mul(query, width**-0.5 if scaling is None else scaling, out=query.new_empty(query.shape))
-    query, key, value = (side.contiguous().view(n * heads, tokens, width) for side in (scaled, key, value))
+    n, _, tokens, _ = query.shape
     keep = None if attention_mask is None else attention_mask.expand(n, attention_mask.shape[1], tokens, tokens)
-    first = tokens if keep is None else _first_masked(keep)
-    together = max(1, SCORES // (heads * tokens**2))
-    memory = query.new_empty(min(n, together) * heads, tokens, tokens)
-    made = torch.empty_like(query)
-    for start in range(0, n, together):
-        texts = slice(start, min(n, start + together))
-        rows = slice(texts.start * heads, texts.stop * heads)
-        scores = torch.bmm(query[rows], key[rows].transpose(1, 2), out=memory[: rows.stop - rows.start])
-        if keep is not None and first < tokens:
-            of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
-            of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
-        weights = torch.softmax(scores, dim=-1, out=scores)
-        torch.bmm(weights, value[rows], out=made[rows])
-    return made.view(n, heads, tokens, width).transpose(1, 2).contiguous(), None
-
-
-def _first_masked(keep: Tensor) -> int:
-    """The first column of ``keep [n, 1 or heads, t, t]`` that any row leaves out; t: there is none.
-
-    Columns before it need no masking, and in a batch of texts of similar length these are most."""
-    rows = keep[:, :, :1] if keep.stride(2) == 0 else keep
-    out = (~rows.flatten(0, 2).all(dim=0)).nonzero()
-    return int(out[0]) if len(out) else keep.shape[-1]
+    return attend(query, key, value, keep, scaling), None
 
 
 AttentionInterface.register(_SHORT_ATTENTION, _short_attention)

@@ -20,6 +20,8 @@ from torch.nn import functional
 from retrokit.encoders import engine, onednn
 from retrokit.encoders.base import Batch, Item, Traits
 from retrokit.encoders.fingerprint import tokenizer_settings
+from retrokit.encoders.precision import PRECISIONS, name_of
+from retrokit.encoders.short_attention import SHORT, attend
 from retrokit.notices import progress
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
 _POOLINGS = ("mean", "cls")
+_PRECISIONS = ("fp32", "bf16")  # what the processor computes faster in comes last: the model is packed for it then
 _COMPARED = (
     "a",
     "",
@@ -37,20 +40,24 @@ _COMPARED = (
 
 
 class QuestionModel:
-    """A BERT in float32 on the CPU, of the folder ``path``; its prompts and lengths are those of ``traits``.
+    """A BERT on the CPU, of the folder ``path``; its prompts and lengths are those of ``traits``.
 
     Args:
-        settings: ``heads``, ``layers`` and ``eps`` of the transformer, and how tokens are pooled (``mean``, ``cls``).
+        settings: ``heads``, ``layers`` and ``eps`` of the transformer, the type of its ``weights``, and how tokens are
+            pooled (``mean``, ``cls``).
+        dtype: what it computes in, ``float32`` or ``bfloat16``.
     """
 
-    def __init__(self, path: str, traits: Traits, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, traits: Traits, settings: Mapping[str, Any], dtype: str) -> None:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
         self._traits = traits
         self._settings = settings
         loaded = load_file(Path(path, _WEIGHTS))
-        self._weights = {name.removeprefix("bert."): tensor.float() for name, tensor in loaded.items()}
+        self._dtype: torch.dtype = getattr(torch, dtype)
+        stored = getattr(torch, settings["weights"])
+        self._weights = {name.removeprefix("bert."): one.to(stored).to(self._dtype) for name, one in loaded.items()}
         self.tokenizer = Tokenizer.from_file(str(Path(path, _TOKENIZER)))
         self.tokenizer.no_padding()
         self._packed = cache(lambda name: onednn.pack(self._weights[f"{name}.weight"]))
@@ -62,26 +69,25 @@ class QuestionModel:
         self.tokenizer.no_truncation() if limit is None else self.tokenizer.enable_truncation(limit)
         (text,) = items
         ids = self.tokenizer.encode(prompt + engine.start_of(text, self.tokenizer, limit)).ids
-        states = self._states(torch.tensor([ids]))
+        states = self._states(torch.tensor([ids])).float()
         pooled = states[:, 0] if self._settings["pooling"] == "cls" else states.sum(dim=1) / len(ids)
         yield np.arange(1), pooled.numpy()
 
     def has_parts_of(self, made: TorchEncoder) -> bool:
         """Whether its weights and its tokenizer are those of ``made``."""
         weights = made.model[0].model.state_dict()
-        needed = {name: tensor.float() for name, tensor in weights.items() if not name.startswith("pooler.")}
+        needed = {name: tensor.to(self._dtype) for name, tensor in weights.items() if not name.startswith("pooler.")}
         same = all(name in self._weights and torch.equal(self._weights[name], needed[name]) for name in needed)
         theirs = getattr(made.tokenizer, "backend_tokenizer", None)
         return same and theirs is not None and tokenizer_settings(self.tokenizer) == tokenizer_settings(theirs)
 
-    def agrees(self, made: TorchEncoder) -> bool:
+    def agrees(self, made: TorchEncoder, precision: str) -> bool:
         """Whether it embeds several texts as ``made`` does, bit by bit."""
-        with progress("looking at the model", len(_COMPARED), "texts"):
-            return all(
-                rows.tobytes() == own.tobytes()
-                for text in _COMPARED
-                for (_, rows), (_, own) in zip(made.batches([text], "query"), self.batches([text]), strict=True)
-            )
+        return all(
+            rows.tobytes() == own.tobytes()
+            for text in _COMPARED
+            for (_, rows), (_, own) in zip(made.batches([text], "query", precision), self.batches([text]), strict=True)
+        )
 
     def _states(self, ids: Tensor) -> Tensor:
         """The last hidden states ``[1, t, d]`` of tokens ``[1, t]``, by the operations of the library's model."""
@@ -96,12 +102,17 @@ class QuestionModel:
             name = f"encoder.layer.{layer}"
             sides = [self._linear(states, f"{name}.attention.self.{side}") for side in ("query", "key", "value")]
             query, key, value = (side.view(*ids.shape, self._settings["heads"], -1).transpose(1, 2) for side in sides)
-            seen = functional.scaled_dot_product_attention(query, key, value, scale=query.shape[-1] ** -0.5)
-            attended = seen.transpose(1, 2).reshape(states.shape).contiguous()
+            attended = self._attended(query, key, value).reshape(states.shape).contiguous()
             states = self._added(attended, states, f"{name}.attention.output")
             inner = self._linear(states, f"{name}.intermediate.dense", "none")
             states = self._added(inner, states, f"{name}.output")
         return states
+
+    def _attended(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """``[1, t, heads, d]`` of three times ``[1, heads, t, d]``."""
+        if self._dtype == torch.bfloat16 and query.shape[2] <= SHORT:
+            return attend(query, key, value, None)
+        return functional.scaled_dot_product_attention(query, key, value).transpose(1, 2)
 
     def _linear(self, states: Tensor, name: str, gelu: str = "") -> Tensor:
         return onednn.linear(states, self._packed(name), self._weights[f"{name}.bias"], gelu)
@@ -115,32 +126,37 @@ class QuestionModel:
         return functional.layer_norm(states, weight.shape, weight, bias, self._settings["eps"])
 
 
-def takes(items: Sequence[Item], role: str, traits: Traits, precision: str) -> bool:
-    """Whether ``items`` are a question that a :class:`QuestionModel` may embed."""
+def takes(items: Sequence[Item], role: str, traits: Traits, precision: str, settings: Mapping[str, Any]) -> bool:
+    """Whether ``items`` are a question that a :class:`QuestionModel` of those ``settings`` may embed."""
     is_question = role == "query" and len(items) == 1 and type(items[0]) is str
-    return is_question and computes(traits, precision)
-
-
-def computes(traits: Traits, precision: str = "auto") -> bool:
-    """Whether the encoder of those traits computes as a :class:`QuestionModel` does."""
-    is_plain = traits.device.type == "cpu" and traits.computes_in(precision) == "float32"
-    return is_plain and onednn.works(torch.float32)
+    dtype = traits.computes_in(precision)
+    return is_question and dtype in settings["dtypes"] and onednn.works(getattr(torch, dtype))
 
 
 def settings_of(made: TorchEncoder, path: str) -> dict[str, Any] | None:
-    """What a :class:`QuestionModel` of the folder takes, if it has the weights and the tokenizer of ``made``, which was
-    loaded from there, and gives the same bits for several texts; else ``None``."""
+    """What a :class:`QuestionModel` of the folder takes, with the ``dtypes`` in which it has the weights and the
+    tokenizer of ``made``, which was loaded from there, and gives the same bits for several texts; ``None`` if it does
+    in none."""
     modules = list(made.model)
     config: Any = getattr(modules[0], "config", None)
     pooling = getattr(modules[-1], "pooling_mode", None)
     is_bert = getattr(config, "model_type", None) == "bert" and len(modules) == 2 and pooling in _POOLINGS
-    if not is_bert or not all(Path(path, name).is_file() for name in (_WEIGHTS, _TOKENIZER)) or not computes(made):
+    if not is_bert or not all(Path(path, name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
         return None
     settings = {
         "heads": config.num_attention_heads,
         "layers": config.num_hidden_layers,
         "eps": config.layer_norm_eps,
+        "weights": name_of(next(made.model.parameters()).dtype),
         "pooling": pooling,
     }
-    short = QuestionModel(path, made, settings)
-    return settings if short.has_parts_of(made) and short.agrees(made) else None
+    with progress("looking at the model", len(_PRECISIONS) * len(_COMPARED), "texts"):
+        dtypes = [made.computes_in(name) for name in _PRECISIONS if _stands_for(made, name, path, settings)]
+    return {**settings, "dtypes": dtypes} if dtypes else None
+
+
+def _stands_for(made: TorchEncoder, precision: str, path: str, settings: Mapping[str, Any]) -> bool:
+    if made.device.type != "cpu" or not onednn.works(PRECISIONS[precision]):
+        return False
+    question = QuestionModel(path, made, settings, made.computes_in(precision))
+    return question.has_parts_of(made) and question.agrees(made, precision)

@@ -112,20 +112,22 @@ READS = """
 import sys
 import numpy as np
 import retrokit
-print(np.load(sys.argv[2]).tobytes() == retrokit.encoder(sys.argv[1]).embed(sys.argv[3:], "document", "fp32").tobytes())
+spec, file, precision, *texts = sys.argv[1:]
+print(np.load(file).tobytes() == retrokit.encoder(spec).embed(texts, "document", precision).tobytes())
 print(sorted({"sentence_transformers", "transformers", "tokenizers"} & set(sys.modules)))
-question = retrokit.encoder(sys.argv[1]).embed(["which bird sees a tree"], "query", "fp32")
-print(np.load(sys.argv[2] + ".question.npy").tobytes() == question.tobytes())
+question = retrokit.encoder(spec).embed(["which bird sees a tree"], "query", precision)
+print(np.load(file + ".question.npy").tobytes() == question.tobytes())
 print(sorted({"sentence_transformers", "transformers", "sklearn", "datasets", "pandas", "scipy"} & set(sys.modules)))
 """
 
 
-def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path):
-    expected = embedded(tiny_bert).embed(TEXTS, "document", "fp32")
-    np.save(tmp_path / "expected.npy", expected)
-    question = retrokit.encoder(str(tiny_bert)).to_train().embed(["which bird sees a tree"], "query", "fp32")
-    np.save(tmp_path / "expected.npy.question.npy", question)
-    command = [sys.executable, "-c", READS, str(tiny_bert), str(tmp_path / "expected.npy"), *TEXTS]
+@pytest.mark.parametrize("precision", ["fp32", "auto"])  # auto: what this processor is faster in
+def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path, precision):
+    file = str(tmp_path / "expected.npy")
+    first = retrokit.encoder(str(tiny_bert))
+    np.save(file, first.embed(TEXTS, "document", precision))
+    np.save(f"{file}.question.npy", first.to_train().embed(["which bird sees a tree"], "query", precision))
+    command = [sys.executable, "-c", READS, str(tiny_bert), file, precision, *TEXTS]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["True", "[]"] * 2, done.stderr
 

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import retrokit
-from retrokit.encoders import engine
+from retrokit.encoders import engine, onednn
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.questions import QuestionModel
 from retrokit.errors import DataError
 
 TEXTS = ["which bird sees a tree", "", " Two\nlines, [SEP] and\tÀ 数字 ", "the cat " * 300, "the dog?"]
@@ -23,33 +24,58 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
 
 
-def remembered(spec: str) -> tuple[Encoder, Encoder]:
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def remembered(spec: str, precision: str = "fp32") -> tuple[Encoder, Encoder]:
     """The encoder that the cache knows, and the one that was loaded for that."""
     first = retrokit.encoder(spec)
-    first.embed(["a text"], "document", "fp32")
+    first.embed(["a text"], "document", precision)
     return retrokit.encoder(spec), first.to_train()
 
 
-def is_bert_plain(spec: str, loads: list[str]) -> bool:
+def is_bert_plain(spec: str, loads: list[str], precision: str = "fp32") -> bool:
     """Whether questions take no model; their bits are the model's in any case."""
-    again, loaded = remembered(spec)
+    again, loaded = remembered(spec, precision)
     del loads[:]
     for text in TEXTS:
-        expected = loaded.embed([text], "query", "fp32")
-        assert np.array_equal(again.embed([text], "query", "fp32"), expected), text
+        expected = loaded.embed([text], "query", precision)
+        assert np.array_equal(again.embed([text], "query", precision), expected), text
     return not loads
 
 
+@pytest.mark.parametrize("precision", DTYPES)
 @pytest.mark.parametrize(
-    "options", ["", ",pooling=cls", ",max_length=9,query_max_length=7", ',query_prompt="a ",document_prompt="the "']
+    "options",
+    [
+        "",
+        ",pooling=cls",
+        ",max_length=9,query_max_length=7",
+        ',query_prompt="a ",document_prompt="the "',
+        ",dtype=bf16",
+    ],
 )
-def test_a_question_takes_no_model(tiny_bert, loads, options):
-    assert is_bert_plain(f"{tiny_bert}{options}", loads)
+def test_a_question_takes_no_model(tiny_bert, loads, options, precision):
+    is_packed = onednn.works(DTYPES[precision])  # some processors have no bf16
+    assert is_bert_plain(f"{tiny_bert}{options}", loads, precision) == is_packed
 
 
-@pytest.mark.parametrize("options", [",pooling=token1", ",pooling=last", ",dtype=bf16"])
-def test_what_computes_otherwise_is_loaded(tiny_bert, loads, options):
-    assert not is_bert_plain(f"{tiny_bert}{options}", loads)
+@pytest.mark.parametrize(
+    ("options", "precision"), [(",pooling=token1", "bf16"), (",pooling=last", "fp32"), ("", "fp16")]
+)
+def test_what_computes_otherwise_is_loaded(tiny_bert, loads, options, precision):
+    assert not is_bert_plain(f"{tiny_bert}{options}", loads, precision)
+
+
+def test_a_precision_in_which_the_bits_differ_loads_the_model(tiny_bert, loads, monkeypatch):
+    agrees = QuestionModel.agrees
+    monkeypatch.setattr(QuestionModel, "agrees", lambda *given: given[-1] != "fp32" and agrees(*given))
+    remembered(str(tiny_bert))
+    del loads[:]
+    retrokit.encoder(str(tiny_bert)).embed(["cat"], "query", "fp32")
+    assert len(loads) == 1
+    retrokit.encoder(str(tiny_bert)).embed(["cat"], "query", "bf16")
+    assert len(loads) == (1 if onednn.works(torch.bfloat16) else 2)
 
 
 def change_config(folder: Path, old: str, new: str) -> None:
