@@ -12,6 +12,7 @@ import difflib
 import gc
 import importlib
 import inspect
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ Value = str | int | float | bool
 
 _KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
+
+
+# At its import, wherever a processor has AVX512-BF16, it warns that a hub has a kernel which is not used here.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 
 @contextmanager

@@ -64,6 +64,14 @@ def undrawn() -> Iterator[Any]:
 
 
 @pytest.fixture
+def in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``auto`` is on a processor without bf16."""
+    from retrokit.encoders import precision
+
+    monkeypatch.setattr(precision, "_gains", lambda processor: False)
+
+
+@pytest.fixture
 def python() -> str:
     """Stands for ``sys.executable`` where what is imported is not the point; see :mod:`tests.forked_python`."""
     return forked_python.python()

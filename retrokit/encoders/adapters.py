@@ -11,6 +11,7 @@ from torch import nn
 from retrokit.encoders.folders import MINILM_PACKAGE
 
 _CONFIG = "adapter_config.json"
+_PACKS = "support_avx512bf16_for_cpu"  # of bitsandbytes' layers: whether they may
 
 
 def base_of(transformer: Any, revision: str | None = None) -> str | None:
@@ -28,6 +29,14 @@ def base_of(transformer: Any, revision: str | None = None) -> str | None:
 def is_quantized(module: nn.Module) -> bool:
     """Whether a transformer, or the module that holds it, has weights of few bits, which are as they are."""
     return bool(getattr(getattr(module, "auto_model", module), "is_quantized", False))
+
+
+def keep_as_stored(transformer: nn.Module) -> None:
+    """Have bitsandbytes leave 4-bit weights alone. Where a processor has AVX512-BF16, it packs them anew, in place, at
+    the first inference, for a kernel that gives no gradient and takes no width but multiples of 32."""
+    for part in transformer.modules():
+        if hasattr(part, _PACKS):
+            setattr(part, _PACKS, False)
 
 
 def merge(transformer: nn.Module) -> None:

@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from transformers import PreTrainedModel
 
 from retrokit.data.runs import is_run
-from retrokit.encoders.adapters import merge
+from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
 from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
@@ -179,6 +179,7 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
             loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
         if isinstance(loaded[0], Transformer):
             merge(loaded[0].model)
+            keep_as_stored(loaded[0].model)
         check_parts(loaded, path)
     return loaded
 

@@ -24,7 +24,7 @@ from retrokit.encoders import questions, registry
 from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite, gathered
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
-from retrokit.encoders.precision import choose_precision, name_of
+from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.questions import QuestionModel
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
@@ -121,6 +121,7 @@ def _record(made: TorchEncoder, path: str) -> dict[str, Any] | None:
         "fingerprint": made.fingerprint(),
         "code": made.code(),
         "device": str(made.device),
+        "multiplies": multiplies(made.model),
         "dimension": made.dimension,
         "prompts": made.prompts,
         "max_lengths": {role: made.max_length(role) for role in ("query", "document")},
@@ -152,7 +153,7 @@ class _Remembered(Traits):
         return length
 
     def computes_in(self, precision: str = "auto") -> str:
-        return name_of(choose_precision(precision, self.device))
+        return name_of(choose_precision(precision, self.device, self._record["multiplies"]))
 
     def fingerprint(self) -> str:
         return str(self._record["fingerprint"])

@@ -27,18 +27,27 @@ _NAMED_BY = ("vendor_id", "model name", "cpu family", "model", "stepping", "CPU 
 _BF16 = frozenset({"avx512_bf16", "amx_bf16", "bf16", "svebf16", "sve_bf16"})  # instructions that multiply it
 
 
-def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where ``device`` computes faster in it, else fp32."""
+def choose_precision(name: str, device: torch.device, multiplies: bool = True) -> torch.dtype:
+    """The dtype of ``fp32``, ``bf16``, ``fp16``; ``auto`` is bf16 where ``device`` computes faster in it, else fp32, as
+    it is for a model that does not :func:`multiply <multiplies>`."""
     if name != "auto":
         if name not in PRECISIONS:
             raise UsageError(f"precision {name!r} is none of auto, {', '.join(PRECISIONS)}")
         return PRECISIONS[name]
+    if not multiplies:
+        return torch.float32
     if device.type == "cuda":
         with torch.cuda.device(device):
             takes_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         takes_bf16 = device.type == "cpu" and _gains(describe_processor())
     return torch.bfloat16 if takes_bf16 else torch.float32
+
+
+def multiplies(model: nn.Module) -> bool:
+    """Whether a model has matrices to multiply by; to a table of embeddings bf16 gives no speed, and only rounds."""
+    parts = (part for part in model.modules() if not isinstance(part, (nn.Embedding, nn.EmbeddingBag)))
+    return any(weight.ndim > 1 for part in parts for weight in part.parameters(recurse=False))
 
 
 def name_of(dtype: torch.dtype) -> str:

@@ -27,7 +27,7 @@ from retrokit.encoders.base import (
     gathered,
 )
 from retrokit.encoders.fingerprint import Weights, code_of, describe
-from retrokit.encoders.precision import PRECISIONS, choose_precision, name_of
+from retrokit.encoders.precision import PRECISIONS, choose_precision, multiplies, name_of
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
@@ -73,7 +73,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return engine.token_limit(self._model, role)
 
     def computes_in(self, precision: str = "auto") -> str:
-        return name_of(choose_precision(precision, self.device))
+        return name_of(self._computing_in(precision))
 
     def fingerprint(self) -> str:
         digest = self._weights.digest(self._model)
@@ -95,7 +95,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
         if not self._model.supports("image"):
             check_texts(items, self.spec)
-        dtype = choose_precision(precision, self.device)
+        dtype = self._computing_in(precision)
         if processes.can_help(self, len(items)):
             return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
         return engine.batches(self._model, items, role, self.prompts[role], dtype)
@@ -109,7 +109,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
         check_texts(items, self.spec)
-        dtype = choose_precision(precision, self.device)
+        dtype = self._computing_in(precision)
         embeddings = engine.encode_tokens(self._model, items, role, self.prompts[role], dtype)
         check_finite(embeddings, self.spec)
         return embeddings
@@ -152,6 +152,9 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def to_train(self) -> TrainableEncoder:
         return self
 
+    def _computing_in(self, precision: str) -> torch.dtype:
+        return choose_precision(precision, self.device, multiplies(self._model))
+
     def _transformer(self) -> Transformer:
         first = self._model[0]
         if not isinstance(first, Transformer) or not gives_tokens(first):
@@ -177,7 +180,7 @@ class _EveryLayer(TorchEncoder):
         return sum(self.widths)
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        dtype = choose_precision(precision, self.device)
+        dtype = self._computing_in(precision)
         with layers.hidden_states(self._transformer()):
             yield from engine.batches(self._model, items, role, self.prompts[role], dtype)
 

@@ -95,7 +95,7 @@ class Plan(Job):
 
     @property
     def precision(self) -> torch.dtype:
-        return training_precision(self.config, self.device)
+        return training_precision(self.config, self.model, self.device)
 
     @property
     def loader(self) -> Loader:
@@ -219,7 +219,7 @@ def plan(config: FinetuneConfig) -> Plan:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
-    dtype = training_precision(config, encoder.device)
+    dtype = training_precision(config, encoder.to_train().model, encoder.device)
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
@@ -232,8 +232,8 @@ def plan(config: FinetuneConfig) -> Plan:
     config = fitted(config, encoder, model, data, dtype)
     batches = batches or batches_of(int(config.batch_size))
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    # one number for all processes, whose devices may round differently
-    scale = first_says(lambda: measure_scale(encoder, similarity, sample, config.fixed_scale, config.scale == "auto"))
+    asked = config.fixed_scale, config.scale == "auto", config.precision
+    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *asked))  # devices may round differently
     lengths = lengths_of(encoder, data, config.seed, config.max_length)
     resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
     found = of_any_run(config, batches, encoder.device, lengths, **resolved)

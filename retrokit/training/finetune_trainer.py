@@ -51,7 +51,8 @@ class FinetuneTrainer(RunTrainer):
         norms: dict[str, float] = {}
         baseline: dict[str, float] = {}
         for name, task in self.evaluations.tasks.items():
-            asked = Request(encoder, [encoder.similarity, *also], self.evaluations.metrics_of(name))
+            metrics_of = self.evaluations.metrics_of(name)
+            asked = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
             result, *start = task.evaluate(asked)
             metrics |= _of_task(name, result.metrics)
             norms |= _of_task(name, result.norms)

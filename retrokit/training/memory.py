@@ -13,7 +13,7 @@ from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.casting import cast
 from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.folders import is_description
-from retrokit.encoders.precision import choose_precision
+from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -85,7 +85,7 @@ def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: i
     lengths = {*(tokens for tokens in LENGTHS if tokens < longest), longest}
     found = measure(
         model,
-        choose_precision(config.precision, device),
+        choose_precision(config.precision, device, multiplies(model)),
         {*BATCHES, *([] if config.batch_size == AUTO else [int(config.batch_size)])},
         lengths,
         documents=documents,

@@ -98,7 +98,7 @@ def default_rate(model: SentenceTransformer) -> float:
 def check_weights(model: nn.Module, source: str | Path) -> None:
     """Raise :class:`DataError` about ``source`` unless all weights are finite: nothing comes of them but nan."""
     for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+        if not bool(torch.isfinite(parameter.detach()).all()):
             raise DataError(source, f"weights are not finite: {name}")
 
 

@@ -131,7 +131,12 @@ def describe_lengths(lengths: Sequence[int], limit: int | None) -> dict[str, Any
 
 @torch.no_grad()
 def measure_scale(
-    encoder: Encoder, similarity: Similarity, sample: tuple[list[str], list[str]], scale: float, auto: bool
+    encoder: Encoder,
+    similarity: Similarity,
+    sample: tuple[list[str], list[str]],
+    scale: float,
+    auto: bool,
+    precision: str = "auto",
 ) -> dict[str, float]:
     """The multiplier to use, and the scale at which cosine would start as sharp.
 
@@ -139,8 +144,8 @@ def measure_scale(
     """
     typical = 1.0
     if not similarity.unit_length:
-        queries = torch.from_numpy(encoder.embed(sample[0], "query")).to(encoder.device)
-        documents = torch.from_numpy(encoder.embed(sample[1], "document")).to(encoder.device)
+        queries = torch.from_numpy(encoder.embed(sample[0], "query", precision)).to(encoder.device)
+        documents = torch.from_numpy(encoder.embed(sample[1], "document", precision)).to(encoder.device)
         prepared = similarity.prepare(queries, "query"), similarity.prepare(documents, "document")
         typical = similarity.typical_score(*prepared)
     used = scale / typical if auto else scale

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 import retrokit
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
-from retrokit.encoders.precision import choose_precision
+from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.errors import Interrupted, UsageError
 from retrokit.interrupts import stopping_by
 from retrokit.notices import notice, progress
@@ -145,9 +146,9 @@ def identity_of(
     return identity
 
 
-def training_precision(config: TrainingConfig, device: torch.device) -> torch.dtype:
+def training_precision(config: TrainingConfig, model: nn.Module, device: torch.device) -> torch.dtype:
     """What a model under training computes in; raises :class:`UsageError` for fp16 on a CPU."""
-    precision = choose_precision(config.precision, device)
+    precision = choose_precision(config.precision, device, multiplies(model))
     if precision == torch.float16 and device.type == "cpu":
         raise UsageError("`precision` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
     return precision

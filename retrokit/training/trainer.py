@@ -190,6 +190,11 @@ class RunTrainer(Trainer):
 
     # --- what happens
 
+    @property
+    def precision(self) -> str:
+        """What a step computes in, as encoders call it."""
+        return "bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32"
+
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Measure in the first process; every process learns the metrics."""
         with self.settled(computes=True):

@@ -126,7 +126,21 @@ def test_training_goes_by_the_same_rule(machine):
     from retrokit.training.run import training_precision
 
     config = FinetuneConfig("minilm", ("pairs.jsonl",), "runs/a")
+    model, table = torch.nn.Linear(2, 2), torch.nn.EmbeddingBag(2, 2)
     machine(INTEL, "avx512_bf16", 0.6)
-    assert training_precision(config, CPU) == torch.float32
+    assert training_precision(config, model, CPU) == torch.float32
     machine(AMD, "avx512_bf16")
-    assert training_precision(config, CPU) == torch.bfloat16
+    assert training_precision(config, model, CPU) == torch.bfloat16
+    assert training_precision(config, table, CPU) == torch.float32
+
+
+def test_a_table_is_not_rounded(machine, tmp_path):
+    """It has nothing to multiply, so that ``auto`` is the same on every processor, loaded or remembered."""
+    machine(AMD, "avx512_bf16")
+    table = retrokit.encoder("static:8")
+    table.to_train().model.save(str(tmp_path / "table"))
+    encoders = [table, *(retrokit.encoder(str(tmp_path / "table")) for _ in range(2))]
+    assert [encoder.computes_in() for encoder in encoders] == ["float32"] * 3
+    assert encoders[0].computes_in("bf16") == "bfloat16"
+    rows = [encoder.embed(["a cat"], "query") for encoder in encoders]
+    assert all((row == table.embed(["a cat"], "query", "fp32")).all() for row in rows)

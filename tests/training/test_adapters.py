@@ -175,6 +175,17 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
         assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
+@with_bits
+def test_weights_of_few_bits_stay_as_they_are_stored(tiny_bert):
+    """Also where the processor has AVX512-BF16."""
+    encoder = retrokit.encoder(f"model:{tiny_bert},bits=4,max_length=16").to_train()
+    stored = {name: value.clone() for name, value in encoder.model.named_parameters()}
+    before = encoder.fingerprint()
+    encoder.embed(sentences(2), "query", "bf16")
+    assert encoder.fingerprint() == before
+    assert all(torch.equal(value, stored[name]) for name, value in encoder.model.named_parameters())
+
+
 @pytest.mark.parametrize(
     ("encoder", "options", "message"),
     [

@@ -12,6 +12,7 @@ from rich.console import Console
 from retrokit.data.runs import read_run
 from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
+from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.report.tables import preflight_tables
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import Evaluations, lower_is_better, task_names
@@ -39,6 +40,20 @@ def test_which_metric_decides(asked: str | None, decides: str) -> None:
     task, _, metric = decides.rpartition(":")
     assert metric in found.metrics_of(task)
     assert metric not in found.metrics_of("b" if task != "b" else "a")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_evaluations_compute_in_the_precision_of_the_training(tiny_bert, tmp_path, monkeypatch, precision) -> None:
+    asked: list[str] = []
+    evaluate = Retrieval.evaluate
+    monkeypatch.setattr(
+        Retrieval, "evaluate", lambda task, request: asked.append(request.precision) or evaluate(task, request)
+    )
+    rows = [{"anchor": f"question {i}", "positive": f"answer {i}"} for i in range(20)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = {"holdout": 0.3, "steps": 1, "batch_size": 4, "device": "cpu", "precision": precision}
+    finetune(FinetuneConfig(str(tiny_bert), [str(tmp_path / "pairs.jsonl")], str(tmp_path / "run"), **more))
+    assert set(asked) == {precision}
 
 
 @pytest.mark.parametrize(

@@ -296,6 +296,7 @@ def another_bert(tmp_path_factory):
     return make_bert(tmp_path_factory.mktemp("guide"), dimension=8)
 
 
+@pytest.mark.usefixtures("in_fp32")
 @pytest.mark.parametrize(("margin", "type"), [(0.0, "absolute"), (0.002, "absolute"), (0.001, "relative")])
 @pytest.mark.parametrize("mini_batch", [None, 3])
 def test_a_guide_masks_what_the_librarys_does(tiny_bert, another_bert, margin, type, mini_batch):

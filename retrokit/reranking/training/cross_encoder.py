@@ -196,7 +196,7 @@ class CrossEncoderPlan(RerankerJob):
 
     @property
     def precision(self) -> torch.dtype:
-        return training_precision(self.config, self.device)
+        return training_precision(self.config, self.model, self.device)
 
     def trainer(self, options: Options, destination: Destination) -> RunTrainer:
         loader = Loader(self.batches.data, self.batches, Examples.batch)
@@ -225,7 +225,7 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
     lengths = {"pair": describe_lengths([len(ids) for ids in tokens], model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
     where = torch.device(model.device)
-    dtype = name_of(training_precision(config, where))
+    dtype = name_of(training_precision(config, model, where))
     counts = {"verifier": sum(value.numel() for value in model.parameters())}
     preflight = VerifierPreflight(
         **of_any_run(config, material.batches, where, lengths, batch_size=config.examples, precision=dtype),
