@@ -6,13 +6,16 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
+import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.evaluation import test_baseline
 from tests.test_docs import COMMANDS, retrokit_lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +24,7 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "workflow.yml").read_text(encoding="utf-8"))
 HOOKS = yaml.safe_load((ROOT / "examples" / "ci" / "pre-commit.yaml").read_text(encoding="utf-8"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+data, baseline = test_baseline.data, test_baseline.baseline
 GATE = next(step for step in WORKFLOW["jobs"]["gate"]["steps"] if step.get("id") == "gate")
 STUB = """
 retrokit() {
@@ -30,6 +34,24 @@ retrokit() {
 }
 """
 
+MINE = f"""
+retrokit() {{ {sys.executable} -m retrokit "$@"; }}
+python() {{ printf '%s\\n' "$@" >> "$RUNNER_TEMP/installed"; }}
+"""
+
+
+def stepped(run: str, folder: Path, env: dict[str, str], **inputs: str) -> subprocess.CompletedProcess[str]:
+    """One ``run:`` of the action as GitHub runs it, in the shell of its step with the inputs that its `env` names."""
+    (step,) = [step for step in ACTION["runs"]["steps"] if run in step.get("run", "")]
+    given = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | inputs
+    value = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
+    own = {name: value.sub(lambda found: given[found[1]], text) for name, text in step["env"].items()}
+    places = {name: str(folder / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    about = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": str(ROOT)}
+    prelude = STUB if "CODE" in env else MINE
+    words = ["bash", "-e", "-o", "pipefail", "-c", prelude + step["run"]]
+    return subprocess.run(words, env=about | env | own | places, cwd=folder, capture_output=True, text=True)
+
 
 def parsed(words: list[str]) -> dict[str, Any]:
     """The options of a command line, which must be one."""
@@ -38,14 +60,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_the_action_evaluates_and_hands_on_the_exit_code(tmp_path, code):
-    (step,) = [step for step in ACTION["runs"]["steps"] if step.get("id") == "eval"]
-    given = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | GATE["with"]
-    value = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-    env = {name: value.sub(lambda found: given[found[1]], text) for name, text in step["env"].items()}
-    places = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-    words = ["bash", "-e", "-o", "pipefail", "-c", STUB + step["run"]]
-    about = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(tmp_path), "CODE": str(code)}
-    assert subprocess.run(words, env=about | env | places).returncode == code
+    assert stepped("retrokit eval", tmp_path, {"CODE": str(code)}, **GATE["with"]).returncode == code
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n"
     said = dict(line.split("=") for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
     assert said == {"summary": str(tmp_path / "summary.md"), "junit": str(tmp_path / "junit.xml")}
@@ -53,6 +68,32 @@ def test_the_action_evaluates_and_hands_on_the_exit_code(tmp_path, code):
     assert (params["encoders"], params["on"]) == (["models/encoder"], ["beir:data/test"])
     assert (params["baseline"], params["max_drop"], params["gate_metric"]) == ("baseline.json", 0.01, "ndcg@10")
     assert (params["fail_under"], params["markdown_summary"]) == (["recall@100=0.5"], said["summary"])
+
+
+def test_the_action_installs_torch_of_the_cpu_and_the_extras(tmp_path):
+    assert stepped("pip install", tmp_path, {}, extras="minilm,bm25").returncode == 0
+    torch = ["torch", "--index-url", "https://download.pytorch.org/whl/cpu"]
+    pip = ["-m", "pip", "install"]
+    assert (tmp_path / "installed").read_text().splitlines() == [*pip, *torch, *pip, f"{ROOT}[minilm,bm25]"]
+
+
+@pytest.mark.parametrize(("wrong", "code", "failures"), [(0, 0, 0), (16, 1, 1)])
+def test_the_action_holds_a_system_against_the_baseline(data, baseline, tmp_path, wrong, code, failures):
+    env = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "RETROKIT_CACHE": str(tmp_path / "cache")}
+    inputs = {
+        "encoder": test_baseline.run_with(tmp_path / "now", wrong),
+        "task": f"beir:{data}",
+        "baseline": str(baseline),
+    }
+    done = stepped("retrokit eval", tmp_path, env, metric="mrr@10", **inputs, arguments="--metrics mrr@10")
+    assert done.returncode == code, done.stderr
+    said = dict(line.split("=") for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
+    summary = Path(said["summary"]).read_text()
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == summary
+    assert "mrr@10" in summary
+    suite = xml.etree.ElementTree.parse(said["junit"]).getroot()
+    assert len(suite.findall(".//testcase")) >= 1
+    assert len(suite.findall(".//failure")) == failures
 
 
 def test_the_workflow_gives_what_the_action_takes():

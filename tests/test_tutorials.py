@@ -29,6 +29,18 @@ def commands(text: str) -> str:
     )
 
 
+def reader_in(folder: Path) -> dict[str, str]:
+    """The environment of a reader in ``folder``, where it puts `examples`; `python` and `retrokit` are the test's."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    programs = folder / "programs"
+    programs.mkdir()
+    for name, words in (("python", ""), ("retrokit", " -m retrokit")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n', encoding="utf-8")
+        (programs / name).chmod(0o755)
+    own = {"PYTHONPATH": str(ROOT), "RETROKIT_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, **own, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("[a-z]*.md")), ids=lambda page: page.stem)
@@ -39,23 +51,34 @@ def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         text = text.replace(PORT, str(free.getsockname()[1]))
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    programs = tmp_path / "programs"  # so that `python` and `retrokit` are those of this test
-    programs.mkdir()
-    for name, words in (("python", ""), ("retrokit", " -m retrokit")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable}{words} "$@"\n', encoding="utf-8")
-        (programs / name).chmod(0o755)
-    own = {"PYTHONPATH": str(ROOT), "RETROKIT_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands(text)],
         cwd=tmp_path,
-        env={**os.environ, **own, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        env=reader_in(tmp_path),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     assert not re.search(r"\]\(\.\./pictures/", text) or list(tmp_path.rglob("*.png")), "no command makes a picture"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("snakemake", reason="the notebook installs it")
+    nbformat = pytest.importorskip("nbformat", reason="comes with Jupyter")
+    nbclient = pytest.importorskip("nbclient", reason="comes with Jupyter")
+    for name, value in reader_in(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    book = nbformat.read(FOLDER / "which_similarity.ipynb", as_version=4)
+    book.cells = [cell for cell in book.cells if "pip install" not in cell.source]
+    client = nbclient.NotebookClient(book, timeout=3600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    said = "".join(output.get("text", "") for cell in book.cells if cell.cell_type == "code" for output in cell.outputs)
+    assert "train with " in said
+    assert "cosine" in said.splitlines()[-2] + said.splitlines()[-1]
+    assert list(tmp_path.rglob("*.png"))
 
 
 def test_pictures_are_small() -> None:

@@ -10,6 +10,7 @@ from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
+from retrokit.notices import heard
 from retrokit.report.studies import recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study
@@ -55,10 +56,22 @@ def test_a_sweep_is_as_large_as_its_budget(
     assert [step.command[1] for step in evaluated] == [step.output for step in trained]
 
 
-def test_too_small_a_budget_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch):
+def test_the_smallest_sweep_may_take_up_to_twice_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 20.0, 10.0))
-    with pytest.raises(UsageError, match="79 s is too little: two similarities and 30 steps take 80 s"):
-        questions.which_similarity("pairs.jsonl", "static", 79, 8)
+    with heard() as said:
+        made = planned(questions.which_similarity("pairs.jsonl", "static", 40, 8), tmp_path)
+    assert [step.cell["sim"] for step in made if step.table == "finetune"] == ["cosine", "sfs:16"]
+    assert "more than `budget` 40 s" in said[-1]
+    with pytest.raises(UsageError, match="39 s is too little: two similarities and 30 steps take 80 s"):
+        questions.which_similarity("pairs.jsonl", "static", 39, 8)
+
+
+def test_few_pairs_need_no_more_steps_than_they_are_trained_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 4.0, 10.0))
+    with heard() as said:
+        made = planned(questions.which_similarity("pairs.jsonl", "static", 2 * (12 + 10), 8), tmp_path)
+    assert ["--steps=12" in step.command for step in made if step.table == "finetune"] == [True, True]
+    assert len(said) == 1
 
 
 def test_the_other_questions_are_studies(tmp_path: Path):
