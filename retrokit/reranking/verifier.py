@@ -105,13 +105,20 @@ def load_verifier(
     return Verifier(shown, loaded, scorer, precision, cache, english=english)
 
 
-def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder) -> None:
+def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, end_to_end: bool) -> None:
     """Give ``scorer``, which is to be trained on the maps of ``encoder``, the weights of a finished verifier of the
-    same spec, made for the same encoder."""
+    same spec, made for the same encoder; to the encoder, the update that a small copy holds, which must then be trained
+    ``end_to_end`` to be saved."""
+    named, path = path, folder_of(path)
     spec, whose = made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
-        raise UsageError(f"`start` {path} is {spec}, and cannot go on as {verifier}")
-    _check_encoder(path, whose, encoder)
+        raise UsageError(f"`start` {named} is {spec}, and cannot go on as {verifier}")
+    if "begins_with" not in whose:
+        _check_encoder(path, whose, encoder)
+    elif end_to_end:
+        add_update(encoder, Path(path), whose)
+    else:
+        raise UsageError(f"`start` {named} changes its encoder: give `end_to_end`, which saves that with the verifier")
     load_weights(scorer, path)
 
 

@@ -287,6 +287,20 @@ def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_ber
         registry.create(f"cnn:{small}", device="cpu")
 
 
+def test_training_goes_on_from_a_small_copy(tiny_bert, triplets, tmp_path):
+    run, small = str(tmp_path / "run"), str(tmp_path / "small")
+    options = {"end_to_end": True, "lora": "rank=2,last=1", "encoder_dropout": 0.0}
+    train("cnn", tiny_bert, triplets, run, encoder_lr=1e-2, **options)
+    shrink(run, small, rank=2)
+    texts = sentences(9, seed=1)
+    scores = registry.create(f"cnn:{small}", device="cpu").score_pairs(texts, texts[::-1])
+    train("cnn", tiny_bert, triplets, str(tmp_path / "next"), start=small, lr=1e-12, encoder_lr=1e-12, **options)
+    begun = registry.create(f"cnn:{tmp_path / 'next'}", device="cpu").score_pairs(texts, texts[::-1])
+    assert_rounded(begun, scores)
+    with pytest.raises(UsageError, match="small changes its encoder: give `end_to_end`"):
+        plan_verifier(configure("cnn", tiny_bert, triplets, None, start=small))
+
+
 def test_a_small_copy_refuses_other_weights(tiny_bert, triplets, tmp_path):
     train("cnn", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-2)
     shrink(str(tmp_path / "run"), str(tmp_path / "small"), rank=4)
