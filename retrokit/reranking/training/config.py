@@ -53,7 +53,7 @@ class VerifierConfig(TrainingConfig, _What):
         (), "Examples to measure on. Default: a tenth of the anchors, or about 500 (cross-encoder: 100).", DATA
     )
     start: str | None = setting(
-        None, "Finished verifier to start from, of the same spec, made for this encoder; or `default`.", RUN, result=False
+        None, "Finished verifier to start from, of the same spec, made for this encoder; or default.", RUN, result=False
     )
     loss: str | None = setting(
         None,
