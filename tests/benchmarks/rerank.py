@@ -2,10 +2,12 @@
 
     python tests/benchmarks/rerank.py                  F0 to F4 and the library's multi-vector scoring, 100 candidates,
                                                        and what each takes beyond making the token maps
+    python tests/benchmarks/rerank.py batches          32 queries of 20 candidates one after another, and in one call
+    python tests/benchmarks/rerank.py precision        the default verifier in fp32 and bf16: time, scores, area
     python tests/benchmarks/rerank.py data/scifact     MaxSim over 300 queries with 100 candidates each, tokens cached
 
-The first needs no model: tokens are random. The second encodes SciFact once, which takes minutes; only the scoring from
-cached tokens is timed.
+The first two need no model: tokens are random. The last encodes SciFact once, which takes minutes; only the
+scoring from cached tokens is timed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -23,6 +26,8 @@ from sentence_transformers.util import mean_maxsim
 
 from retrokit import encoders, reranking
 from retrokit.data.beir import read_beir
+from retrokit.data.jsonl import read_jsonl
+from retrokit.metrics.separation import roc_auc
 from retrokit.reranking.maps import MapReranker, all_maps, pad_tokens
 
 DIMENSION = 384
@@ -72,6 +77,52 @@ def of_one_query() -> None:
         print(f"{spec:24} {1e3 * taken:8.2f} ms  ({taken / library:.2f} × the library's; {beyond})", flush=True)
 
 
+@torch.inference_mode()
+def of_batches() -> None:
+    """Several queries' candidates, of different lengths: a call for each query, and one for all."""
+    random = np.random.default_rng(0)
+    queries = [unit(int(random.integers(8, 32)), random) for _ in range(32)]
+    documents = sorted((unit(int(random.integers(64, 128)), random) for _ in range(400)), key=len)
+    candidates = np.stack([random.choice(400, 20, replace=False) for _ in queries])
+    encoder = encoders.registry.create("static:dim=8", device="cpu")
+
+    def score(
+        reranker: MapReranker, some: list[np.ndarray], among: list[np.ndarray], columns: np.ndarray
+    ) -> np.ndarray:
+        padded = pad_tokens(some, encoder.device), pad_tokens(among, encoder.device)
+        return reranker.score_blocks(*padded, np.repeat(np.arange(len(some)), 20), columns)
+
+    for spec in ("maxsim", "cnn", "transformer"):
+        reranker = MapReranker("", encoder, reranking.verifiers.create(spec))
+
+        def one_by_one(reranker: MapReranker = reranker) -> np.ndarray:
+            parts = zip(queries, candidates, strict=True)
+            found = [score(reranker, [query], [documents[j] for j in row], np.arange(20)) for query, row in parts]
+            return np.concatenate(found)
+
+        together = partial(score, reranker, queries, documents, candidates.ravel())
+        apart = np.abs(one_by_one() - together()).max()
+        times = f"one by one {1e3 * seconds(one_by_one):.0f} ms, together {1e3 * seconds(together):.0f} ms"
+        print(f"{spec:12} {times}; scores differ by {apart:.1e} at most", flush=True)
+
+
+def of_precisions() -> None:
+    """The default verifier on written paraphrases and near-misses, from texts to scores."""
+    path = Path(__file__).parents[2] / "examples" / "near_misses" / "test.jsonl"
+    rows = [row for _, row in read_jsonl(path)]
+    queries = [row["text"] for row in rows] * 2
+    documents = [row["positive"] for row in rows] + [row["near_miss"] for row in rows]
+    scores = {}
+    for precision in ("fp32", "bf16"):
+        reranker = reranking.registry.create(f"default:precision={precision}", device="cpu")
+        scores[precision] = reranker.score_pairs(queries, documents)
+        area = roc_auc(*np.split(scores[precision], 2))
+        taken = seconds(partial(reranker.score_pairs, queries, documents))
+        print(f"{precision}: {len(queries)} pairs in {taken:.2f} s, area {area:.5f}", flush=True)
+    moved = np.abs(scores["fp32"] - scores["bf16"])
+    print(f"scores differ by {moved.mean():.4f} on average, by {moved.max():.3f} at most")
+
+
 def of_a_set(folder: str, encoder: str = "minilm") -> None:
     """A whole data set's stage 2, with the first 100 documents by cosine as candidates."""
     data = read_beir(folder, "test")
@@ -93,7 +144,9 @@ def of_a_set(folder: str, encoder: str = "minilm") -> None:
 
 if __name__ == "__main__":
     print(f"{torch.get_num_threads()} threads")
-    if len(sys.argv) > 1:
+    if sys.argv[1:] in (["batches"], ["precision"]):
+        {"batches": of_batches, "precision": of_precisions}[sys.argv[1]]()
+    elif len(sys.argv) > 1:
         of_a_set(*sys.argv[1:])
     else:
         of_one_query()
