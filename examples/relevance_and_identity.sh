@@ -5,7 +5,7 @@
 #
 #   python examples/studies_data.py ABSTRACTS SURE papers
 #   python examples/scifact_without_leaks.py data/scifact scifact 2
-#   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0 0.1 0.25 0.5 0.75 1" --steps 80
+#   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0.25 0.5 0.9" --steps 80
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 titles=$(realpath "$1") out=$2 sets=$(realpath $3) shares=$4
@@ -18,7 +18,7 @@ cd "$out"
         --first-rank 2 -o relevance.jsonl
 
 encoder=minilm:max_length=96
-baseline="maxsim:encoder=\"$encoder\",precision=auto"
+baseline="maxsim:\"$encoder\",precision=auto"
 systems=(--with "$baseline" --with default:precision=auto)
 for share in $shares; do
     run=share-$share
@@ -38,6 +38,6 @@ for share in $shares; do
 done
 retrokit rerank minilm --on "pairs:$here/near_misses/test.jsonl" "${systems[@]}"
 for set in $sets; do
-    retrokit rerank minilm:max_length=128 --on "beir:$set" --depth 20 --metrics ndcg@10 "${systems[@]}" --results results \
-        --baseline-system "minilm:max_length=128 cosine + $baseline, depth 20"
+    retrokit rerank minilm:max_length=128 --on "beir:$set" --depth 10 --metrics ndcg@10 "${systems[@]}" --results results \
+        --baseline-system "minilm:max_length=128 cosine + $baseline, depth 10"
 done
