@@ -11,18 +11,15 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit import encoders, evaluation
-from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
-from retrokit.data.holdout import hold_out
-from retrokit.data.overlap import overlaps
-from retrokit.data.pairs import Source, read_source
+from retrokit import encoders
+from retrokit.augmentation.online import Masking, masking_of
+from retrokit.data.pairs import Source
 from retrokit.data.runs import TRAINING, Run
-from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import UsageError
 from retrokit.notices import notice
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
@@ -31,12 +28,13 @@ from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
-from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
+from retrokit.training.evaluations import Evaluations
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.guide import Guide
 from retrokit.training.held_out import HeldOut
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE, Taught
+from retrokit.training.material import TrainingMaterial, read_material
 from retrokit.training.model import (
     build,
     check_weights,
@@ -55,7 +53,6 @@ from retrokit.training.run import (
     folder_of,
     identity_of,
     provenance,
-    shared_input,
     training_precision,
 )
 from retrokit.training.sizes import fitted
@@ -186,94 +183,85 @@ def plan(config: FinetuneConfig) -> Plan:
     rank, world = place()
     device = own_device(config.device)
     check_output(config)
-    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    named = dict(zip(task_names(config.eval), tasks, strict=True))
-    if config.holdout is None:
-        Evaluations.of(named, config.best_metric)  # before data are read
-    augmentation = combined(config.augment) if config.augment else None
-    with shared_input(config.data):
-        sources = _read_sources(config, augmentation)
-    digests = {"data_digests": [source.digest for source in sources]}
-    held_out = None
-    if config.holdout is not None:
-        sources, out = hold_out(sources, config.holdout, config.seed)
-        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
-        named[HOLDOUT] = held_out.task()
-    evaluations = Evaluations.of(named, config.best_metric)
-    if len(named) > 1 and config.best_metric is None:
-        notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
-    data = TrainingSet(sources, augmentation, config.seed)
+    material = read_material(config, device)
+    data, augmentation = material.data, material.augmentation
     batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
-    encoder: Encoder = encoders.registry.create(config.start, device=device)
-    if is_sharded() and is_quantized(encoder.to_train().model[0]):
-        raise UsageError(f"{encoder.spec}: weights of few bits are not shared by FSDP; start with torchrun")
-    if config.mini_batch is not None and not hasattr(encoder.to_train().model[0], "auto_model"):
-        raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
-    shown = [source.spec for source in sources if source.counts.get("images")]
-    if shown and not encoder.to_train().model.supports("image"):
-        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
-    check_weights(encoder.to_train().model, encoder.spec)
+    encoder = _start(config, data, device)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
         config = replace(config, lr=default_rate(encoder.to_train().model))
     config, chosen_by = _resolved(config, encoder, data)
-    changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
     dtype = training_precision(config, encoder.to_train().model, encoder.device)
+    changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")
-    masking = masking_of(augmentation, encoder, config.seed) if augmentation is not None else None
-    _speak(config, similarity, sources)
-    freeze_unused(model, texts_of(data, 1, config.seed))
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"`sim_lr`: {config.sim} learns nothing by itself")
+    _speak(config, similarity, data.sources)
+    freeze_unused(model, texts_of(data, 1, config.seed))
     config = fitted(config, encoder, model, data, dtype)
     batches = batches or batches_of(int(config.batch_size))
-    sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    asked = config.fixed_scale, config.scale == "auto", config.precision
-    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *asked))  # devices may round differently
-    lengths = lengths_of(encoder, data, config.seed, config.max_length)
-    resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
-    found = of_any_run(config, batches, encoder.device, lengths, **resolved)
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     computes_in = encoder.computes_in(config.precision)
     return Plan(
         encoder=encoder,
         batches=batches,
-        metric=evaluations.decides,
-        identity=identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide),
+        metric=material.evaluations.decides,
+        identity=identity_of(config, encoder.device, computes_in, fingerprint, material.digests, **of_guide),
         config=config,
-        preflight=Preflight(
-            **found,
-            parameters=describe_parameters(model),
-            scale=scale,
-            evaluated=evaluations.specs(),
-            overlaps=first_says(lambda: _overlaps(evaluations, held_out, data, config.overlap_examples)),
-        ),
+        preflight=_preflight(config, material, batches, encoder, model, name_of(dtype)),
         model=model,
         similarity=similarity,
-        masking=masking,
+        masking=masking_of(augmentation, encoder, config.seed) if augmentation is not None else None,
         guide=guide,
-        evaluations=evaluations,
-        held_out=held_out and replace(held_out, size=batches.size * world),
+        evaluations=material.evaluations,
+        held_out=material.held_out and replace(material.held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
 
 
-def _overlaps(
-    evaluations: Evaluations, held_out: HeldOut | None, data: TrainingSet, examples: int
-) -> list[dict[str, Any]]:
-    """What of the tests and of what is held out stands in the training data; a line of each that was seen."""
-    tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
-    if held_out is not None:
-        tests[HOLDOUT] = held_out.judged_texts()
-    found = overlaps(tests, data.sources, examples) if tests else []
-    for warning in filter(None, (one.warning() for one in found)):
-        notice(warning)
-    return [vars(one) for one in found]
+def _start(config: FinetuneConfig, data: TrainingSet, device: str | None) -> Encoder:
+    """The encoder that the training begins with, if it can be trained as asked."""
+    encoder: Encoder = encoders.registry.create(config.start, device=device)
+    model = encoder.to_train().model
+    if is_sharded() and is_quantized(model[0]):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not shared by FSDP; start with torchrun")
+    if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
+        raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
+    shown = [source.spec for source in data.sources if source.counts.get("images")]
+    if shown and not model.supports("image"):
+        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
+    check_weights(model, encoder.spec)
+    return encoder
+
+
+def _preflight(
+    config: FinetuneConfig,
+    material: TrainingMaterial,
+    batches: Batches,
+    encoder: Encoder,
+    model: SentenceTransformer,
+    precision: str,
+) -> Preflight:
+    """What is known before the first step: sizes, lengths, the starting scale, what of the tests is in the data."""
+    data, decides = material.data, material.evaluations.decides
+    sample = texts_of(data, SCALE_SAMPLE, config.seed)
+    asked = config.fixed_scale, config.scale == "auto", config.precision
+    similarity = list(model)[-1].similarity
+    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *asked))  # devices may round differently
+    lengths = lengths_of(encoder, data, config.seed, config.max_length)
+    resolved = {"precision": precision, "best_metric": decides or None}
+    return Preflight(
+        **of_any_run(config, batches, encoder.device, lengths, **resolved),
+        parameters=describe_parameters(model),
+        scale=scale,
+        evaluated=material.evaluations.specs(),
+        overlaps=first_says(lambda: material.overlaps(config.overlap_examples)),
+    )
 
 
 def _resolved(
@@ -306,34 +294,6 @@ def finetune(config: FinetuneConfig) -> Outcome:
     """Plan and train, and leave a finished run folder; raises as :func:`plan` and
     :func:`~retrokit.training.run.carry_out`."""
     return carry_out(plan(config))
-
-
-def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
-    if augmentation is not None:
-        return [usable_part(read_source(spec, config.kind), augmentation) for spec in config.data]
-    sources = [read_source(spec, config.kind, images=config.kind != "scored") for spec in config.data]
-    for source in sources if config.is_taught else ():
-        if not any(record.negatives for record in source.records if isinstance(record, Pair)):
-            raise DataError(source.spec, "has no negatives; a teacher's scores count among an anchor's own documents")
-    if config.kind != "scored":
-        return sources
-    scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
-    highest = config.max_score or max(scores)
-    if min(scores) < 0 or max(scores) > highest or highest <= 0:
-        found = f"scores run from {min(scores):g} to {max(scores):g}"
-        raise DataError(", ".join(config.data), f"{found}; expected 0 to {highest:g}")
-    notice(f"scores are divided by {highest:g}, so that they run from 0 to 1")
-    return [
-        replace(
-            source,
-            records=[
-                ScoredPair(record.sentence1, record.sentence2, record.score / highest)
-                for record in source.records
-                if isinstance(record, ScoredPair)
-            ],
-        )
-        for source in sources
-    ]
 
 
 def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]) -> None:
