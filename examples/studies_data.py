@@ -4,8 +4,9 @@
 
 OUT/titles is a BEIR folder: a query is the title of a paper, its document the abstract, one of 8,400 (6,400 pairs are
 train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to pretrain on. OUT/msmarco and OUT/fiqa are
-BEIR folders of the queries and passages of SURE's published sets. ABSTRACTS is JSON lines of "title" and "text", SURE
-holds msmarco/ and fiqa/.
+BEIR folders of the queries and passages of SURE's published sets. OUT/small is a Transformer of two layers and 256
+dimensions with minilm's tokenizer, whose shape ``scratch:OUT/small`` takes. ABSTRACTS is JSON lines of "title" and
+"text", SURE holds msmarco/ and fiqa/.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from transformers import AutoTokenizer, BertConfig, BertModel
+
 from retrokit.data.sure import read_sure
+from retrokit.encoders.folders import minilm_path
 
 DOCUMENTS, TRAIN, TEST = 8_400, 6_400, 1_000
+SMALL = {"hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 1_024}
 
 
 def main(abstracts: Path, sure: Path, out: Path) -> None:
@@ -34,6 +39,9 @@ def main(abstracts: Path, sure: Path, out: Path) -> None:
     for name in ("msmarco", "fiqa"):
         data = read_sure(str(sure / name))
         write_beir(out / name, data.queries, data.passages, {"test": list(data.originals.items())})
+    tokenizer = AutoTokenizer.from_pretrained(minilm_path())
+    tokenizer.save_pretrained(out / "small")
+    BertModel(BertConfig(vocab_size=len(tokenizer), **SMALL)).save_pretrained(out / "small")
 
 
 def write_beir(
