@@ -62,32 +62,19 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             where nothing is searched or which does not fit.
         DataError: a task's files.
     """
-    encoders, on, sim, metrics, also = settings.encoders, settings.on, settings.sim, settings.metrics, settings.also
-    device, cross, dims, index = settings.device, settings.cross, settings.one("dims"), settings.one("index")
-    quantize = quantization_name(settings.one("quantize"))
-    requests = [(retrieval.registry_of(spec), spec) for spec in encoders]
-    requests += [(training_data, spec) for spec in settings.trained_on]
-    parse_all([*requests, *((tasks, spec) for spec in on), *((similarities.registry, spec) for spec in sim)])
-    embedding = [spec for spec in encoders if retrieval.registry_of(spec) is encoder_names.registry]
-    for spec in embedding:
-        encoder_names.check_precision(spec, settings.precision)
+    encoders, metrics, device = settings.encoders, settings.metrics, settings.device
+    embedding = _parsed(settings)
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
-    columns = list(sim) or (_trained_similarities(trainings) if cross else [])
-    loaded: list[Task] = [tasks.create_on(spec, device) for spec in on]
-    if (gated := settings.gate_metric) is not None:
-        also = [*also, gated]
-    for name in dict.fromkeys([*metrics, *also]):
-        check_measured(loaded, name)
-    if (baseline := settings.baseline_system) is not None:
-        check_baseline(baseline, encoders)
-    if settings.correlations:
-        count = len(encoders) + len(embedding) * (max(1, len(columns)) - 1)
-        check_correlated({task.spec: task.main_metric for task in loaded}, count)
-        also = [*also, *CORRELATED]
+    columns = list(settings.sim) or (_trained_similarities(trainings) if settings.cross else [])
+    loaded: list[Task] = [tasks.create_on(spec, device) for spec in settings.on]
+    also = _also_computed(settings, loaded, len(encoders) + len(embedding) * (max(1, len(columns)) - 1))
+    if settings.baseline_system is not None:
+        check_baseline(settings.baseline_system, encoders)
     judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
     if settings.explain is not None and not judged:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
-    _check_searches(loaded, [spec for spec in encoders if spec not in embedding], index, quantize, embedding)
+    searching = [spec for spec in encoders if spec not in embedding]
+    _check_searches(loaded, searching, settings.one("index"), quantization_name(settings.one("quantize")), embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
@@ -97,39 +84,74 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     from retrokit.evaluation.comparison.overlapping import overlaps_with_training  # what was kept is shown without it
 
     overlapping = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
-    ranking = {spec: retrieval.create(spec, device) for spec in encoders if spec not in embedding}
+    ranking = {spec: retrieval.create(spec, device) for spec in searching}
     check_searchers([*ranking.values()], judged.values())
     folder = ResultsFolder(settings.results) if settings.results is not None else None
     keep_runs = settings.keep_runs or settings.explain is not None
     computed = []
+    names = {}  # of results, by the spec of what they are of
     for spec in encoders:
-        if spec in embedding:
-            encoder: Encoder = encoder_names.registry.create(spec, device=device)
-            chosen = [encoder.similarity_of(name) for name in columns]
-            if cross and not sim:
-                chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
-            request = Request(encoder, chosen or [encoder.similarity], (), settings.precision, dims, index)
-            request = replace(request, quantize=quantize)
-        else:
-            request = Request(searcher=ranking[spec])
-        if baseline is not None and baseline in (spec, str(retrieval.registry_of(spec).parse(spec))):
-            baseline = request.name if request.searcher is None else full_name(request.searcher)
+        request = Request(searcher=ranking[spec]) if spec in ranking else _request(spec, settings, columns)
+        names[spec] = request.name if request.searcher is None else full_name(request.searcher)
         for task in loaded:
-            asked_here = replace(request, metrics=asked[task.spec])
-            if request.searcher is not None:
-                asked_here = replace(asked_here, searcher=tuned(request.searcher, spec, task, shown[task.spec]))
+            here = replace(request, metrics=asked[task.spec])
+            if here.searcher is not None:
+                here = replace(here, searcher=tuned(here.searcher, spec, task, shown[task.spec]))
             if folder is None:
-                computed += task.evaluate(asked_here)
+                computed += task.evaluate(here)
             else:
-                computed += folder.evaluate(task, asked_here, trainings.get(request.name), keep_runs)
+                computed += folder.evaluate(task, here, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
     computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    found = evaluation_of(computed, shown, trainings, cross, settings.correlations, baseline, gated)
+    baseline = settings.baseline_system
+    named = (names[spec] for spec in encoders if baseline in (spec, str(retrieval.registry_of(spec).parse(spec))))
+    baseline = next(named, baseline)
+    gated = settings.gate_metric
+    found = evaluation_of(computed, shown, trainings, settings.cross, settings.correlations, baseline, gated)
     found = replace(found, digests={task.spec: task.digest for task in loaded}, overlaps=overlapping)
     if settings.explain is None:
         return found
     return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
+
+
+def _parsed(settings: EvaluationSettings) -> list[str]:
+    """Those of the encoders that embed. Raises :class:`UsageError` for wrong names, all of them in one message."""
+    requests = [(retrieval.registry_of(spec), spec) for spec in settings.encoders]
+    requests += [(training_data, spec) for spec in settings.trained_on]
+    requests += [*((tasks, spec) for spec in settings.on), *((similarities.registry, spec) for spec in settings.sim)]
+    parse_all(requests)
+    embedding = [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoder_names.registry]
+    for spec in embedding:
+        encoder_names.check_precision(spec, settings.precision)
+    return embedding
+
+
+def _also_computed(settings: EvaluationSettings, loaded: Sequence[Task], systems: int) -> list[str]:
+    """The metrics that are computed beside those that are compared, if all that is asked for can be."""
+    also = [*settings.also, *([settings.gate_metric] if settings.gate_metric is not None else [])]
+    for name in dict.fromkeys([*settings.metrics, *also]):
+        check_measured(loaded, name)
+    if settings.correlations:
+        check_correlated({task.spec: task.main_metric for task in loaded}, systems)
+        also += CORRELATED
+    return also
+
+
+def _request(spec: str, settings: EvaluationSettings, columns: Sequence[str]) -> Request:
+    """An encoder under the similarities of all ``columns``, or its own."""
+    encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+    chosen = [encoder.similarity_of(name) for name in columns]
+    if settings.cross and not settings.sim:
+        chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
+    return Request(
+        encoder,
+        chosen or [encoder.similarity],
+        precision=settings.precision,
+        dims=settings.one("dims"),
+        index=settings.one("index"),
+        quantize=quantization_name(settings.one("quantize")),
+    )
 
 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
