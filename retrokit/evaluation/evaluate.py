@@ -63,6 +63,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         DataError: a task's files.
     """
     encoders, metrics, device = settings.encoders, settings.metrics, settings.device
+    index, quantize = settings.one("index"), quantization_name(settings.one("quantize"))
     embedding = _parsed(settings)
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
     columns = list(settings.sim) or (_trained_similarities(trainings) if settings.cross else [])
@@ -74,7 +75,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     if settings.explain is not None and not judged:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
     searching = [spec for spec in encoders if spec not in embedding]
-    _check_searches(loaded, searching, settings.one("index"), quantization_name(settings.one("quantize")), embedding)
+    _check_searches(loaded, searching, index, quantize, embedding)
     shown = {task.spec: _shown(task, metrics) for task in loaded}
     asked = {task.spec: _asked(task, metrics, also) for task in loaded}
     for task in loaded:
@@ -91,7 +92,10 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     computed = []
     names = {}  # of results, by the spec of what they are of
     for spec in encoders:
-        request = Request(searcher=ranking[spec]) if spec in ranking else _request(spec, settings, columns)
+        if spec in ranking:
+            request = Request(searcher=ranking[spec])
+        else:
+            request = replace(_request(spec, settings, columns), index=index, quantize=quantize)
         names[spec] = request.name if request.searcher is None else full_name(request.searcher)
         for task in loaded:
             here = replace(request, metrics=asked[task.spec])
@@ -144,14 +148,7 @@ def _request(spec: str, settings: EvaluationSettings, columns: Sequence[str]) ->
     chosen = [encoder.similarity_of(name) for name in columns]
     if settings.cross and not settings.sim:
         chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
-    return Request(
-        encoder,
-        chosen or [encoder.similarity],
-        precision=settings.precision,
-        dims=settings.one("dims"),
-        index=settings.one("index"),
-        quantize=quantization_name(settings.one("quantize")),
-    )
+    return Request(encoder, chosen or [encoder.similarity], precision=settings.precision, dims=settings.one("dims"))
 
 
 def check_baseline(name: str, specs: Sequence[str]) -> None:
