@@ -355,7 +355,7 @@ def test_only_a_multiple_is_called_one(spec):
 def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, benchmark, tmp_path):
     task = f"beir:{benchmark}"
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", sim="qnorm", eval=task, steps=4))
-    own, trained = evaluate([str(tiny_bert)], [task], ["cosine", "qnorm"]).results
+    own, trained = evaluate([str(tiny_bert)], [task], ["cosine", "qnorm"], precision="fp32").results
     assert outcome.baseline["similarity"] == "cosine"
     assert outcome.baseline["evaluation"]["benchmark:ndcg@10"] == pytest.approx(own.metrics["ndcg@10"], abs=1e-6)
     assert outcome.evaluations[0]["evaluation"]["benchmark:ndcg@10"] == pytest.approx(
