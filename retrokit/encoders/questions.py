@@ -141,13 +141,14 @@ def settings_of(made: TorchEncoder, path: str) -> dict[str, Any] | None:
     config: Any = getattr(modules[0], "config", None)
     pooling = getattr(modules[-1], "pooling_mode", None)
     is_bert = getattr(config, "model_type", None) == "bert" and len(modules) == 2 and pooling in _POOLINGS
-    if not is_bert or not all(Path(path, name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
+    weights = next(made.model.parameters(), None)  # a graph has none
+    if not is_bert or weights is None or not all(Path(path, name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
         return None
     settings = {
         "heads": config.num_attention_heads,
         "layers": config.num_hidden_layers,
         "eps": config.layer_norm_eps,
-        "weights": name_of(next(made.model.parameters()).dtype),
+        "weights": name_of(weights.dtype),
         "pooling": pooling,
     }
     with progress("looking at the model", len(_PRECISIONS) * len(_COMPARED), "texts"):
