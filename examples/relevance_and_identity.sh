@@ -5,7 +5,7 @@
 #
 #   python examples/studies_data.py ABSTRACTS SURE papers
 #   python examples/scifact_without_leaks.py data/scifact scifact 2
-#   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0.25 0.5 0.75 0.9" --steps 80
+#   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0 0.25 0.5 0.75 0.9 1" --steps 80
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 titles=$(realpath "$1") out=$2 sets=$(realpath $3) shares=$4
