@@ -36,6 +36,7 @@ NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 AUTO = "auto"
 _STEPS = 20
+_ROUNDING = 16 * float(np.finfo(np.float32).eps)
 
 
 class Hybrid(Searcher):
@@ -98,7 +99,18 @@ class HybridIndex(FilteredIndex):
         return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*found, strict=True)]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        raise UsageError(f"{self._searcher.spec} scores whole lists, and no pair by itself")
+        """The scores that texts have, or would have, among what both sides find for their queries."""
+        hybrid = self._searcher
+        keys = queries.ids or queries
+        rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
+        ids = [queries.ids[row] for row in rows.values()] if queries.ids else ()
+        asked = TextList((queries[row] for row in rows.values()), ids)
+        fused = np.zeros(len(texts))
+        for side, share in zip(self._sides, (1 - float(hybrid.weight), float(hybrid.weight)), strict=True):
+            found = dict(zip(rows, side.search(asked, min(hybrid.depth, self._most)), strict=True))
+            scores = zip(keys, side.score_pairs(queries, texts), strict=True)
+            fused += share * np.array([placed(found[key][0], score, hybrid.fusion) for key, score in scores])
+        return fused
 
     def account(self) -> Account:
         """Of both; norms are left out, as two encoders would have theirs."""
@@ -122,6 +134,26 @@ def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
             fused += share * side
     order = best_first(fused, positions)[:k]
     return fused[order], positions[order]
+
+
+def placed(scores: np.ndarray, score: float, fusion: str) -> float:
+    """What becomes of a ``score`` among one ranking's ``scores [n]``, best first; below all of them it is the lowest,
+    and by ranks nothing.
+
+    >>> placed(np.array([3.0, 2.0, 1.0]), 2.5, "minmax"), placed(np.array([3.0, 2.0, 1.0]), 0.5, "rrf")
+    (0.75, 0.0)
+    """
+    if not len(scores):
+        return 0.0
+    rounding = _ROUNDING * max(
+        abs(float(scores[0])), abs(float(score))
+    )  # a pair's sum has another order than the list's
+    values, place = NORMALISED[fusion](scores), int(np.count_nonzero(scores > score + rounding))
+    if fusion == "rrf":
+        return float(values[place]) if place < len(values) else 0.0
+    reach = float(scores[0]) - float(scores[-1])
+    above = max(float(score) - float(scores[-1]), 0.0)
+    return float(values[-1] + (values[0] - values[-1]) * (above / reach if reach else 0.0))
 
 
 def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device: str | None = None) -> Hybrid:

@@ -73,6 +73,42 @@ def test_all_weight_on_one_side_ranks_as_it_does(weight, alone):
         np.testing.assert_array_equal(places[: len(expected)][distinct], expected[distinct])
 
 
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_a_pair_scores_as_in_the_search(fusion):
+    index = retrokit.retrieval.index_of(
+        f"hybrid:a=static,b='static:8',fusion={fusion},weight=0.3".replace("'", '"'), DOCUMENTS
+    )
+    for query, (scores, places) in zip(QUERIES, index.search(TextList(QUERIES), 60), strict=True):
+        pairs = index.score_pairs(TextList([query] * 60), TextList(DOCUMENTS[place] for place in places))
+        rank = 1 / 61 - 1 / 62 if fusion == "rrf" else 1e-5  # texts that are equal but for rounding share the better one
+        np.testing.assert_allclose(pairs, scores, rtol=0, atol=rank)
+
+
+def test_a_text_from_elsewhere_is_placed():
+    index = retrokit.retrieval.index_of("hybrid:a=bm25,b=static", DOCUMENTS)
+    own, other = index.score_pairs(TextList(QUERIES[:1] * 2), TextList([QUERIES[0], "nothing of the kind"]))
+    assert own == pytest.approx(1 / 61)
+    assert other < own
+
+
+def test_it_mines(tmp_path: Path):
+    rows = [{"anchor": query, "positive": DOCUMENTS[place]} for place, query in enumerate(QUERIES)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [
+        "augment",
+        "mine",
+        str(tmp_path / "pairs.jsonl"),
+        "--encoder",
+        "hybrid:a=bm25,b=static",
+        "--negatives",
+        "1",
+    ]
+    assert cli.run([*words, "--margin", "none", "-o", str(tmp_path / "mined.jsonl")]) == 0
+    mined = [json.loads(line) for line in (tmp_path / "mined.jsonl").read_text().splitlines()]
+    assert len(mined) == len(rows)
+    assert all(row["negatives"] not in ([], [row["positive"]]) for row in mined)
+
+
 def test_what_is_left_out_is_not_found():
     index = retrokit.retrieval.index_of("hybrid:a=bm25,b=static", DOCUMENTS)
     left_out = [{place} for place in range(len(QUERIES))]
