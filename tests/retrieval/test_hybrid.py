@@ -80,7 +80,7 @@ def test_a_pair_scores_as_in_the_search(fusion):
     )
     for query, (scores, places) in zip(QUERIES, index.search(TextList(QUERIES), 60), strict=True):
         pairs = index.score_pairs(TextList([query] * 60), TextList(DOCUMENTS[place] for place in places))
-        rank = 1 / 61 - 1 / 62 if fusion == "rrf" else 1e-5  # texts that are equal but for rounding share the better one
+        rank = 1 / 61 - 1 / 62 if fusion == "rrf" else 1e-5  # near ties share the better one
         np.testing.assert_allclose(pairs, scores, rtol=0, atol=rank)
 
 
