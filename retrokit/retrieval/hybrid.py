@@ -36,7 +36,7 @@ NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 AUTO = "auto"
 _STEPS = 20
-_ROUNDING = 16 * float(np.finfo(np.float32).eps)
+_ROUNDING = 16 * float(np.finfo(np.float32).eps)  # by which a pair's sum, of another order, may be off the list's
 
 
 class Hybrid(Searcher):
@@ -145,9 +145,7 @@ def placed(scores: np.ndarray, score: float, fusion: str) -> float:
     """
     if not len(scores):
         return 0.0
-    rounding = _ROUNDING * max(
-        abs(float(scores[0])), abs(float(score))
-    )  # a pair's sum has another order than the list's
+    rounding = _ROUNDING * max(abs(float(scores[0])), abs(float(score)))
     values, place = NORMALISED[fusion](scores), int(np.count_nonzero(scores > score + rounding))
     if fusion == "rrf":
         return float(values[place]) if place < len(values) else 0.0
