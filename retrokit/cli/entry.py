@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import shlex
@@ -181,6 +182,7 @@ def main() -> None:
             pass
     except DataError as error:  # the help page, or what an error has left unprinted
         code = code or _fail(str(error), error.exit_code)
+    gc.freeze()  # what is left goes with the process: to look through it once more takes half a second beside torch
     if os.environ.get("WORLD_SIZE", "1") != "1":
         # Threads of the collective backend can abort an interpreter that shuts down, when all is long done.
         sys.stdout.flush()

@@ -45,7 +45,6 @@ class EvaluationOutput(Settings):
     fail_under: Sequence[str] = setting((), "Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.", GATES)
     fail_if_worse: bool = setting(False, "Exit 1 if a result is significantly worse than the first (p < 0.05).", GATES)
     save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
-    baseline: str | None = setting(None, "Compare with what --save-baseline has kept in this file.", GATES)
     max_drop: float | None = setting(
         None,
         "Exit 1 if a result is lower than the baseline's by more than this, no chance.",
@@ -66,8 +65,6 @@ class EvaluationOutput(Settings):
         form(self.shape)
         if self.per_query and self.shape != "json":
             raise UsageError("--per-query adds to --json: give both")
-        if self.max_drop is not None and self.baseline is None:
-            raise UsageError("--max-drop is about --baseline FILE: give both")
         if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
             raise UsageError("--junit tells of gates: give --fail-under, --fail-if-worse or --max-drop")
 
@@ -83,19 +80,15 @@ class EvaluationOutput(Settings):
 
         return [parse_gate(text) for text in self.fail_under]
 
-    def stored(self) -> list[Any]:
-        """What is in the file of the baseline, if one is given: it is read before the work."""
-        from retrokit.evaluation.comparison.baseline import read_baseline
+    def check_drop(self, baseline: str | None) -> None:
+        """Raise :class:`UsageError` for a largest drop where no baseline is given."""
+        if self.max_drop is not None and baseline is None:
+            raise UsageError("--max-drop is about --baseline FILE: give both")
 
-        return read_baseline(self.baseline) if self.baseline is not None else []
-
-    def gated(self, found: Evaluation, stored: list[Any]) -> Evaluation:
-        """The evaluation with what has changed since the baseline, and with its gates."""
-        from retrokit.evaluation.comparison.baseline import changes_since
+    def gated(self, found: Evaluation) -> Evaluation:
+        """The evaluation with its gates."""
         from retrokit.evaluation.comparison.gates import gates_of
 
-        if self.baseline is not None:
-            found = replace(found, changes=changes_since(found, self.baseline, stored))
         return replace(found, gates=gates_of(found, self.least, self.fail_if_worse, self.max_drop))
 
     def conclude(self, found: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
@@ -133,22 +126,16 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.01
     """
-    _check_together(settings, output.save_run)
+    _check_together(settings, output)
     if output.deployment:
         _show_deployment(settings, output)
         return
-    from retrokit.evaluation import evaluate as evaluation
+    from retrokit.evaluation.evaluate import evaluate as evaluate_systems
     from retrokit.report.evaluation import evaluation_sheets, form
 
-    stored = output.stored()
-    on, sim, metrics, also = settings.on, settings.sim, settings.metrics, [metric for metric, _ in output.least]
-    if settings.encoders:
-        asked = replace(settings, also=also, keep_runs=output.save_run is not None)
-        found = evaluation.evaluate(**vars(asked))
-    else:
-        more = (settings.cross, settings.correlations, settings.baseline_system, settings.gate_metric)
-        found = evaluation.evaluated_before(str(settings.results), on, sim, metrics, also, *more)
-    found = output.gated(found, stored)
+    asked = replace(settings, also=[metric for metric, _ in output.least], keep_runs=output.save_run is not None)
+    found = evaluate_systems(**vars(asked))
+    found = output.gated(found)
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
@@ -192,8 +179,9 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
     show(*(written(deployment_sheet(one)) for one in sheets) if written else [to_json(deployment_json(sheets))])
 
 
-def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:
-    """Raise :class:`UsageError` for encoders without a task, or for what needs encoders where there are none."""
+def _check_together(settings: EvaluationSettings, output: EvaluationOutput) -> None:
+    """Raise :class:`UsageError` for options of which each needs another, or encoders, and those are not there."""
+    output.check_drop(settings.baseline)
     if settings.encoders and not settings.on:
         raise UsageError("give a task: --on TASK, as in --on beir:data/scifact")
     if settings.encoders:
@@ -203,5 +191,5 @@ def _check_together(settings: EvaluationSettings, save_run: str | None) -> None:
     usual = EvaluationSettings()
     needing = ("precision", "dims", "device", "index", "quantize", "explain", "trained_on", "overlap_examples")
     given = [option(name) for name in needing if getattr(settings, name) != getattr(usual, name)]
-    if given := [*given, *(["--save-run"] if save_run is not None else [])]:
+    if given := [*given, *(["--save-run"] if output.save_run is not None else [])]:
         raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")

@@ -86,6 +86,7 @@ def run_two_stages(
     if not on or not with_:
         missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
         raise UsageError(f"give {missing}")
+    output.check_drop(options.baseline)
     to_output = output.save_run == "-"
     if to_output and output.shape == "json":
         raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
@@ -93,12 +94,12 @@ def run_two_stages(
         from retrokit.evaluation.two_stage import rerank
 
     options = replace(options, also=[metric for metric, _ in output.least])
-    stored, found = output.stored(), None
+    found = None
     with readers_may_leave():
         found = rerank(encoders, on, with_, options, output.work, output.save_run)
     if found is None:  # the reader of the run has seen enough
         return
-    found = replace(found, whole=output.gated(found.whole, stored))
+    found = replace(found, whole=output.gated(found.whole))
     if output.plot is not None:
         from retrokit.report.reranking_plots import reranking_plots
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrokit import encoders as encoder_names
@@ -13,6 +13,7 @@ from retrokit.data.dtypes import quantization_name
 from retrokit.data.pairs import registry as training_data
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison.baseline import Baseline, read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
@@ -37,13 +38,14 @@ from retrokit.settings import taking
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
+    from retrokit.evaluation.result import Result
     from retrokit.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
 
 
 @taking(EvaluationSettings)
 def evaluate(settings: EvaluationSettings) -> Evaluation:
-    """Evaluate every encoder under every similarity on every task.
+    """Evaluate every encoder under every similarity on every task; without encoders, show what ``results`` holds.
 
     Searchers (BM25, a run, two stages) may stand among the encoders; they have scores of their own.
     Without ``sim`` each encoder scores with its own; with ``cross`` under the training similarities of
@@ -54,15 +56,22 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     faiss index (:mod:`retrokit.retrieval.approximate`), documents are searched by that and not exactly, and results
     tell its recall. With ``quantize``, documents are searched as a store keeps them, in fewer bits
     (:mod:`retrokit.retrieval.stored`). With ``correlations``, SURE's metrics are correlated over the systems
-    (:mod:`retrokit.evaluation.comparison.correlations`).
+    (:mod:`retrokit.evaluation.comparison.correlations`). With ``baseline``, a file of
+    :func:`~retrokit.evaluation.comparison.baseline.save_baseline`, every system is compared with its counterpart there.
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
-            anything to cross, a searcher on a task that needs embeddings, or an ``index`` or ``quantize``
-            where nothing is searched or which does not fit.
-        DataError: a task's files.
+            anything to cross, a searcher on a task that needs embeddings, an ``index`` or ``quantize``
+            where nothing is searched or which does not fit, a baseline of other data, or nothing to show.
+        DataError: a task's files, the baseline, or a folder of results that is none.
     """
-    encoders, metrics, device = settings.encoders, settings.metrics, settings.device
+    baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
+    found = _computed(settings, baseline) if settings.encoders else _kept(settings)
+    return found if baseline is None else baseline.compared(found)
+
+
+def _computed(settings: EvaluationSettings, baseline: Baseline | None) -> Evaluation:
+    encoders, device = settings.encoders, settings.device
     index, quantize = settings.one("index"), quantization_name(settings.one("quantize"))
     embedding = _parsed(settings)
     trainings = {str(encoder_names.registry.parse(spec)): training_of(spec) for spec in embedding}
@@ -76,47 +85,64 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
     searching = [spec for spec in encoders if spec not in embedding]
     _check_searches(loaded, searching, index, quantize, embedding)
-    shown = {task.spec: _shown(task, metrics) for task in loaded}
-    asked = {task.spec: _asked(task, metrics, also) for task in loaded}
+    digests = {task.spec: cache(task.digest) for task in loaded}
     for task in loaded:
         for spec in filter(retrieval.leaves_open, encoders):  # before a model is loaded
             check_tunable(task, spec, task.main_metric)
+        if baseline is not None:
+            baseline.check(task.spec, digests[task.spec]())
         notice(task.describe())
     from retrokit.evaluation.comparison.overlapping import overlaps_with_training  # what was kept is shown without it
 
     overlapping = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
     ranking = {spec: retrieval.create(spec, device) for spec in searching}
     check_searchers([*ranking.values()], judged.values())
-    folder = ResultsFolder(settings.results) if settings.results is not None else None
-    keep_runs = settings.keep_runs or settings.explain is not None
-    computed = []
-    names = {}  # of results, by the spec of what they are of
-    for spec in encoders:
+    shown = {task.spec: _shown(task, settings.metrics) for task in loaded}
+
+    def request(spec: str) -> Request:
         if spec in ranking:
-            request = Request(searcher=ranking[spec])
-        else:
-            request = replace(_request(spec, settings, columns), index=index, quantize=quantize)
-        names[spec] = request.name if request.searcher is None else full_name(request.searcher)
-        for task in loaded:
-            here = replace(request, metrics=asked[task.spec])
-            if here.searcher is not None:
-                here = replace(here, searcher=tuned(here.searcher, spec, task, shown[task.spec]))
-            if folder is None:
-                computed += task.evaluate(here)
-            else:
-                computed += folder.evaluate(task, here, trainings.get(request.name), keep_runs)
-    if folder is not None:
-        folder.report()
-    computed.sort(key=lambda result: [task.spec for task in loaded].index(result.task))
-    baseline = settings.baseline_system
-    named = (names[spec] for spec in encoders if baseline in (spec, str(retrieval.registry_of(spec).parse(spec))))
-    baseline = next(named, baseline)
-    gated = settings.gate_metric
-    found = evaluation_of(computed, shown, trainings, settings.cross, settings.correlations, baseline, gated)
-    found = replace(found, digests={task.spec: task.digest for task in loaded}, overlaps=overlapping)
+            return Request(searcher=ranking[spec])
+        return replace(_request(spec, settings, columns), index=index, quantize=quantize)
+
+    computed = _results(settings, loaded, request, also, trainings)
+    first = settings.baseline_system
+    for spec, searcher in ranking.items():
+        first = full_name(searcher) if first in _spellings(spec) else first
+    for spec in embedding:
+        first = _spellings(spec)[1] if first == spec else first
+    found = evaluation_of(
+        computed, shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric
+    )
+    found = replace(found, digests=digests, overlaps=overlapping)
     if settings.explain is None:
         return found
     return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
+
+
+def _results(
+    settings: EvaluationSettings,
+    loaded: Sequence[Task],
+    request_of: Callable[[str], Request],
+    also: Sequence[str],
+    trainings: Mapping[str, Training | None],
+) -> list[Result]:
+    """What every encoder reaches on each task, computed or taken from the folder; by task. One is loaded at a time."""
+    folder = ResultsFolder(settings.results) if settings.results is not None else None
+    keep_runs = settings.keep_runs or settings.explain is not None
+    computed: dict[str, list[Result]] = {task.spec: [] for task in loaded}
+    for spec in settings.encoders:
+        request = request_of(spec)
+        for task in loaded:
+            here = replace(request, metrics=_asked(task, settings.metrics, also))
+            if here.searcher is not None:
+                here = replace(here, searcher=tuned(here.searcher, spec, task, _shown(task, settings.metrics)))
+            if folder is None:
+                computed[task.spec] += task.evaluate(here)
+            else:
+                computed[task.spec] += folder.evaluate(task, here, trainings.get(request.name), keep_runs)
+    if folder is not None:
+        folder.report()
+    return [result for results in computed.values() for result in results]
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:
@@ -155,10 +181,14 @@ def check_baseline(name: str, specs: Sequence[str]) -> None:
     """Raise :class:`UsageError`, before a model is loaded, unless ``name`` is one of the ``specs`` of what is
     evaluated, or begins with one as the names of systems do."""
     for spec in specs:
-        heads = (spec, str(retrieval.registry_of(spec).parse(spec)))
-        if any(name == head or name.startswith(f"{head} ") for head in heads):
+        if any(name == head or name.startswith(f"{head} ") for head in _spellings(spec)):
             return
     raise UsageError(f"`baseline_system` {name} is none of {', '.join(specs)}")
+
+
+def _spellings(spec: str) -> tuple[str, str]:
+    """The spec of a system as it was given, and as results spell it."""
+    return spec, str(retrieval.registry_of(spec).parse(spec))
 
 
 def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalData]) -> None:
@@ -205,24 +235,11 @@ def _check_searches(
             raise UsageError(f"`{name}` {given}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
-def evaluated_before(
-    results: str,
-    on: Sequence[str] = (),
-    sim: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    also: Sequence[str] = (),
-    cross: bool = False,
-    correlations: bool = False,
-    baseline_system: str | None = None,
-    gate_metric: str | None = None,
-) -> Evaluation:
-    """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where
-    those are given. ``metrics`` are shown, ``also`` names more that must be there.
-
-    Raises:
-        UsageError: wrong names, metrics that no result has, or nothing is left.
-        DataError: there is no such folder, or it holds no results.
-    """
+def _kept(settings: EvaluationSettings) -> Evaluation:
+    """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where those are given."""
+    on, sim, metrics, results = settings.on, settings.sim, settings.metrics, settings.results
+    if results is None:
+        raise UsageError("give `encoders` to evaluate, or `results`, a folder of what was evaluated before")
     parse_all([(tasks, spec) for spec in on] + [(similarities.registry, spec) for spec in sim])
     wanted = [str(tasks.parse(spec)) for spec in on]
     scored = [str(similarities.registry.parse(spec)) for spec in sim]
@@ -236,7 +253,7 @@ def evaluated_before(
     shown = {record.result.task: record.shown for record in kept}
     computed = [record.result for record in kept]
     computed.sort(key=lambda result: list(shown).index(result.task))
-    asked = [*metrics, *also, *([] if gate_metric is None else [gate_metric])]
+    asked = [*metrics, *settings.also, *([] if settings.gate_metric is None else [settings.gate_metric])]
     unknown = [name for name in asked if not any(name in result.metrics for result in computed)]
     if unknown:
         raise UsageError(f"{results} holds no {', '.join(unknown)}; evaluate the encoders for it")
@@ -244,10 +261,18 @@ def evaluated_before(
         there = [name for result in computed if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
     trainings = {record.result.encoder: record.training for record in kept}
-    found = evaluation_of(computed, shown, trainings, cross, correlations, baseline_system, gate_metric)
+    found = evaluation_of(
+        computed,
+        shown,
+        trainings,
+        settings.cross,
+        settings.correlations,
+        settings.baseline_system,
+        settings.gate_metric,
+    )
     digests = {record.result.task: partial(record.key.get, "data") for record in kept}
     found = replace(found, digests=digests, keys=[record.key for record in kept])
-    if correlations:
+    if settings.correlations:
         main_metrics = {task: found.main_metric(task) for task in found.tasks}
         check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))
     return found

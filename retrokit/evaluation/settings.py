@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # help is shown without loading what ranks
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+BASELINE = "Compare with what --save-baseline has kept in this file."
 BASELINE_SYSTEM = "The system, as tables name it, that the others are compared with. Default: the first."
 GATE_METRIC = "The metric that is compared for `fail_if_worse` and `max_drop`. Default: the task's main one."
 
@@ -91,6 +92,7 @@ class EvaluationSettings(Settings):
         "each sure:FOLDER, in their order.",
         OUTPUT,
     )
+    baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
 
@@ -150,6 +152,7 @@ class TwoStageOptions(Settings):
         NEAR_MISSES,
     )
     reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, least=2)
+    baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
 

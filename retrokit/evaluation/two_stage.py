@@ -21,6 +21,7 @@ from retrokit.data.outputs import check_file, check_folder, locked
 from retrokit.data.shards import Shards
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import training_of
@@ -88,13 +89,17 @@ def rerank(
 
     Raises:
         UsageError: wrong names (all of them in one message), a task that is of neither kind, no first stage, or dims
-            or a similarity that does not fit.
-        DataError: a task's files, the run, or what a reranker is loaded from.
+            or a similarity that does not fit, or a baseline of other data.
+        DataError: a task's files, the run, the baseline, or what a reranker is loaded from.
         Interrupted: Ctrl-C; what is done is kept in ``work``.
     """
     options = options or TwoStageOptions()
+    baseline = read_baseline(options.baseline) if options.baseline is not None else None
     given = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
     loaded = _tasks(given, on, rerankers, options)
+    if baseline is not None:
+        for task in loaded:
+            baseline.check(task.spec, task.digest())
     if save_run is not None:
         _check_output(save_run, loaded, max(1, len(given)) * len(set(rerankers)), options.run)
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
@@ -102,7 +107,8 @@ def rerank(
     if folder is not None:
         check_folder(folder)
     with locked(folder) if folder is not None else nullcontext():
-        return _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
+        found = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
+    return found if baseline is None else replace(found, whole=baseline.compared(found.whole))
 
 
 def _in_two_stages(

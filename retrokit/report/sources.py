@@ -26,7 +26,7 @@ from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.comparison.systems import System, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
-from retrokit.evaluation.evaluate import evaluated_before
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.notices import heard
 from retrokit.probing.contrast import ContrastProbe
@@ -126,7 +126,7 @@ def _read_folder(path: str, found: Sources) -> None:
         found.runs.append(RunSource(path, read_run(path), rows))
         return
     try:
-        found.evaluations.append(EvaluationSource(path, evaluated_before(path)))
+        found.evaluations.append(EvaluationSource(path, evaluate(results=path)))
     except DataError as error:
         raise DataError(path, f"holds nothing to report; {EXPECTED}") from error
 

@@ -17,7 +17,7 @@ from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evalua
 from retrokit.evaluation.comparison.cross import cross_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of, parse_gate
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
@@ -612,7 +612,7 @@ def test_a_retriever_without_embeddings_is_compared_too(folder: Path, tmp_path: 
     assert [result.encoder for result in found.results] == ["shortest", "hashed:1", "hashed:1"]
     assert [c.baseline.split()[0] for c in found.comparisons if c.metric == "ndcg@10"] == ["shortest"] * 2
     if kept:
-        shown = evaluated_before(kept)
+        shown = evaluate(results=kept)
         assert [result.metrics for result in shown.results] == [result.metrics for result in found.results]
 
 

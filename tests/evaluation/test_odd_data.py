@@ -12,7 +12,7 @@ import pytest
 
 from retrokit import encoders
 from retrokit.errors import DataError
-from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.knn import transformed
 from retrokit.evaluation.tasks.sts import pearson
 from retrokit.metrics import bootstrap
@@ -170,7 +170,7 @@ def test_strict_json_and_tables_or_one_line(task: str, data: Any, tmp_path: Path
                 assert form(found, True)
     assert not [line for line in refusals if len(line.splitlines()) != 1]
     if (tmp_path / "kept").exists():
-        assert FORMATS["json"](evaluated_before(str(tmp_path / "kept")), True)
+        assert FORMATS["json"](evaluate(results=str(tmp_path / "kept")), True)
 
 
 def test_whitened_texts_that_are_all_equal_are_all_as_near() -> None:

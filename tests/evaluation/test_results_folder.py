@@ -19,7 +19,7 @@ from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.evaluation.evaluate import evaluate, evaluated_before
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.sure_reference import make_reference
@@ -140,7 +140,7 @@ def test_a_result_of_another_index_is_another_result(run: Run, counted: Counted,
     assert used == ["0 results used again, 1 computed"] * 2 + ["1 results used again, 0 computed"]
     assert plain(again) == plain(one_cluster)
     assert flat.results[0].metrics == exact.results[0].metrics != one_cluster.results[0].metrics
-    shown = [system.encoder for system in evaluated_before(str(tmp_path / "results")).systems]
+    shown = [system.encoder for system in evaluate(results=str(tmp_path / "results")).systems]
     assert shown == ["counted:1", "counted:1, index Flat", "counted:1, index IVF10,Flat"]
 
 
@@ -156,7 +156,7 @@ def test_a_result_of_other_numbers_is_another_result(run: Run, counted: Counted,
     assert plain(same) == plain(exact)
     assert signs.results[0].metrics != exact.results[0].metrics
     assert signs.results[0].configuration["quantize"] == "binary"
-    shown = [system.encoder for system in evaluated_before(str(tmp_path / "results")).systems]
+    shown = [system.encoder for system in evaluate(results=str(tmp_path / "results")).systems]
     assert shown == ["counted:1", "counted:1, quantize binary"]
 
 
@@ -373,7 +373,7 @@ def test_without_a_digest_of_the_data_nothing_is_used_again(
     run()
     assert counted.texts == 100
     assert len(files(tmp_path)) == 1  # kept, to be shown
-    assert evaluated_before(str(tmp_path / "results")).results[0].encoder == "counted:1"
+    assert evaluate(results=str(tmp_path / "results")).results[0].encoder == "counted:1"
 
 
 def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_what_a_pipe_held_is_what_counts(
             direct = evaluate(["counted:1"], [task.format(write_lines(tmp_path / "file.jsonl", rows))])
             assert found.results[0].metrics == direct.results[0].metrics
             assert found.results[0].counts == direct.results[0].counts
-            results.append(evaluated_before(str(tmp_path / "results")).results[0])
+            results.append(evaluate(results=str(tmp_path / "results")).results[0])
         spent = counted.texts
         assert give(json.dumps(contents[0][0]) + "\n") in spec  # the name again
         spec = task.format(give("".join(json.dumps(row) + "\n" for row in contents[0])))
@@ -478,7 +478,7 @@ def test_a_damaged_file_is_noticed_and_computed_again(run: Run, counted: Counted
         }[damage]
     )
     with pytest.raises(DataError, match="holds no results"), listening(shown := Notices()):
-        evaluated_before(str(tmp_path / "results"))
+        evaluate(results=str(tmp_path / "results"))
     assert shown.messages == [f"{file} is damaged and left out; evaluate its encoder again"]
     with listening(heard := Notices()):
         again = run()
@@ -509,7 +509,7 @@ def test_a_damaged_result_that_is_computed_again_keeps_its_row(
     )
     for encoder in reversed(encoders):
         run(encoder=encoder)
-    shown = [result.encoder for result in evaluated_before(str(tmp_path / "results")).results]
+    shown = [result.encoder for result in evaluate(results=str(tmp_path / "results")).results]
     assert shown.index("counted:1") == place
     assert [encoder for encoder in shown if encoder != "counted:1"] == encoders[1:]
     assert (json.loads(file.read_text())["added"] == added) == (place == 0)
@@ -548,7 +548,7 @@ def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Pat
     kept = str(tmp_path / "results")
     first = evaluate(["counted:2", "counted:1"], specs, results=kept)
     models = len(counted.models)
-    shown = evaluated_before(kept)
+    shown = evaluate(results=kept)
     assert len(counted.models) == models
     assert plain(shown) == plain(first)
     assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
@@ -558,14 +558,14 @@ def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) ->
     run("cosine", "dot")
     run("cosine", task=f"sts:{pairs}")
     kept = str(tmp_path / "results")
-    assert evaluated_before(kept, [f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
-    assert [r.similarity for r in evaluated_before(kept, sim=["dot"]).results] == ["dot"]
-    found = evaluated_before(kept, metrics=["mrr@10"], also=["spearman"])
+    assert evaluate(results=kept, on=[f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
+    assert [r.similarity for r in evaluate(results=kept, sim=["dot"]).results] == ["dot"]
+    found = evaluate(results=kept, metrics=["mrr@10"], also=["spearman"])
     assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
     with pytest.raises(UsageError, match=r"holds no mrr@17; evaluate"):
-        evaluated_before(kept, metrics=["mrr@17"])
+        evaluate(results=kept, metrics=["mrr@17"])
     with pytest.raises(UsageError, match="holds no result of l2"):
-        evaluated_before(kept, sim=["l2"])
+        evaluate(results=kept, sim=["l2"])
 
 
 def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:
@@ -575,16 +575,16 @@ def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, fo
     qrels.write_text(qrels.read_text() + "q0\td9\t1\n")
     evaluate(["counted:2"], [f"beir:{folder}"], results=kept)
     with listening(heard := Notices()):
-        shown = evaluated_before(kept)
+        shown = evaluate(results=kept)
     assert [result.encoder for result in shown.results] == ["counted:2"]
     assert heard.messages == [f"counted:1 cosine on beir:{folder} is left out: its data have changed since"]
 
 
 def test_there_is_nothing_to_show(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: is not a folder of results"):
-        evaluated_before(str(tmp_path / "nowhere"))
+        evaluate(results=str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="holds no results"):
-        evaluated_before(str(tmp_path))
+        evaluate(results=str(tmp_path))
 
 
 def test_draws_that_are_undefined_survive(run: Run, tmp_path: Path) -> None:

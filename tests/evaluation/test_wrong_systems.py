@@ -76,12 +76,13 @@ def test_what_is_wrong_is_one_line_before_any_work(words, told, place, monkeypat
     assert told.replace("{}", str(place)) in lines[0]
 
 
-def test_a_baseline_of_other_data_or_of_nothing_alike(place, capsys):
+def test_a_baseline_of_other_data_or_of_nothing_alike_is_refused_before_any_work(place, monkeypatch, capsys):
     kept = place / "kept.json"
     data = ["--on", f"beir:{place / 'data'}"]
     assert cli.run(["eval", "bm25", *data, "--save-baseline", str(kept)]) == 0
     with (place / "data" / "queries.jsonl").open("a") as stream:
         stream.write('{"_id": "new", "text": "more"}\n')
+    monkeypatch.setattr(SearchTask, "evaluate", lambda *_: pytest.fail("work was begun"))
     for command in (["eval", "bm25"], ["rerank", "bm25", "--with", "static"]):
         capsys.readouterr()
         assert cli.run([*command, *data, "--baseline", str(kept), "--max-drop", "0.1"]) == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import retrokit
 from retrokit.data.files import named, writing
@@ -36,29 +36,57 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         stream.write("\n")
 
 
-def changes_since(
-    evaluation: Evaluation, path: str, stored: Sequence[tuple[str | None, System]]
-) -> list[BaselineChange]:
-    """Each system of ``evaluation`` against the one of its name among those ``stored`` in the file ``path``, or the
-    only one on its task. Raises :class:`UsageError` for a task or a system without a counterpart, or other data."""
-    digests, made = _digests(evaluation), []
-    for system in evaluation.systems:
-        before = _counterpart(path, stored, system, digests[system.task])
-        metric = evaluation.leading_metric(system.task)
-        then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
-        test = tested(before, system, metric)
-        made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
-    known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
-    return [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
+@dataclass(frozen=True)
+class Baseline:
+    """What was stored in the file ``path``: systems, each with the digest of its task's data."""
+
+    path: str
+    systems: Sequence[tuple[str | None, System]]
+
+    def check(self, task: str, data: str | None) -> None:
+        """Raise :class:`UsageError` unless something was measured on the task ``task``, on ``data`` of that digest."""
+        self._measured_on(task, data)
+
+    def compared(self, evaluation: Evaluation) -> Evaluation:
+        """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
+        Raises :class:`UsageError` for a task or a system without a counterpart, or other data."""
+        digests, made = _digests(evaluation), []
+        for system in evaluation.systems:
+            before = self._counterpart(system, digests[system.task])
+            metric = evaluation.leading_metric(system.task)
+            then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
+            test = tested(before, system, metric)
+            made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
+        known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
+        made = [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
+        return replace(evaluation, changes=made)
+
+    def _measured_on(self, task: str, data: str | None) -> list[System]:
+        of_task = [(digest, one) for digest, one in self.systems if one.task == task or (data and digest == data)]
+        if not of_task:
+            there = ", ".join(dict.fromkeys(one.task for _, one in self.systems)) or "nothing"
+            raise UsageError(f"{named(self.path)}: holds no baseline on {task}; it holds {there}")
+        same = [one for digest, one in of_task if digest == data]
+        if not same:
+            raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
+        return same
+
+    def _counterpart(self, system: System, data: str | None) -> System:
+        same = self._measured_on(system.task, data)
+        by_name = [one for one in same if one.name == system.name]
+        if not by_name and len(same) > 1:
+            names = ", ".join(one.name for one in same)
+            where = f"{named(self.path)}: holds several systems on {system.task}"
+            raise UsageError(f"{where}, and none is {system.name}: {names}")
+        return (by_name or same)[0]
 
 
 def _digests(evaluation: Evaluation) -> dict[str, str | None]:
     return {task: evaluation.digests[task]() for task in evaluation.tasks}
 
 
-def read_baseline(path: str) -> list[tuple[str | None, System]]:
-    """The systems stored in the file ``path``, each with the digest of its task's data. Raises :class:`DataError` if it
-    cannot be read, or is not a stored baseline."""
+def read_baseline(path: str) -> Baseline:
+    """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
     try:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)
@@ -69,23 +97,8 @@ def read_baseline(path: str) -> list[tuple[str | None, System]]:
             results = tuple(result_of(each) for each in one["results"])
             found.append((one["data"], System(results, tuple(one["seeds"]), one["trained_with"], one["distinction"])))
             _ = found[-1][1].name
-        return found
+        return Baseline(path, found)
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror or error}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(path, "is not a baseline that `save_baseline` of an evaluation has written") from error
-
-
-def _counterpart(path: str, stored: Sequence[tuple[str | None, System]], system: System, data: str | None) -> System:
-    of_task = [(digest, one) for digest, one in stored if one.task == system.task or (data and digest == data)]
-    if not of_task:
-        there = ", ".join(dict.fromkeys(one.task for _, one in stored)) or "nothing"
-        raise UsageError(f"{named(path)}: holds no baseline on {system.task}; it holds {there}")
-    same = [one for digest, one in of_task if digest == data]
-    if not same:
-        raise UsageError(f"{named(path)}: was measured on other data of {system.task}; store a new baseline")
-    by_name = [one for one in same if one.name == system.name]
-    if not by_name and len(same) > 1:
-        names = ", ".join(one.name for one in same)
-        raise UsageError(f"{named(path)}: holds several systems on {system.task}, and none is {system.name}: {names}")
-    return (by_name or same)[0]
