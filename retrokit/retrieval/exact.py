@@ -20,11 +20,12 @@ from retrokit.notices import progress
 from retrokit.retrieval.base import check_k
 from retrokit.similarities.base import Embeddings, Similarity
 
-QUERY_BLOCK = 1024
-DOCUMENT_BLOCK = 8_000  # at most; with a block of queries it makes 31 MiB of scores, and up to 32 malloc re-uses memory
+QUERY_BLOCK = 512
+DOCUMENT_BLOCK = 8_000  # at most; with a block of queries it makes 16 MiB of scores, and up to 32 malloc re-uses memory
 EMBEDDINGS_IN_MEMORY = 16_000_000  # numbers of a block of documents: 64 MB in float32
 KERNEL_BLOCK = 2048  # documents of one call of a kernel that is no product, whose result is fresh memory
 PAIRS = 512  # that are scored anew at a time: in float64 they stay in the processor's cache
+MORE = 2  # times as many lie side by side before those whose ceilings are too low are taken out
 MOST = 8  # times as many documents as are wanted are kept by their ceilings
 GROUP = 16  # columns of scores of which only the best is compared with what has been found
 
@@ -126,12 +127,12 @@ class _Search:
     memory: Tensor
 
     def score_pairs(self, queries: Tensor, rows: Tensor) -> Tensor:
-        """Scores ``[n]`` of prepared queries ``[n, d]`` and as many documents, in float64."""
+        """Scores ``[n]`` of prepared queries, float64 ``[n, d]``, and as many documents."""
         raw = self.documents
         is_plain = isinstance(raw, Tensor) or raw.flags.writeable
         chosen = _tensor(raw).index_select(0, rows) if is_plain else torch.as_tensor(raw[rows.numpy()])
         chosen = chosen.to(self.device, _common_type(self.queries, raw))
-        return self.similarity.kernel_pairs(queries.double(), self.similarity.prepare(chosen, "document").double())
+        return self.similarity.kernel_pairs(queries, self.similarity.prepare(chosen, "document").double())
 
 
 class _Best:
@@ -160,10 +161,12 @@ class _Best:
     def scored(self) -> tuple[Tensor, Tensor]:
         """Scores and rows of the best. From here on there are no ceilings."""
         if self.margin is not None:
-            self.margin = None
-            queries, places = (self.values > -torch.inf).nonzero(as_tuple=True)
+            exact = self.queries.double()
+            low = -torch.inf if self.least is None else (self.least - self.margin)[:, None]
+            queries, places = (self.values > low).nonzero(as_tuple=True)
+            self.margin, self.values = None, torch.full_like(self.values, -torch.inf)
             for query, place in zip(queries.split(PAIRS), places.split(PAIRS), strict=True):
-                asked = self.queries.index_select(0, query)  # far faster than by brackets
+                asked = exact.index_select(0, query)  # far faster than by brackets
                 self.values[query, place] = self.search.score_pairs(asked, self.rows[query, place]).float()
             self._cut()
         return self.values, self.rows
@@ -179,9 +182,10 @@ class _Best:
         if found is None or len(found[0]) * GROUP > worth.numel():  # then the kernel is faster
             return False
         self._merge(*_padded(*found, len(worth)), offset)
-        self.least = self.values.topk(self.search.k, dim=1).values[:, -1]
-        kept, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
-        self.values, self.rows = _padded(kept, self.values[kept, places], self.rows[kept, places], len(worth))
+        self.least = _kth_best(self.values, self.search.k)
+        if self.values.shape[1] > MORE * self.search.k:
+            kept, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
+            self.values, self.rows = _padded(kept, self.values[kept, places], self.rows[kept, places], len(worth))
         if self.values.shape[1] > MOST * self.search.k:
             self.scored()
         return True
@@ -232,7 +236,7 @@ def _promising(
     stride = count // GROUP
     highest = scores.unflatten(1, (GROUP, stride)).amax(dim=1)
     if least is None:  # so many groups reach this value, and so do as many documents
-        least = highest.topk(k, dim=1).values[:, -1].nextafter(scores.new_tensor(-torch.inf))
+        least = _kth_best(highest, k).nextafter(scores.new_tensor(-torch.inf))
     bound = least - margin
     rows, groups = (highest > bound[:, None]).nonzero(as_tuple=True)
     if 2 * len(rows) * GROUP > scores.numel():
@@ -241,6 +245,11 @@ def _promising(
     values = scores.flatten()[rows[:, None] * count + members]
     pairs, places = (values > bound[rows, None]).nonzero(as_tuple=True)
     return rows[pairs], values[pairs, places], members[pairs, places]
+
+
+def _kth_best(values: Tensor, k: int) -> Tensor:
+    """The k-th highest value of each row ``[n]``, without putting those above it in order, which takes as long again."""
+    return values.topk(k, dim=1, sorted=False).values.amin(dim=1)
 
 
 def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
