@@ -248,7 +248,7 @@ def _promising(
 
 
 def _kth_best(values: Tensor, k: int) -> Tensor:
-    """The k-th highest value of each row ``[n]``, without putting those above it in order, which takes as long again."""
+    """The k-th highest value of each row ``[n]``; to put those above it in order would take as long again."""
     return values.topk(k, dim=1, sorted=False).values.amin(dim=1)
 
 
