@@ -256,6 +256,7 @@ class EmbeddingCache:
             return
         try:
             with closing(self._open("rw")) as database:
+                database.execute(_MAPPED)
                 action(database)
         except sqlite3.OperationalError:  # no embeddings yet, or a file that may not be read
             return
@@ -273,6 +274,7 @@ class EmbeddingCache:
             self._file.with_name(f"{FILE}-journal").unlink(missing_ok=True)
 
 
+_MAPPED = f"PRAGMA mmap_size = {1 << 40}"  # as much as SQLite allows: pages are not copied
 _SEEN = "INSERT INTO encoders (key, about) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET about = excluded.about"
 _ENCODER = "SELECT id FROM encoders WHERE key = ?"
 

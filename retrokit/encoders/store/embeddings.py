@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SECONDS_AT_RISK = 1.0  # of encoding, which a kill may lose; a batch may take longer
 SPREAD = 512  # rows copied at a time
 POOLED, TOKENS, CUT, CHUNKS = "pooled", "tokens", "cut", "chunks"
-_GROUP = {POOLED: 4096, TOKENS: 256, CUT: 4096, CHUNKS: 4096}  # items read at once
+_GROUP = {POOLED: 16_384, TOKENS: 256, CUT: 16_384, CHUNKS: 16_384}  # items read at once
 _TYPE = {TOKENS: "<f2", CUT: "i1", CHUNKS: "<i8"}
 
 
