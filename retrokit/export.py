@@ -87,33 +87,7 @@ def export(asked: ExportSettings) -> Export:
     check_folder(folder)
     try:
         with folder_in_the_making(folder, check if asked.overwrite else None, exports.can_go_on) as unfinished:
-            read: Reader = partial(_read, path, side)
-            shown: list[str] = []
-            known = None if is_pipe else count_identified(partial(_noting_images, read, shown))  # finds bad lines too
-            rows = _rows_of(known, number, count) if known is not None else None
-            prepared = _prepared(
-                encoders.registry.create(asked.encoder, device=asked.device),
-                asked.sim,
-                side,
-                asked.precision,
-                asked.dims,
-                asked.one_length,
-            )
-            about = {
-                **prepared.describe(),
-                "dtype": asked.dtype,
-                "shard": {"number": number, "of": count, "first": rows.start}
-                if asked.shard and rows is not None
-                else None,
-                "source": {"spec": asked.source, "digest": None if is_pipe else with_images(digest(path), shown)},
-            }
-            decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
-            numbers = Quantization(asked.dtype, prepared.width)
-            with ExportWriter(unfinished, numbers, decided_by) as writer:
-                _write(writer, prepared, read, rows, known)
-                documents = {"documents": writer.texts} if prepared.has_chunks else {}
-                note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
-                writer.finish(note, asked.one_length and side == "document")
+            note = _write_folder(unfinished, asked, path, is_pipe)
     except RetrokitError as error:
         error.heard = None if asked.shard is None else True  # it may be of this shard alone
         raise
@@ -121,6 +95,38 @@ def export(asked: ExportSettings) -> Export:
         kept = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
         raise Interrupted(f"{folder}: interrupted; {kept}", *(["overwrite"] if asked.overwrite else [])) from error
     return Export(folder, note)
+
+
+def _write_folder(unfinished: Path, asked: ExportSettings, path: str, is_pipe: bool) -> dict[str, Any]:
+    """Write all into the folder ``unfinished``, or what is missing there; what the export says of itself."""
+    side: Role = "document" if asked.role == "document" else "query"
+    read: Reader = partial(_read, path, side)
+    shown: list[str] = []
+    known = None if is_pipe else count_identified(partial(_noting_images, read, shown))  # finds bad lines too
+    number, count = _shard(asked.shard)
+    rows = _rows_of(known, number, count) if known is not None else None
+    prepared = _prepared(
+        encoders.registry.create(asked.encoder, device=asked.device),
+        asked.sim,
+        side,
+        asked.precision,
+        asked.dims,
+        asked.one_length,
+    )
+    about = {
+        **prepared.describe(),
+        "dtype": asked.dtype,
+        "shard": {"number": number, "of": count, "first": rows.start} if asked.shard and rows is not None else None,
+        "source": {"spec": asked.source, "digest": None if is_pipe else with_images(digest(path), shown)},
+    }
+    decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
+    numbers = Quantization(asked.dtype, prepared.width)
+    with ExportWriter(unfinished, numbers, decided_by) as writer:
+        _write(writer, prepared, read, rows, known)
+        documents = {"documents": writer.texts} if prepared.has_chunks else {}
+        note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
+        writer.finish(note, asked.one_length and side == "document")
+    return note
 
 
 def _shard(text: str | None) -> tuple[int, int]:
