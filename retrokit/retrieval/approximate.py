@@ -239,10 +239,10 @@ class KeptIndex:
         faiss = _faiss()
         flag = faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC
         signs = isinstance(empty, SignIndex)
-        try:
-            made = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
-        except RuntimeError:
-            made = None
+        made = None
+        if _is_whole(self._file):
+            with suppress(RuntimeError):
+                made = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
         if made is None or (made.ntotal, made.d) != (count, empty.d):
             notice(f"{self._file}: is damaged, and made anew")
             return None
@@ -260,6 +260,7 @@ class KeptIndex:
                 made.write(new)
             else:
                 _faiss().write_index(made, str(new))
+            _end_with_length(new)
             os.replace(new, self._file)
         except (OSError, RuntimeError, TypeError) as error:  # the latter: faiss takes no path that is not UTF-8
             notice(f"{self._file}: could not be written ({first_line(error)}); the index is made anew the next time")
@@ -270,6 +271,20 @@ class KeptIndex:
         if self._file.is_file():
             with suppress(OSError):  # the folder may be another's
                 self._recall.write_text(json.dumps({"recall": recall, "queries": queries}), encoding="utf-8")
+
+
+_LENGTH = 8  # bytes of a number at the end of a file: faiss before 1.15 finds what is not there in an IVF that was cut
+
+
+def _end_with_length(path: Path) -> None:
+    with open(path, "ab") as file:
+        file.write(file.tell().to_bytes(_LENGTH))
+
+
+def _is_whole(path: Path) -> bool:
+    end = path.stat().st_size - _LENGTH
+    with open(path, "rb") as file:
+        return end >= 0 and file.seek(end) == int.from_bytes(file.read(_LENGTH))
 
 
 def _file_name(index: str) -> str:

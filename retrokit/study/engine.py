@@ -84,6 +84,7 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
     before = {state.step.name for state in plan.states() if state.state == DONE}
     told = (here / "log").absolute()
     words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
+    words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
     triggers = ["--rerun-triggers", "mtime", "params", "input"]
     with open(told, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(

@@ -39,6 +39,13 @@ class TrainingCallback(TrainerCallback):
         self._started = time.perf_counter()
         self._spent = 0.0
 
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Name the epoch to the loader: of a run that goes on, the library leaves out batches of it, and with
+        transformers 5.10.1 what is left is not told which epoch it is of."""
+        self.trainer.loader.set_epoch(int(state.epoch or 0))
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set what is to happen after this step."""
         self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts training alone

@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_notice_is_one_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    message = "runs/[bold]x[/bold]: :cat: sfs:16 " + "long " * 100
+    message = "runs/[bold]x[/bold]: :cat: sfs:16" + " long" * 100
     with listening(TerminalListener()):
         notice(message)
     shown = capsys.readouterr()
