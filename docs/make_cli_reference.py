@@ -13,13 +13,14 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 from unittest.mock import patch
 
 import typer
 
 from retrokit.cli import app
 from retrokit.cli.common import NAMES
+from retrokit.cli.placeholders import placeholder
 from retrokit.registry import Registry
 
 TARGET = Path(__file__).resolve().parent / "cli.md"
@@ -30,7 +31,6 @@ TITLES = {
     "llms": "Language models",
 }
 REGISTRIES = {title: NAMES[kind] for kind, title in TITLES.items()}
-PLACEHOLDERS = {"int": "N", "float": "X"}
 
 HEAD = """\
 # Command-line reference
@@ -46,7 +46,7 @@ Tables go to standard output, or one JSON object with `--json`; notices, progres
 | exit code | meaning |
 |---:|---|
 | 0 | done |
-| 1 | a gate failed (`--fail-under`, `--fail-if-worse`) |
+| 1 | a gate failed (`--fail-under`, `--fail-if-worse`, `--max-drop`, `--fail-on-reject`); `doctor` found a fault |
 | 2 | wrong use or bad input |
 | 3 | a missing optional package; the message is the command that installs it |
 | 4 | an outside service failed |
@@ -83,49 +83,38 @@ def commands() -> dict[str, Any]:
 
 
 def _command(name: str, command: Any) -> str:
-    hints = get_type_hints(command.callback)
     shown = [param for param in command.params if not getattr(param, "hidden", False)]
     arguments = [param for param in shown if param.param_type_name == "argument"]
     options = [param for param in shown if param.param_type_name == "option"]
-    parts = [f"## {name}\n", f"```text\n{_synopsis(name, arguments, options, hints)}\n```\n", _help(command.help)]
-    parts.append(_table("Arguments", [_row(param, _argument(param), hints) for param in arguments]))
+    parts = [f"## {name}\n", f"```text\n{_synopsis(name, arguments, options)}\n```\n", _help(command.help)]
+    parts.append(_table("Arguments", [_row(param, _argument(param)) for param in arguments]))
     panels = dict.fromkeys(param.rich_help_panel or "Options" for param in options)
     for panel in sorted(panels, key=lambda panel: panel != "Options"):
-        rows = [
-            _row(option, _option(option, hints), hints)
-            for option in options
-            if (option.rich_help_panel or "Options") == panel
-        ]
+        rows = [_row(option, _option(option)) for option in options if (option.rich_help_panel or "Options") == panel]
         parts.append(_table(panel, rows))
     return "\n".join(parts)
 
 
-def _synopsis(name: str, arguments: list[Any], options: list[Any], hints: dict[str, Any]) -> str:
+def _synopsis(name: str, arguments: list[Any], options: list[Any]) -> str:
     words = [name, *(_argument(param) for param in arguments)]
-    words += [_usage(option, hints) for option in options if option.required]
+    words += [_usage(option) for option in options if option.required]
     return " ".join([*words, "[OPTIONS]"])
 
 
 def _argument(param: Any) -> str:
-    return (param.metavar or param.name.upper()) + ("..." if param.nargs == -1 else "")
+    return placeholder(param) + ("..." if param.nargs == -1 else "")
 
 
-def _usage(option: Any, hints: dict[str, Any]) -> str:
-    value = "" if option.is_flag else f" {option.metavar or _placeholder(hints[option.name])}"
-    return f"{option.opts[0]}{value}"
+def _usage(option: Any) -> str:
+    return f"{option.opts[0]} {placeholder(option)}".rstrip()
 
 
-def _option(option: Any, hints: dict[str, Any]) -> str:
+def _option(option: Any) -> str:
     names = ", ".join([*option.opts[1:], *option.secondary_opts])
-    return _usage(option, hints) + (f"`, `{names}" if names else "")
+    return _usage(option) + (f"`, `{names}" if names else "")
 
 
-def _placeholder(hint: Any) -> str:
-    names = {getattr(part, "__name__", "") for part in (hint, *getattr(hint, "__args__", ()))}
-    return next((PLACEHOLDERS[name] for name in sorted(names) if name in PLACEHOLDERS), "TEXT")
-
-
-def _row(param: Any, name: str, hints: dict[str, Any]) -> str:
+def _row(param: Any, name: str) -> str:
     if param.required:
         default = "required"
     elif param.default is None or getattr(param, "is_flag", False):
@@ -137,6 +126,8 @@ def _row(param: Any, name: str, hints: dict[str, Any]) -> str:
 
 
 def _table(title: str, rows: list[str]) -> str:
+    if not rows:
+        return ""
     return "\n".join([f"**{title}**\n", "| name | default | meaning |", "|---|---|---|", *rows, ""])
 
 

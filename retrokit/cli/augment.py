@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # help is shown without loading what augments
     from retrokit.augmentation.texts import Counts
 
 augment = Commands(
-    no_args_is_help=True,
     help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.",
 )
 app.add_typer(augment, name="augment")

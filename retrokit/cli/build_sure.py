@@ -20,7 +20,6 @@ class _Building(GroupWithDefault):
 
 build_sure = Commands(
     cls=_Building,
-    no_args_is_help=True,
     help="Build a SURE benchmark from any queries and passages with any language model, and have it judged. "
     "Without the name of a command: build.",
 )

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit import __version__
 from retrokit.cli.completion import completing
 from retrokit.cli.config import taking_config
+from retrokit.cli.placeholders import Described
 from retrokit.cli.registries import NAMES as NAMES
 from retrokit.cli.registries import named as named
 from retrokit.cli.streams import printing
@@ -30,7 +31,11 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-class GroupWithDefault(TyperGroup):
+class Group(Described, TyperGroup):
+    """A group of commands."""
+
+
+class GroupWithDefault(Group):
     """A group whose first word is one of its commands, or else belongs to the command ``default``."""
 
     default: ClassVar[str]
@@ -41,7 +46,7 @@ class GroupWithDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-class Command(TyperCommand):
+class Command(Described, TyperCommand):
     """A command that refuses numbers which nothing could compute with, all of them at once."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -64,7 +69,10 @@ def _out_of_range(param: Any, given: Any) -> Iterator[str]:
 
 
 class Commands(typer.Typer):
-    """A group whose commands are all of :class:`Command`, and take ``--config``."""
+    """A group whose commands are all of :class:`Command`, and take ``--config``; alone it shows its help."""
+
+    def __init__(self, *, cls: type[TyperGroup] = Group, **options: Any) -> None:
+        super().__init__(cls=cls, no_args_is_help=True, **options)
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] = Command, **options: Any) -> Any:  # type: ignore[override]
         register = super().command(name, cls=cls, **options)
@@ -97,7 +105,6 @@ def with_names(*kinds: str) -> type[TyperCommand]:
 
 app = Commands(
     name="retrokit",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.",

@@ -116,7 +116,7 @@ def run(argv: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except TyperException as error:  # wrong options; or no command: help is printed, and nothing is left to say
-        text = error.format_message()
+        text = _wrong_use(error)
         return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
     except Interrupted as error:
         return _fail(f"{error}\n{_resume_line(argv, error.parameters)}", error.exit_code)
@@ -145,6 +145,17 @@ def _outlined(group: typer.Typer) -> typer.Typer:
         assert part.typer_instance is not None
         outlined.typer_instance = _outlined(part.typer_instance)
     return made
+
+
+def _wrong_use(error: Any) -> str:
+    """What is wrong with the words of a command; of what should be a number, with the value, which Typer leaves out."""
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
+    if found and found[0]["type"] in _NUMBERS:
+        return f"{error.param.opts[0]} {found[0]['input']}: expected {_NUMBERS[found[0]['type']]}"
+    return error.format_message().removesuffix(".")
+
+
+_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 def _where_help_is(error: Any) -> str:

@@ -47,7 +47,7 @@ class EvaluationOutput(Settings):
     save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
     max_drop: float | None = setting(
         None,
-        "Exit 1 if a result is lower than the baseline's by more than this, no chance.",
+        "Exit 1 if a result is lower than the baseline's by more than this, and by more than chance.",
         GATES,
         least=0,
     )

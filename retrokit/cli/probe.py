@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # help is shown without loading what probes
     from retrokit.probing.findings import Findings
 
 probe = Commands(
-    no_args_is_help=True,
     help="Look inside an encoder and learn what to do next: what its embeddings hold, and where it is blind.",
 )
 app.add_typer(probe, name="probe")

@@ -26,7 +26,6 @@ class _Running(GroupWithDefault):
 
 group = Commands(
     cls=_Running,
-    no_args_is_help=True,
     help="Score what a search has found anew, from the tokens of both texts; train, calibrate and use verifiers.\n\n"
     "retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",
 )

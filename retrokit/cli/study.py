@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
 
 group = Commands(
-    no_args_is_help=True,
     help="Run all that one TOML file asks for, every combination of options, and report what came of it.",
 )
 app.add_typer(group, name="study")
