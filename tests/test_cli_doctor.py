@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
+import huggingface_hub.constants
 import pytest
+import sentence_transformers  # noqa: F401  what it loads asks for versions, which `machine` makes up
 
 from retrokit import cli, doctor
 from retrokit.errors import MissingExtra
@@ -170,3 +171,18 @@ def test_the_table_of_a_machine_without_faults():
     rows, last = diagnosis_tables(doctor.Diagnosis([doctor.Finding("devices", "cpu", "a processor")]))
     assert rows.row_count == 1
     assert last == "all is well"
+
+
+def test_what_is_optional_and_missing_takes_two_lines():
+    names = ["lora", "map", "faiss"]
+    absent = [doctor.Finding("extras", name, "not installed", doctor.MISSING, f"install {name}") for name in names]
+    old = doctor.Finding("extras", "bm25", "bm25s 0.2, where bm25s>=99 is needed", doctor.BROKEN, "install bm25")
+    rows, last = diagnosis_tables(doctor.Diagnosis([*absent, old]))
+    assert [list(column.cells) for column in rows.columns] == [
+        ["extras (missing)", "bm25 (broken)"],
+        ["lora, map, faiss", "bm25s 0.2, where bm25s>=99 is needed"],
+    ]
+    assert last.splitlines()[2:] == [
+        "  bm25: install bm25",
+        "  extras, those that you need: python -m pip install 'retrokit-ir[lora,map]'",
+    ]

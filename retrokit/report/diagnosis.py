@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrokit.doctor import OK, Diagnosis
+from retrokit.doctor import MISSING, OK, Diagnosis
+from retrokit.errors import installation
 from retrokit.report.sheets import facts, grouped
 
 SUMMED_UP = ("packages", "extras", "settings")
@@ -12,7 +13,9 @@ SUMMED_UP = ("packages", "extras", "settings")
 
 
 def diagnosis_tables(found: Diagnosis) -> list[Any]:
-    """A row for each finding, those that are well and of many together; then what to do, a line each."""
+    """A row for each finding, those that are well and of many together, and extras that are missing; then what to do,
+    a line each."""
+    absent = [one for one in found.findings if one.part == "extras" and one.state == MISSING]
     rows: dict[str, str] = {}
     for part, findings in grouped(found.findings, "part").items():
         well = [one for one in findings if one.state == OK]
@@ -23,8 +26,12 @@ def diagnosis_tables(found: Diagnosis) -> list[Any]:
             rows[part] = ", ".join(names)
         else:
             rows |= {f"{part}: {one.name}" if part in ("cache", "hub") else one.name: one.found for one in well}
-        rows |= {f"{one.name} ({one.state})": one.found for one in findings if one.state != OK}
-    to_do = [f"{one.name}: {one.advice}" for one in found.findings if one.advice]
+        if part == "extras" and absent:
+            rows[f"extras ({MISSING})"] = ", ".join(one.name for one in absent)
+        rows |= {f"{one.name} ({one.state})": one.found for one in findings if one.state != OK and one not in absent}
+    to_do = [f"{one.name}: {one.advice}" for one in found.findings if one.advice and one not in absent]
+    if absent:
+        to_do.append(f"extras, those that you need: {installation(','.join(one.name for one in absent[:2]))}")
     return [
         facts(None, rows),
         "\n".join(["", "to do:", *(f"  {line}" for line in to_do)] if to_do else ["all is well"]),
