@@ -350,7 +350,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "baseline": (
         "A file of eval --save-baseline.",
         {
-            **{"format": int, "retrokit": str},
+            **{"format": int, "retrokit": str, "libraries": ({"*": str}, "Versions of those that decide a result.")},
             "systems": [
                 {
                     "data": (str | None, "Digest of the task's data."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,19 @@ def test_data_are_known_by_their_digest(data, baseline, tmp_path, capsys):
     capsys.readouterr()
     assert evaluate(data, run_with(tmp_path / "now", 0), "--baseline", baseline) == 2
     assert "was measured on other data" in capsys.readouterr().err
+
+
+def test_libraries_of_another_version_are_named(data, baseline, tmp_path, capsys):
+    stored = json.loads(baseline.read_text())
+    stored["libraries"]["torch"] = "1.0"
+    baseline.write_text(json.dumps(stored))
+    capsys.readouterr()
+    assert evaluate(data, run_with(tmp_path / "now", 0), "--baseline", baseline) == 0
+    assert f"{baseline}: was measured with torch 1.0, now {version('torch')}" in capsys.readouterr().err
+    del stored["libraries"]  # as older files
+    baseline.write_text(json.dumps(stored))
+    assert evaluate(data, run_with(tmp_path / "now", 0), "--baseline", baseline) == 0
+    assert "was measured with" not in capsys.readouterr().err
 
 
 def test_systems_are_met_by_name_or_where_there_is_one(data, tmp_path, capsys):

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import retrokit
 from retrokit.data.files import named, writing
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
-from retrokit.evaluation.comparison.results_folder import plain, result_of
+from retrokit.evaluation.comparison.results_folder import library_versions, plain, result_of
 from retrokit.evaluation.comparison.systems import System
+from retrokit.notices import notice
 
 FORMAT = 1
 
@@ -30,7 +31,8 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         results = [plain(one.without({*one.metrics} - kept)) for one in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
-    content = {"format": FORMAT, "retrokit": retrokit.__version__, "systems": systems}
+    made_with = {"retrokit": retrokit.__version__, "libraries": library_versions()}
+    content = {"format": FORMAT, **made_with, "systems": systems}
     with writing(path) as stream:
         json.dump(content, stream, ensure_ascii=False, allow_nan=False)
         stream.write("\n")
@@ -38,10 +40,12 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was stored in the file ``path``: systems, each with the digest of its task's data."""
+    """What was stored in the file ``path``: systems, each with the digest of its task's data, and the versions of the
+    libraries that they were measured with, by name."""
 
     path: str
     systems: Sequence[tuple[str | None, System]]
+    libraries: Mapping[str, str]
 
     def check(self, task: str, data: str | None) -> None:
         """Raise :class:`UsageError` unless something was measured on the task ``task``, on ``data`` of that digest."""
@@ -49,7 +53,14 @@ class Baseline:
 
     def compared(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
-        Raises :class:`UsageError` for a task or a system without a counterpart, or other data."""
+        A notice names libraries that were of another version. Raises :class:`UsageError` for a task or a system without
+        a counterpart, or other data."""
+        here = library_versions()
+        others = [
+            f"{name} {then}, now {here[name]}" for name, then in self.libraries.items() if here.get(name, then) != then
+        ]
+        if others:
+            notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
         digests, made = _digests(evaluation), []
         for system in evaluation.systems:
             before = self._counterpart(system, digests[system.task])
@@ -97,7 +108,7 @@ def read_baseline(path: str) -> Baseline:
             results = tuple(result_of(each) for each in one["results"])
             found.append((one["data"], System(results, tuple(one["seeds"]), one["trained_with"], one["distinction"])))
             _ = found[-1][1].name
-        return Baseline(path, found)
+        return Baseline(path, found, dict(content.get("libraries", {})))  # which older files lack
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror or error}") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -170,7 +170,7 @@ class ResultsFolder:
 
     def _any_key(self, task: Task, name: str, **decides: Any) -> dict[str, Any]:
         """What decides a result, on a task's data and with these libraries."""
-        always = {"data": self._digest(task), "retrokit": retrokit.__version__, "libraries": _versions()}
+        always = {"data": self._digest(task), "retrokit": retrokit.__version__, "libraries": library_versions()}
         return {**dict.fromkeys(_LABEL), "encoder": name, "task": task.spec, **always, **decides}
 
     def _digest(self, task: Task) -> str | None:
@@ -271,7 +271,8 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Of the libraries that decide a result, by name."""
     found = {}
     for name in _LIBRARIES:
         try:
