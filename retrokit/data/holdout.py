@@ -33,7 +33,7 @@ def hold_out(
     for part, is_left in (("hold out", any(map(np.any, chosen))), ("train on", not all(map(np.all, chosen)))):
         if not is_left:
             names = ", ".join(source.spec for source in sources)
-            raise DataError(names, f"a holdout of {size:g} leaves nothing to {part}: there are {count} anchors")
+            raise DataError(names, f"a holdout of {size:g} leaves nothing to {part}; anchors: {count}")
     parts = list(zip(sources, chosen, strict=True))
     held_out = [part_of(source, mine) for source, mine in parts if mine.any()]
     return [part_of(source, ~mine) for source, mine in parts if not mine.all()], held_out

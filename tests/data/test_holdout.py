@@ -76,7 +76,7 @@ def test_a_number_of_anchors_and_the_most(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "part"), [(0.001, "hold out"), (0.999, "train on"), (5, "train on"), (9, "train on")])
 def test_nothing_left_in_a_part(tmp_path: Path, size: float, part: str) -> None:
     source = source_of(tmp_path / "few.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(3)])
-    with pytest.raises(DataError, match=f"few.jsonl.*{size:g} leaves nothing to {part}: there are 3 anchors"):
+    with pytest.raises(DataError, match=f"few.jsonl.*{size:g} leaves nothing to {part}; anchors: 3"):
         hold_out([source], size)
 
 

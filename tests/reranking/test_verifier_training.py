@@ -182,7 +182,7 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         train("cnn", tiny_bert, triplets, None)
     few = tmp_path / "few.jsonl"
     write_jsonl(few, [{"anchor": text, "positive": text} for text in sentences(2)])
-    with pytest.raises(DataError, match="leaves nothing to hold out: there are 2 anchors"):
+    with pytest.raises(DataError, match="leaves nothing to hold out; anchors: 2"):
         plan_verifier(configure("cnn", tiny_bert, few, None))
     with pytest.raises(UsageError, match="have no negatives"):
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
