@@ -89,7 +89,7 @@ def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
         expected, _ = write(server, corpus)
     with ChatServer(Plan(edit, faults=[name for name in FAULTS if name not in ("slow", "429-date")])) as server:
         store = str(corpus.with_name("answers.db"))
-        rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0)
+        rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0, concurrency=64)
         assert rows == [row for row in expected if row in rows]
         assert Counter(row["family"] for row in rows) == dict.fromkeys(registry.names(), 20)
         calls = len(server.log.bodies)
