@@ -44,10 +44,13 @@ def finetune(
 
     retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """
+    from retrokit.data.pairs import check_files
+
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
     if time and not dry_run:
         raise UsageError("--time is for --dry-run")
+    check_files(config.data)
     with importing():
         from retrokit.training.finetune import plan
         from retrokit.training.memory import of_description, with_memory

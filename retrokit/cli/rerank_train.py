@@ -33,11 +33,14 @@ def train(
 
     retrokit rerank train cross-encoder minilm --data scored.jsonl --loss margin-mse -o runs/cross
     """
-    from retrokit.report.tables import verifier_preflight_tables
-    from retrokit.reranking.training.plan import plan_verifier
+    from retrokit.data.pairs import check_files
 
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
+    check_files(config.data)
+    from retrokit.report.tables import verifier_preflight_tables
+    from retrokit.reranking.training.plan import plan_verifier
+
     train_as_planned(plan_verifier(config), verifier_preflight_tables, dry_run, as_json)
 
 

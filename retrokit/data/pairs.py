@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.corpus import read_corpus
-from retrokit.data.files import digest
+from retrokit.data.files import damage, digest
 from retrokit.data.images import Image, packed, unpacked, with_images
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.training_rows import (
@@ -117,6 +117,19 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
     if source.counts.get("images") and not images:
         raise UsageError(f"{spec} holds images; expected texts")
     return source
+
+
+def check_files(data: Sequence[str]) -> None:
+    """That the files of training data are there, before a command spends seconds on its libraries.
+
+    Raises:
+        UsageError: a wrong spec.
+        DataError: a JSONL file that does not exist.
+    """
+    for spec in map(registry.parse, data):
+        path = str(spec.params.get("path"))
+        if spec.name == "jsonl" and path != "-" and not os.path.exists(path):
+            raise DataError(path, damage(FileNotFoundError()))
 
 
 def read_pairs(data: Sequence[str]) -> list[Pair]:

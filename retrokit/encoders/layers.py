@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Transformer
 from torch import Tensor, nn
 
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
 
 
 def every_layer(
@@ -27,6 +29,8 @@ def every_layer(
     A hidden layer is pooled as the last one is; what the model has behind its pooling (Dense) was made for the last
     layer and applies to that alone. To be run within :func:`hidden_states`.
     """
+    from sentence_transformers import SentenceTransformer
+
     count, rest = _count(transformer), list(model)[1:]
     if not rest:
         raise UsageError(f"{spec} pools within its transformer: its hidden layers cannot be had")
