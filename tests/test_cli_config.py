@@ -81,14 +81,6 @@ def test_what_is_wrong_with_it_is_one_line(tmp_path, capsys, text, message):
     assert message in line
 
 
-@pytest.mark.parametrize(("name", "message"), [("none.toml", "No such file"), ("folder", "Is a directory")])
-def test_a_file_that_cannot_be_read(tmp_path, capsys, name, message):
-    (tmp_path / "folder").mkdir()
-    code, _, err = typed(capsys, "names", "--config", tmp_path / name)
-    assert (code, err.count("\n")) == (2, 1)
-    assert f"{name}: {message}" in err
-
-
 def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, capsys):
     texts, pairs = sentences(64), tmp_path / 'pairs "of" two.jsonl'
     write_jsonl(pairs, ({"anchor": texts[i], "positive": texts[32 + i]} for i in range(32)))
@@ -102,3 +94,10 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, capsys):
     assert (tmp_path / "two" / "config.toml").read_text() == config.read_text()
     ours, theirs = (retrokit.load(str(tmp_path / name)).model.state_dict() for name in ("one", "two"))
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+
+
+@pytest.mark.parametrize("command", [["names", "--config"], ["study", "plan"]])
+def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, capsys, command):
+    gone = str(tmp_path / "gone.toml")
+    assert typed(capsys, *command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
+    assert typed(capsys, *command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,14 +44,9 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
     """
     if path is None:
         return None
-    import tomllib
+    from retrokit.data.files import read_toml
 
-    try:
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, getattr(error, "strerror", None) or "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(path, f"is not TOML: {error}") from error
+    _, given = read_toml(path)
     params = options_of(ctx.command)
     found = {key: params.get(key.replace("_", "-")) for key in given}
     if unknown := [f"{key}{did_you_mean(key, params)}" for key, param in found.items() if param is None]:

@@ -15,12 +15,13 @@ import os
 import secrets
 import sys
 import time
+import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from retrokit.errors import DataError, disk_errors
 
@@ -104,6 +105,24 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
             stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked))))
         yield stream
+
+
+def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and what it holds; raises :class:`DataError` for one that is not there, or is none."""
+    try:
+        with opened(path) as stream:
+            text = stream.read().decode("utf-8")
+        return text, tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise DataError(named(path), "is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(named(path), f"is not TOML: {error}") from error
+
+
+def check_exists(path: str) -> None:
+    """Raise :class:`DataError` where no file has that name, before a command spends seconds on models."""
+    if path != "-" and not os.path.exists(path):
+        raise DataError(path, damage(FileNotFoundError()))
 
 
 def _is_packed(path: str | Path) -> bool:

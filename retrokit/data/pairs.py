@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.corpus import read_corpus
-from retrokit.data.files import damage, digest
+from retrokit.data.files import check_exists, digest
 from retrokit.data.images import Image, packed, unpacked, with_images
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.training_rows import (
@@ -127,9 +127,8 @@ def check_files(data: Sequence[str]) -> None:
         DataError: a JSONL file that does not exist.
     """
     for spec in map(registry.parse, data):
-        path = str(spec.params.get("path"))
-        if spec.name == "jsonl" and path != "-" and not os.path.exists(path):
-            raise DataError(path, damage(FileNotFoundError()))
+        if spec.name == "jsonl":
+            check_exists(str(spec.params["path"]))
 
 
 def read_pairs(data: Sequence[str]) -> list[Pair]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from retrokit.data.files import writing
+from retrokit.data.files import check_exists, writing
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_file
 from retrokit.errors import UsageError
@@ -59,6 +59,7 @@ def verify(asked: VerifySettings) -> Verdicts:
         threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
         raise UsageError(f"`threshold` {threshold} is not a finite number")
+    check_exists(asked.pairs)
     check_file(asked.output, [asked.pairs])
     verdicts = Verdicts(threshold)
     reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)

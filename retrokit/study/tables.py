@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from retrokit.data.files import read_toml
 from retrokit.errors import DataError, UsageError, did_you_mean
 
 OF_THE_STUDY = ("name", "matrix", "include", "exclude")
@@ -79,13 +79,7 @@ def read_study(path: str, commands: CommandTree) -> Study:
         DataError: a file that cannot be read, is not TOML, or names a command that there is not.
         UsageError: two tables of one name.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        given = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, getattr(error, "strerror", None) or "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(path, f"is not TOML: {error}") from error
+    text, given = read_toml(path)
     title, gates = given.pop("title", Path(path).stem), given.pop(GATES, {})
     if not isinstance(title, str) or not isinstance(gates, dict):
         raise DataError(path, "title should be a text, and gates a table")

@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Path:
         ("rerank bm25 --with static --on beir:{}/no-ids", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search bm25 --corpus {}/no-ids --query x", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search run:{}/good --corpus {}/no-ids/corpus.jsonl --queries {}/data", "{}/no-ids/corpus.jsonl:2: no field"),
-        ("eval static --on beir:{}/data --baseline {}/nowhere", "{}/nowhere: cannot be read"),
+        ("eval static --on beir:{}/data --baseline {}/nowhere", "{}/nowhere: does not exist"),
         ("rerank bm25 --with static --on beir:{}/data --baseline {}/good", "{}/good: is not a baseline"),
     ],
 )

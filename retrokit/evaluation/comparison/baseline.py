@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import retrokit
-from retrokit.data.files import named, writing
+from retrokit.data.files import damage, named, writing
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
 from retrokit.evaluation.comparison.results_folder import library_versions, plain, result_of
@@ -110,6 +110,6 @@ def read_baseline(path: str) -> Baseline:
             _ = found[-1][1].name
         return Baseline(path, found, dict(content.get("libraries", {})))  # which older files lack
     except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror or error}") from error
+        raise DataError(path, damage(error)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(path, "is not a baseline that `save_baseline` of an evaluation has written") from error
