@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,10 @@ from retrokit.errors import DataError
 
 TRAINED = "trainable.pt"
 COMPLETE = "complete"
-_GO_ON = (TRAINED, "optimizer.pt", "scheduler.pt", "trainer_state.json")
-_STATE = (*_GO_ON, "scaler.pt", "training_args.bin", "rng_state*.pth", COMPLETE)
+OPTIMIZER, BY_DEEPSPEED = "optimizer.pt", "latest"
+_GO_ON = (TRAINED, "scheduler.pt", "trainer_state.json")
+_OF_DEEPSPEED = (BY_DEEPSPEED, "global_step*", "zero_to_fp32.py")
+_STATE = (*_GO_ON, OPTIMIZER, *_OF_DEEPSPEED, "scaler.pt", "training_args.bin", "rng_state*.pth", COMPLETE)
 
 
 def rng_file(rank: int, world: int) -> str:
@@ -28,13 +31,19 @@ def step_of(checkpoint: Path) -> int:
 def drop_state(checkpoint: Path) -> None:
     """Remove what only the training needed."""
     for path in [path for name in _STATE for path in checkpoint.glob(name)]:
-        path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
-def check_state(checkpoint: Path, world: int, scaled: bool) -> None:
+def check_state(checkpoint: Path, world: int, scaled: bool, engine: bool) -> None:
     """Raise :class:`DataError` unless all that ``world`` processes go on from is there, of the checkpoint's step;
-    ``scaled``: in fp16."""
-    for name in (*_GO_ON, *(["scaler.pt"] if scaled else []), *(rng_file(rank, world) for rank in range(world))):
+    ``scaled``: in fp16; ``engine``: with DeepSpeed."""
+    if (checkpoint / BY_DEEPSPEED).is_file() != engine:
+        raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; go on in the same way")
+    own = [BY_DEEPSPEED if engine else OPTIMIZER, *(rng_file(rank, world) for rank in range(world))]
+    for name in (*_GO_ON, *own, *(["scaler.pt"] if scaled else [])):
         if not (checkpoint / name).is_file():
             raise DataError(checkpoint, f"has no {name}: {_ADVICE}")
     path = checkpoint / "trainer_state.json"

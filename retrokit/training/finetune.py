@@ -45,7 +45,7 @@ from retrokit.training.model import (
     has_dropout,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, lengths_of, measure_scale, of_any_run, texts_of
-from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
+from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place, shares_states
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -175,10 +175,11 @@ def plan(config: FinetuneConfig) -> Plan:
         UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
     """
     join(shares=True)
-    if is_sharded() and config.mini_batch is not None:
+    if config.mini_batch is not None and (is_sharded() or shares_states()):
+        why = "every process must go through the model equally often, and parts differ in number"
+        name, why = ("FSDP", why) if is_sharded() else ("DeepSpeed", "it goes back through the model once a step")
         raise UsageError(
-            "`mini_batch` and FSDP exclude each other: every process must go through the model equally often, and "
-            "parts differ in number; `gradient_checkpointing` takes less memory too"
+            f"`mini_batch` and {name} exclude each other: {why}; `gradient_checkpointing` takes less memory too"
         )
     rank, world = place()
     device = own_device(config.device)
@@ -228,8 +229,8 @@ def _start(config: FinetuneConfig, data: TrainingSet, device: str | None) -> Enc
     """The encoder that the training begins with, if it can be trained as asked."""
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     model = encoder.to_train().model
-    if is_sharded() and is_quantized(model[0]):
-        raise UsageError(f"{encoder.spec}: weights of few bits are not shared by FSDP; start with torchrun")
+    if (is_sharded() or shares_states()) and is_quantized(model[0]):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not shared among processes; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
         raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]

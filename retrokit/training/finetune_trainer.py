@@ -73,7 +73,7 @@ class FinetuneTrainer(RunTrainer):
         self.model.eval()
         self.loss.model = self.model
         total, weights = 0.0, 0.0
-        with alone(), self.accelerator.autocast():
+        with alone(), self.autocast():
             for examples, weight in held_out.batches():
                 inputs = self._prepare_inputs(collator(examples))
                 total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()

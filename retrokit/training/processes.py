@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
 
-from retrokit.errors import Interrupted, RetrokitError, UsageError
+from retrokit.errors import Interrupted, MissingExtra, RetrokitError, UsageError
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LOOK_EVERY = 0.2  # seconds
@@ -70,13 +71,24 @@ def _is_asked(engine: str) -> bool:
     return os.environ.get(f"ACCELERATE_USE_{engine}", "false").lower() in ("true", "1")
 
 
+def shares_states() -> bool:
+    """Whether the processes share gradients and the optimizer's states among them, by DeepSpeed."""
+    return place()[1] > 1 and _is_asked("DEEPSPEED")
+
+
 def join(shares: bool = False) -> None:
     """Meet the other processes, if there are any and this one has not yet. Raises :class:`UsageError` where they are to
-    share a model's weights among them by what cannot do it here; ``shares``: by FSDP they may."""
-    for name in ("DEEPSPEED", "MEGATRON_LM", *([] if shares else ["FSDP"])):
+    share a model's weights or states among them by what cannot do it here; ``shares``: by FSDP and DeepSpeed they
+    may."""
+    for name in ("MEGATRON_LM", *([] if shares else ["FSDP", "DEEPSPEED"])):
         if _is_asked(name):
             other = "FSDP does, with `accelerate launch --use_fsdp --fsdp_version 2`" if shares else _WHOLE
             raise UsageError(f"{name} is not supported: {other}; `lora` and `gradient_checkpointing` take less memory")
+    if _is_asked("DEEPSPEED"):
+        if place()[1] == 1:
+            raise UsageError("DeepSpeed shares states among several processes, and there is one; start without it")
+        if find_spec("deepspeed") is None:
+            raise MissingExtra("DeepSpeed", "deepspeed")
     if shares and _is_asked("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError("FSDP is supported as FSDP2: `accelerate launch --use_fsdp --fsdp_version 2`")
     if place()[1] == 1 or dist.is_initialized():

@@ -31,7 +31,16 @@ from retrokit.training.callback import TrainingCallback, seconds_per_step
 from retrokit.training.checkpoints import check_state, step_of
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shared_stdin
+from retrokit.training.processes import (
+    all_say,
+    ends_all,
+    first_says,
+    is_first,
+    leave,
+    place,
+    shared_stdin,
+    shares_states,
+)
 from retrokit.training.run_folder import RunFolder, saving
 from retrokit.training.tracking import check_trackers, tracking
 from retrokit.training.trainer import Destination, Options, RunTrainer
@@ -238,7 +247,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
 
 def _options(job: Job, folder: RunFolder) -> Options:
     """What the library is told of a run; what it would decide by itself is left to the callback."""
-    config = job.config
+    config, on_cpu = job.config, job.device.type == "cpu"
     return Options(
         computes_on=str(job.device),
         output_dir=str(folder.checkpoints),
@@ -255,7 +264,8 @@ def _options(job: Job, folder: RunFolder) -> Options:
         fp16=job.precision == torch.float16,
         tf32=True if config.tf32 else None,
         seed=config.seed,
-        use_cpu=job.device.type == "cpu",
+        use_cpu=on_cpu and not shares_states(),  # accelerate leaves DeepSpeed out there
+        ddp_backend="gloo" if on_cpu and shares_states() else None,
         logging_strategy="no",
         logging_nan_inf_filter=False,  # a loss that is no number is to be seen
         save_strategy="no",
@@ -288,7 +298,7 @@ def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
     before = folder.check_same(run.identity)
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
-        check_state(checkpoint, place()[1], job.precision == torch.float16)
+        check_state(checkpoint, place()[1], job.precision == torch.float16, shares_states())
     kept, written = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
     return _Start(True, checkpoint, before.steps, tuple(kept), tuple(written))
 

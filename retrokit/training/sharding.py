@@ -3,11 +3,15 @@
 
 The first process has a whole copy beside its part, in the memory of its CPU, which is brought up to date to evaluate
 and to save: what is written does not tell of how it was trained.
+
+DeepSpeed's ZeRO (``accelerate launch --use_deepspeed``) shares gradients and states alone; its engine keeps the states
+in files of its own, a part for each process.
 """
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,9 +22,12 @@ from accelerate.utils import DistributedType
 from torch import Tensor, nn
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers import TrainingArguments
 
 from retrokit.errors import UsageError
-from retrokit.training.processes import is_first, is_sharded
+from retrokit.training.processes import is_first, is_sharded, shares_states
+
+_SHARED = "`accelerate launch --use_fsdp --fsdp_version 2` shares the weights too"
 
 
 def let_cpus_share(device: torch.device) -> None:
@@ -29,13 +36,21 @@ def let_cpus_share(device: torch.device) -> None:
         PartialState().distributed_type = DistributedType.MULTI_GPU
 
 
-def set_up(accelerator: Accelerator, model: nn.Module) -> None:
-    """Shard each layer by itself, unless accelerate's configuration says otherwise, and compute as unsharded training
-    does: in float32 weights, under autocast.
+def set_up(accelerator: Accelerator, model: nn.Module, args: TrainingArguments) -> None:
+    """Complete the configuration of what shares ``model``, if anything does.
 
     Raises:
-        UsageError: layers are named that the model has not.
+        UsageError: it asks for what is not supported.
     """
+    if is_sharded():
+        _set_up_fsdp(accelerator, model)
+    elif shares_states():
+        _set_up_deepspeed(accelerator, args)
+
+
+def _set_up_fsdp(accelerator: Accelerator, model: nn.Module) -> None:
+    """Shard each layer by itself, unless accelerate's configuration says otherwise, and compute as unsharded training
+    does: in float32 weights, under autocast."""
     plugin = accelerator.state.fsdp_plugin
     plugin.mixed_precision_policy = None
     plugin.cpu_ram_efficient_loading = False  # every process has the weights already
@@ -51,6 +66,34 @@ def set_up(accelerator: Accelerator, model: nn.Module) -> None:
         )
         known = ", ".join(layers)
         raise UsageError(f"FSDP is to shard layers called {', '.join(missing)}, and the model's are {known}")
+
+
+def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None:
+    """Leave of the configuration what it says of ZeRO; all else is as ``args`` have it."""
+    plugin = accelerator.state.deepspeed_plugin
+    asked = plugin.deepspeed_config
+    zero = asked.get("zero_optimization", {})
+    if zero.get("stage") not in (1, 2):
+        raise UsageError(f"DeepSpeed is supported with ZeRO's stages 1 and 2, not {zero.get('stage')}; {_SHARED}")
+    for name in ("offload_optimizer", "offload_param"):
+        if zero.get(name, {}).get("device", "none") != "none":
+            raise UsageError(f"DeepSpeed's `{name}` is not supported; {_SHARED}")
+    if own := [name for name in ("optimizer", "scheduler") if name in asked]:
+        raise UsageError(f"DeepSpeed's own `{own[0]}` is not supported: `lr`, `schedule` and `adam_betas` say it")
+    if args.fp16:
+        raise UsageError("DeepSpeed in fp16 is not supported; `precision` bf16 and fp32 are")
+    asked.clear()
+    asked |= {
+        "zero_optimization": {**zero, "offload_optimizer": {"device": "none"}, "offload_param": {"device": "none"}},
+        "train_micro_batch_size_per_gpu": args.per_device_train_batch_size,
+        "gradient_accumulation_steps": args.gradient_accumulation_steps,
+        "gradient_clipping": args.max_grad_norm,
+        "communication_data_type": "fp32",
+        "steps_per_print": sys.maxsize,
+    }
+    if args.bf16:  # under autocast, as without DeepSpeed
+        asked["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+    plugin.hf_ds_config.mismatches.clear()
 
 
 class WholeCopy:

@@ -9,7 +9,7 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +28,15 @@ from retrokit.training.batches import Loader, Prefetcher
 from retrokit.training.checkpoints import TRAINED, intact, rng_file
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
-from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place
+from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place, shares_states
 from retrokit.training.run_folder import RunFolder, saving
-from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_states, set_up, whole_states
+from retrokit.training.sharding import (
+    WholeCopy,
+    let_cpus_share,
+    parts_of_states,
+    set_up,
+    whole_states,
+)
 
 
 @dataclass
@@ -128,16 +134,17 @@ class RunTrainer(Trainer):
     # --- several processes
 
     def create_accelerator_and_postprocess(self) -> None:
-        """The library's, with FSDP's configuration completed."""
+        """The library's, with FSDP's or DeepSpeed's configuration completed."""
         super().create_accelerator_and_postprocess()
-        if is_sharded():
-            set_up(self.accelerator, self.model)
+        set_up(self.accelerator, self.model, self.args)
 
     def _prepare_for_training(self, *args: Any) -> Any:
-        """The library's, which shards the model; a whole copy of it is made before."""
+        """The library's, which shards the model; a whole copy of it is made before; DeepSpeed reads its states."""
         if is_sharded() and self.whole_copy is None:
             self.whole_copy = WholeCopy(self.model)
-        return super()._prepare_for_training(*args)
+        checkpoint = args[-1]
+        with intact(Path(checkpoint)) if shares_states() and checkpoint is not None else nullcontext():
+            return super()._prepare_for_training(*args)
 
     # --- batches and optimizer
 
@@ -194,6 +201,13 @@ class RunTrainer(Trainer):
     def precision(self) -> str:
         """What a step computes in, as encoders call it."""
         return "bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32"
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """What a step computes in, outside of it too."""
+        if shares_states():  # where the library leaves it to DeepSpeed's engine, which is the step's alone
+            return torch.autocast(self.args.device.type, torch.bfloat16, enabled=self.args.bf16)
+        autocast: AbstractContextManager[Any] = self.accelerator.autocast()
+        return autocast
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Measure in the first process; every process learns the metrics."""
@@ -269,7 +283,8 @@ class RunTrainer(Trainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Of both, which the library goes on without where one is missing."""
-        for name, part in (("optimizer.pt", self.optimizer), ("scheduler.pt", self.lr_scheduler)):
+        of_optimizer = None if shares_states() else self.optimizer  # whose states DeepSpeed has read
+        for name, part in (("optimizer.pt", of_optimizer), ("scheduler.pt", self.lr_scheduler)):
             if checkpoint is not None and part is not None:
                 with _part(checkpoint, name) as state:
                     part.load_state_dict(parts_of_states(state, part) if part is self.optimizer else state)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +80,42 @@ def sharded_and_stopped(rank: int) -> None:
     stop_after_three(rank)
 
 
+def by_deepspeed(rank: int, stage: int = 2) -> None:
+    """As ``accelerate launch --use_deepspeed`` starts a process; it tells how much of the optimizer's states it has."""
+    zero = {"ACCELERATE_DEEPSPEED_ZERO_STAGE": str(stage), "DS_ACCELERATOR": "cpu"}
+    os.environ |= {"ACCELERATE_USE_DEEPSPEED": "true", **zero}
+    real = RunTrainer.training_step
+
+    def step(self, *given):
+        whole = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
+        here = sum(one.numel() for group in self.optimizer.param_groups for one in group["params"])
+        print(f"has {here / whole:.2f} of the model", file=sys.stderr)
+        return real(self, *given)
+
+    RunTrainer.training_step = step
+
+
+def by_deepspeed_of_stage_1(rank: int) -> None:
+    by_deepspeed(rank, stage=1)
+
+
+def by_deepspeed_and_stopped(rank: int) -> None:
+    by_deepspeed(rank)
+    stop_after_three(rank)
+
+
+DEEPSPEED = pytest.mark.skipif(
+    find_spec("deepspeed") is None, reason="deepspeed is not installed: python -m pip install deepspeed"
+)
+
+
 OPTIONS = ["--lr", 1e-3, "--precision", "fp32", "--dropout", 0, "--max-grad-norm", 0.5, "--device", "cpu"]
 SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "device": "cpu", "batch_size": 8}
 
 
+@pytest.mark.parametrize(
+    "engine", [sharded, *(pytest.param(one, marks=DEEPSPEED) for one in (by_deepspeed, by_deepspeed_of_stage_1))]
+)
 @pytest.mark.parametrize(
     ("words", "options"),
     [
@@ -105,9 +138,9 @@ SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "
     ],
     ids=["learn", "lora", "checkpointed"],
 )
-def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, words, options):
+def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, words, options, engine):
     given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--log-every", 1, *OPTIONS, *words]
-    ended = retrokit_in(2, tmp_path, [*given, "-o", "two"], sharded)
+    ended = retrokit_in(2, tmp_path, [*given, "-o", "two"], engine)
     assert [one.code for one in ended] == [0, 0], said(ended)
     shares = {float(line.split()[1]) for line in said(ended).splitlines() if line.endswith("of the model")}
     assert shares
@@ -132,7 +165,12 @@ def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, wor
     assert plain.encode(texts).shape == two.shape
 
 
-def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path):
+@pytest.mark.parametrize(
+    ("engine", "stopped"),
+    [(sharded, sharded_and_stopped), pytest.param(by_deepspeed, by_deepspeed_and_stopped, marks=DEEPSPEED)],
+    ids=["fsdp", "deepspeed"],
+)
+def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path, engine, stopped):
     texts = sentences(24, seed=3)
     documents = {f"d{place}": text for place, text in enumerate(texts)}
     queries = {f"q{place}": text for place, text in enumerate(sentences(12, seed=4))}
@@ -143,9 +181,9 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path)
     evaluated += ["--save-every", 1, "--keep-checkpoints", 9]
     words = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 4, *OPTIONS, *evaluated]
     for folder, prepare, more, code in (
-        ("whole", sharded, [], 0),
-        ("run", sharded_and_stopped, [], 130),
-        ("run", sharded, ["--resume"], 0),
+        ("whole", engine, [], 0),
+        ("run", stopped, [], 130),
+        ("run", engine, ["--resume"], 0),
     ):
         ended = retrokit_in(2, tmp_path, [*words, "-o", folder, *more], prepare)
         assert {one.code for one in ended} == {code}, said(ended)
