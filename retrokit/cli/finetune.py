@@ -50,7 +50,8 @@ def finetune(
         raise UsageError("give an output folder: -o runs/NAME")
     if time and not dry_run:
         raise UsageError("--time is for --dry-run")
-    check_files(config.data)
+    if not dry_run:
+        check_files(config.data)
     with importing():
         from retrokit.training.finetune import plan
         from retrokit.training.memory import of_description, with_memory

@@ -37,7 +37,8 @@ def train(
 
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
-    check_files(config.data)
+    if not dry_run:
+        check_files(config.data)
     from retrokit.report.tables import verifier_preflight_tables
     from retrokit.reranking.training.plan import plan_verifier
 

@@ -14,7 +14,7 @@ TRAINED = "trainable.pt"
 COMPLETE = "complete"
 OPTIMIZER, BY_DEEPSPEED = "optimizer.pt", "latest"
 _GO_ON = (TRAINED, "scheduler.pt", "trainer_state.json")
-_OF_DEEPSPEED = (BY_DEEPSPEED, "global_step*", "zero_to_fp32.py")
+_OF_DEEPSPEED = (BY_DEEPSPEED, "global_step*", "zero_to_*.py")
 _STATE = (*_GO_ON, OPTIMIZER, *_OF_DEEPSPEED, "scaler.pt", "training_args.bin", "rng_state*.pth", COMPLETE)
 
 

@@ -247,7 +247,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
 
 def _options(job: Job, folder: RunFolder) -> Options:
     """What the library is told of a run; what it would decide by itself is left to the callback."""
-    config, on_cpu = job.config, job.device.type == "cpu"
+    config = job.config
     return Options(
         computes_on=str(job.device),
         output_dir=str(folder.checkpoints),
@@ -264,8 +264,7 @@ def _options(job: Job, folder: RunFolder) -> Options:
         fp16=job.precision == torch.float16,
         tf32=True if config.tf32 else None,
         seed=config.seed,
-        use_cpu=on_cpu and not shares_states(),  # accelerate leaves DeepSpeed out there
-        ddp_backend="gloo" if on_cpu and shares_states() else None,
+        use_cpu=job.device.type == "cpu",
         logging_strategy="no",
         logging_nan_inf_filter=False,  # a loss that is no number is to be seen
         save_strategy="no",

@@ -53,6 +53,8 @@ class Options(SentenceTransformerTrainingArguments):
 
     @cached_property
     def _setup_devices(self) -> torch.device:
+        if self.computes_on == "cpu" and shares_states():  # where accelerate would leave DeepSpeed out
+            self.use_cpu, self.ddp_backend = False, "gloo"
         super()._setup_devices  # noqa: B018 # a property that sets up
         device = torch.device(self.computes_on)
         self._n_gpu = int(device.type == "cuda")

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import UsageError
+from retrokit.errors import MissingExtra, UsageError
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.reranking.training.plan import plan_verifier
 from retrokit.training import finetune as finetuning
+from retrokit.training import processes
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
@@ -93,14 +94,24 @@ def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypat
     assert made.trainer(None, None) == expected
 
 
-@pytest.mark.parametrize("name", ["DEEPSPEED", "MEGATRON_LM"])
-def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch, name):
-    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
-    with pytest.raises(UsageError, match=f"{name} is not supported: FSDP does, with `accelerate launch --use_fsdp"):
+def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_MEGATRON_LM", "true")
+    with pytest.raises(UsageError, match="MEGATRON_LM is not supported: FSDP does, with `accelerate launch --use_fsdp"):
         plan(configure("no-such-encoder", pairs))
 
 
-def test_a_verifier_is_not_shared(tiny_bert, pairs, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(UsageError, match="FSDP is not supported: every process holds the whole model: "):
+def test_deepspeed_takes_several_processes_and_its_package(pairs, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(UsageError, match="DeepSpeed shares states among several processes, and there is one"):
+        plan(configure("no-such-encoder", pairs))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(processes, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="DeepSpeed needs an optional package: python"):
+        plan(configure("no-such-encoder", pairs))
+
+
+@pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
+def test_a_verifier_is_not_shared(tiny_bert, pairs, monkeypatch, name):
+    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
+    with pytest.raises(UsageError, match=f"{name} is not supported: every process holds the whole model: "):
         plan_verifier(VerifierConfig("soft", str(tiny_bert), data=[str(pairs)]))

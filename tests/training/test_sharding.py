@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from transformers import Qwen3Config, Qwen3Model
 
 import retrokit
 from retrokit.data.jsonl import write_jsonl
+from retrokit.errors import DataError
+from retrokit.training.checkpoints import check_state
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from retrokit.training.trainer import RunTrainer
@@ -204,28 +208,70 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path,
     assert result.results[0].metrics["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
-BY_LAYER = {"FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
+@DEEPSPEED
+def test_deepspeed_computes_in_bf16_as_without_it(decoder, triplets, tmp_path):
+    given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--log-every", 1, *OPTIONS, "--steps", 3]
+    losses = {}
+    for name, engine, more in (("fp32", None, []), ("bf16", None, BF16), ("engine", by_deepspeed, BF16)):
+        ended = retrokit_in(2, tmp_path, [*given, *more, "-o", name], engine)
+        assert [one.code for one in ended] == [0, 0], said(ended)
+        rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        losses[name] = np.array([json.loads(row)["loss"] for row in rows])
+    np.testing.assert_allclose(losses["engine"], losses["bf16"], rtol=1e-3)
+    assert np.abs(losses["engine"] - losses["fp32"]).max() > np.abs(losses["engine"] - losses["bf16"]).max()
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_a_checkpoint_is_gone_on_from_as_it_was_written(tmp_path, engine):
+    checkpoint = tmp_path / "checkpoint-2"
+    checkpoint.mkdir()
+    if not engine:
+        (checkpoint / "latest").touch()
+    with pytest.raises(DataError, match=f"was written with{'out' * engine} DeepSpeed; go on in the same way"):
+        check_state(checkpoint, 2, False, engine)
+
+
+BF16 = ["--precision", "bf16"]
+BY_LAYER = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
+ENGINE = {"ACCELERATE_USE_DEEPSPEED": "true", "DS_ACCELERATOR": "cpu"}
+
+
+def with_engine(message: str, words: Sequence[object] = (), **environment: str) -> Any:
+    """What DeepSpeed refuses."""
+    named = {f"ACCELERATE_DEEPSPEED_{name.upper()}": value for name, value in environment.items()}
+    return pytest.param({**ENGINE, **named}, words, message, marks=DEEPSPEED, id=message)
 
 
 @pytest.mark.parametrize(
     ("environment", "words", "message"),
     [
-        ({"FSDP_VERSION": "1"}, [], "FSDP is supported as FSDP2: `accelerate launch --use_fsdp --fsdp_version 2`"),
-        ({"FSDP_VERSION": "2"}, ["--mini-batch", 2], "--mini-batch and FSDP exclude each other"),
         (
-            {"FSDP_VERSION": "2", **BY_LAYER, "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block"},
+            {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"},
+            [],
+            "FSDP is supported as FSDP2: `accelerate launch --use_fsdp --fsdp_version 2`",
+        ),
+        (BY_LAYER, ["--mini-batch", 2], "--mini-batch and FSDP exclude each other"),
+        (
+            {**BY_LAYER, "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block"},
             [],
             "FSDP is to shard layers called Block, and the model's are Qwen3DecoderLayer",
         ),
+        with_engine("--mini-batch and DeepSpeed exclude each other", ["--mini-batch", 2]),
+        with_engine("DeepSpeed is supported with ZeRO's stages 1 and 2, not 3; ", zero_stage="3"),
+        with_engine("DeepSpeed's `offload_optimizer` is not supported; ", offload_optimizer_device="cpu"),
+        with_engine("DeepSpeed's own `optimizer` is not supported: ", config_file="ds.json"),
     ],
 )
 def test_what_cannot_be_shared_is_one_line(decoder, triplets, tmp_path, environment, words, message):
     given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 2, *OPTIONS, *words, "-o", "out"]
-    ended = retrokit_in(2, tmp_path, given, Environment({"ACCELERATE_USE_FSDP": "true", **environment}))
+    own = {"zero_optimization": {"stage": 1}, "optimizer": {"type": "Adam"}, "train_batch_size": 3}
+    (tmp_path / "ds.json").write_text(json.dumps(own))
+    ended = retrokit_in(2, tmp_path, given, Environment(environment))
     lines = [line for line in said(ended).splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1, said(ended)
     assert message in lines[0]
     assert {one.code for one in ended} == {2}
+    assert not (tmp_path / "out").exists()
 
 
 class Environment:
