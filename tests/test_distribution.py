@@ -36,15 +36,18 @@ from setuptools import build_meta
 print(getattr(build_meta, sys.argv[1])(sys.argv[2]))
 """
 RUN = """
-import contextlib, io, json, sys
+import contextlib, io, json, os, sys
+from unittest import mock
 from retrokit.cli import run
 
 found = {}
 for name, words in json.load(sys.stdin).items():
     if name == "llm":
         sys.modules["httpx2"] = None  # the hub's client has it, so that it cannot be left out
+    started = {"ACCELERATE_USE_DEEPSPEED": "true", "WORLD_SIZE": "2"} if name == "deepspeed" else {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
-        code = run(words)
+        with mock.patch.dict(os.environ, started):
+            code = run(words)
     found[name] = [code, err.getvalue()]
 print(json.dumps([sys.modules["retrokit"].__file__, found]))
 """
@@ -68,6 +71,7 @@ WITHOUT = {
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "study": ["study", "run", "study.toml", "-o", "out"],
     "llm": ["export", "api:any", "--on", "corpus.jsonl", "-o", "out"],
+    "deepspeed": ["finetune", TABLE, *TRAIN, "unmade"],
 }
 WITH = {
     "names": ["names"],
