@@ -6,6 +6,7 @@ message names a parameter in backticks; the command line shows it as its option 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -97,11 +98,15 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
 
     >>> out_of_range(0, minimum=1), out_of_range(10**20, minimum=1), out_of_range(float("nan"), 0, 1), out_of_range(2)
     ('at least 1', '1 to 2147483647', '0 to 1', None)
+    >>> out_of_range(float("nan"))
+    'a finite number'
     """
     most = LARGEST_WHOLE if isinstance(value, int) else LARGEST
     low, high = -most if minimum is None else minimum, most if maximum is None else maximum
     if low <= value <= high:
         return None
+    if math.isnan(value) and minimum is None and maximum is None:
+        return "a finite number"
     if value < low and maximum is None:
         return f"at least {low:.10g}"
     if value > high and minimum is None:

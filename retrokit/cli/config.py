@@ -49,10 +49,23 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
     _, given = read_toml(path)
     params = options_of(ctx.command)
     found = {key: params.get(key.replace("_", "-")) for key in given}
-    if unknown := [f"{key}{did_you_mean(key, params)}" for key, param in found.items() if param is None]:
+    if unknown := [f"{key}{_whose(key, params, ctx)}" for key, param in found.items() if param is None]:
         raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
     ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in found.items() if param}
     return path
+
+
+def _whose(key: str, params: dict[str, Any], ctx: typer.Context) -> str:
+    """What a message about an unknown ``key`` says of the nearest one, or of the commands that have it."""
+    others = _commands(ctx.find_root().command, [])
+    names = [" ".join(words) for words, command in others if key.replace("_", "-") in options_of(command)]
+    return f" (that is of {', '.join(names)})" if 1 <= len(names) <= 3 else did_you_mean(key, params)
+
+
+def _commands(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
+    below = getattr(command, "commands", {}).items()
+    of_below = [(words if word == getattr(command, "default", None) else [*words, word], part) for word, part in below]
+    return [(words, command), *(one for named, part in of_below for one in _commands(part, named))]
 
 
 _ConfigOption = Annotated[
