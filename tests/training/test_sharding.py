@@ -103,6 +103,11 @@ def by_deepspeed_of_stage_1(rank: int) -> None:
     by_deepspeed(rank, stage=1)
 
 
+def by_deepspeed_as_configured(rank: int) -> None:
+    by_deepspeed(rank)
+    os.environ["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = "ds.json"
+
+
 def by_deepspeed_and_stopped(rank: int) -> None:
     by_deepspeed(rank)
     stop_after_three(rank)
@@ -210,9 +215,11 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path,
 
 @DEEPSPEED
 def test_deepspeed_computes_in_bf16_as_without_it(decoder, triplets, tmp_path):
+    zero = {"stage": 1, "reduce_bucket_size": "auto"}
+    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": zero, "gradient_clipping": 9, "fp16": {}}))
     given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--log-every", 1, *OPTIONS, "--steps", 3]
     losses = {}
-    for name, engine, more in (("fp32", None, []), ("bf16", None, BF16), ("engine", by_deepspeed, BF16)):
+    for name, engine, more in (("fp32", None, []), ("bf16", None, BF16), ("engine", by_deepspeed_as_configured, BF16)):
         ended = retrokit_in(2, tmp_path, [*given, *more, "-o", name], engine)
         assert [one.code for one in ended] == [0, 0], said(ended)
         rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
