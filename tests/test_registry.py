@@ -199,7 +199,7 @@ def test_options_fill_in_the_defaults():
         ("thing:count=0", "thing:count=0: count=0 is out of range (1 to 1000)"),
         ("thing:count=1001", "thing:count=1001: count=1001 is out of range (1 to 1000)"),
         ("thing:share=nan", "thing:share=nan: share=nan is out of range (0 to 1)"),
-        ("thing:rate=nan", "thing:rate=nan: rate=nan is out of range (-1000000000 to 1000000000)"),
+        ("thing:rate=nan", "thing:rate=nan: rate=nan is out of range (a finite number)"),
         ("thing:rate=-inf", "thing:rate=-inf: rate=-inf is out of range (at least -1000000000)"),
         ("thing:rate=1e300", "thing:rate=1e300: rate=1e300 is out of range (at most 1000000000)"),
         ("thing:size=99999999999", "thing:size=99999999999: size=99999999999 is out of range (at most 2147483647)"),
