@@ -4,7 +4,7 @@
 
 The ranking is what ``retrokit rerank --json`` prints of verifiers in folders ``without-SOURCE-SEED``; the files hold
 triplets, or what ``peoples_near_misses.py build`` makes. A cell is the mean over the seeds, their standard deviation
-(n - 1), and, for all but the first row, the p-value of a t-test of Student against ``none``, uncorrected.
+(n - 1), and, for all but the first column, the p-value of a t-test of Student against ``none``, uncorrected.
 """
 
 from __future__ import annotations

@@ -82,10 +82,9 @@ def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None
         raise UsageError(f"DeepSpeed's own `{own[0]}` is not supported: `lr`, `schedule` and `adam_betas` say it")
     if args.fp16:
         raise UsageError("DeepSpeed in fp16 is not supported; `precision` bf16 and fp32 are")
-    known = {key: value for key, value in zero.items() if value != "auto"}  # else DeepSpeed's own value
     asked.clear()
     asked |= {
-        "zero_optimization": {**known, "offload_optimizer": {"device": "none"}, "offload_param": {"device": "none"}},
+        "zero_optimization": {key: value for key, value in zero.items() if value != "auto"},  # else its own value
         "train_micro_batch_size_per_gpu": args.per_device_train_batch_size,
         "gradient_accumulation_steps": args.gradient_accumulation_steps,
         "gradient_clipping": args.max_grad_norm,

@@ -25,18 +25,12 @@ from transformers.trainer_callback import PrinterCallback
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.errors import DataError
 from retrokit.training.batches import Loader, Prefetcher
-from retrokit.training.checkpoints import TRAINED, intact, rng_file
+from retrokit.training.checkpoints import OPTIMIZER, TRAINED, intact, rng_file
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place, shares_states
 from retrokit.training.run_folder import RunFolder, saving
-from retrokit.training.sharding import (
-    WholeCopy,
-    let_cpus_share,
-    parts_of_states,
-    set_up,
-    whole_states,
-)
+from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_states, set_up, whole_states
 
 
 @dataclass
@@ -263,7 +257,7 @@ class RunTrainer(Trainer):
             return
         states = whole_states(self.optimizer)
         if is_first():
-            torch.save(states, Path(output_dir, "optimizer.pt"))
+            torch.save(states, Path(output_dir, OPTIMIZER))
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir, "scheduler.pt"))
 
     def _save_rng_state(self, output_dir: str) -> None:
@@ -286,7 +280,7 @@ class RunTrainer(Trainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Of both, which the library goes on without where one is missing."""
         of_optimizer = None if shares_states() else self.optimizer  # whose states DeepSpeed has read
-        for name, part in (("optimizer.pt", of_optimizer), ("scheduler.pt", self.lr_scheduler)):
+        for name, part in ((OPTIMIZER, of_optimizer), ("scheduler.pt", self.lr_scheduler)):
             if checkpoint is not None and part is not None:
                 with _part(checkpoint, name) as state:
                     part.load_state_dict(parts_of_states(state, part) if part is self.optimizer else state)
