@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")):
         evaluations = json.loads(path.read_text())["evaluations"]
         points = [(row["step"], 100 * next(iter(row["evaluation"].values()))) for row in evaluations]
-        found[re.sub(r"^(static-(?:held-out-)?(?:crops|dropout))-\d+$", r"\1", path.stem)].append(points)
+        found[re.sub(r"^(static-(?:held-out-|ten-)?(?:crops|dropout))-\d+$", r"\1", path.stem)].append(points)
     print("| run | seeds | steps | before | after | gain |")
     print("|---|---:|---:|---:|---:|---:|")
     for name, runs in found.items():

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Crops or dropout? Trains without labels on a corpus and measures how well the neighbours of a text share its label
-# (CROP, Tables 2, S4 and S6, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". What is there already is
+# (CROP, Tables 2, S4, S6 and S7, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". What is there already is
 # not done again. Results: OUT/NAME.json, shown as tables by examples/crops_table.py.
 #
-#   bash examples/crops_vs_dropout.sh DATA OUT "static held-out curve sweep minilm masking freezing"
+#   bash examples/crops_vs_dropout.sh DATA OUT "static held-out ten curve sweep minilm masking freezing pooling"
 set -euo pipefail
 data=$1 out=$2 parts=$3 rows=$1
 mkdir -p "$out"
@@ -47,6 +47,12 @@ for part in $parts; do
         done
         rows=$data
         ;;
+    ten) # Table S6, column 11, with its ten epochs
+        for seed in 0 1 2; do
+            static "ten-crops-$seed" --augment crops --epochs 10 --seed $seed
+            static "ten-dropout-$seed" --augment dropout --dropout 0.1 --epochs 10 --seed $seed
+        done
+        ;;
     curve) # Figure 1
         static curve-crops --augment crops --eval-every 50
         static curve-dropout --augment dropout --dropout 0.1 --eval-every 50
@@ -68,8 +74,13 @@ for part in $parts; do
             minilm "last-$layers" 2000 --augment crops --steps 25 --freeze "all-but:$layers"
         done
         ;;
+    pooling) # Table S7 before training, Figure S1a after it
+        for pooling in mean cls sep token7; do
+            train "minilm-$pooling" "minilm,pooling=$pooling" "knn:$data,sample=4000" --lr 2e-5 --augment crops --steps 100
+        done
+        ;;
     *)
-        echo "unknown part $part: static, held-out, curve, sweep, minilm, masking, freezing" >&2
+        echo "unknown part $part: static, held-out, ten, curve, sweep, minilm, masking, freezing, pooling" >&2
         exit 2
         ;;
     esac

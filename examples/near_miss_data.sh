@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What examples/default_verifier.sh and examples/cross_encoder.sh learn near-misses from, made from what lies in this folder:
-# written triplets, 400 of them held out (150 to choose the weights, 250 for the threshold), rewritings of the others'
+# written triplets, 600 of them held out (225 to choose the weights, 375 for the threshold), rewritings of the others'
 # sentences, and scenes. What is there already is not done again.
 #
 #   bash examples/near_miss_data.sh OUT
@@ -8,24 +8,23 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" && cd "$1"
 
-[ -f calibrate.jsonl ] || python - "$here/near_misses/train.jsonl" <<'PYTHON'
+[ -f calibrate.jsonl ] || python - "$here/near_misses" <<'PYTHON'
 import json
 import random
 import sys
 from pathlib import Path
 
-lines = Path(sys.argv[1]).read_text().splitlines(keepends=True)
-order = list(range(len(lines)))
-random.seed(7)
-random.shuffle(order)
-held_out, rest = ([lines[row] for row in sorted(part)] for part in (order[:400], order[400:]))
-sentences = dict.fromkeys(text for row in map(json.loads, rest) for text in (row["anchor"], row["positive"]))
-parts = {
-    "rest": rest,
-    "corpus": [json.dumps({"text": text}) + "\n" for text in sentences],
-    "choose": held_out[:150],
-    "calibrate": held_out[150:],
-}
+parts = {"rest": [], "corpus": [], "choose": [], "calibrate": []}
+for name, choose, calibrate in (("train", 150, 250), ("styles", 75, 125)):
+    lines = Path(sys.argv[1], f"{name}.jsonl").read_text().splitlines(keepends=True)
+    order = list(range(len(lines)))
+    random.seed(7)
+    random.shuffle(order)
+    held_out, rest = order[: choose + calibrate], order[choose + calibrate :]
+    for part, rows in (("choose", sorted(held_out)[:choose]), ("calibrate", sorted(held_out)[choose:]), ("rest", sorted(rest))):
+        parts[part] += [lines[row] for row in rows]
+sentences = dict.fromkeys(text for row in map(json.loads, parts["rest"]) for text in (row["anchor"], row["positive"]))
+parts["corpus"] = [json.dumps({"text": text}) + "\n" for text in sentences]
 for name, part in parts.items():
     Path(f"{name}.jsonl").write_text("".join(part))
 PYTHON

@@ -4,9 +4,9 @@
 
 OUT/titles is a BEIR folder: a query is the title of a paper, its document the abstract, one of 8,400 (6,400 pairs are
 train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to pretrain on. OUT/msmarco and OUT/fiqa are
-BEIR folders of the queries and passages of SURE's published sets. OUT/small is a Transformer of two layers and 256
-dimensions with minilm's tokenizer, whose shape ``scratch:OUT/small`` takes. ABSTRACTS is JSON lines of "title" and
-"text", SURE holds msmarco/ and fiqa/.
+BEIR folders of the queries and passages of SURE's published sets. OUT/small and OUT/decoder are Transformers of two layers
+and 256 dimensions with minilm's tokenizer, whose shapes ``scratch:OUT/small`` and ``scratch:OUT/decoder`` take; in the second
+a token sees those before it alone. ABSTRACTS is JSON lines of "title" and "text", SURE holds msmarco/ and fiqa/.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel, LlamaConfig, LlamaModel
 
 from retrokit.data.sure import read_sure
 from retrokit.encoders.folders import minilm_path
@@ -40,8 +40,11 @@ def main(abstracts: Path, sure: Path, out: Path) -> None:
         data = read_sure(str(sure / name))
         write_beir(out / name, data.queries, data.passages, {"test": list(data.originals.items())})
     tokenizer = AutoTokenizer.from_pretrained(minilm_path())
-    tokenizer.save_pretrained(out / "small")
-    BertModel(BertConfig(vocab_size=len(tokenizer), **SMALL)).save_pretrained(out / "small")
+    size = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **SMALL}
+    models = {"small": BertModel(BertConfig(**size)), "decoder": LlamaModel(LlamaConfig(**size))}
+    for name, model in models.items():
+        tokenizer.save_pretrained(out / name)
+        model.save_pretrained(out / name)
 
 
 def write_beir(
