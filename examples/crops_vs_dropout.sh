@@ -76,7 +76,7 @@ for part in $parts; do
         ;;
     pooling) # Table S7 before training, Figure S1a after it
         for pooling in mean cls sep token7; do
-            train "minilm-$pooling" "minilm,pooling=$pooling" "knn:$data,sample=4000" --lr 2e-5 --augment crops --steps 100
+            train "minilm-$pooling" "minilm:pooling=$pooling" "knn:$data,sample=4000" --lr 2e-5 --augment crops --steps 100
         done
         ;;
     *)

@@ -9,8 +9,10 @@ from typing import Any
 import typer
 
 from retrokit.cli.common import GroupWithDefault, app
+from retrokit.cli.completion import KINDS
 from retrokit.cli.config import options_of, typed
-from retrokit.errors import DataError, did_you_mean
+from retrokit.cli.registries import named
+from retrokit.errors import DataError, UsageError, did_you_mean
 from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
@@ -44,6 +46,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     flags: list[str] = []
     for key, given in options.items():
         value = typed(where, key, params[key], given)
+        _check_names(where, key, KINDS.get(params[key].name, ()), value)
         if params[key].param_type_name == "argument":
             arguments[params[key].name] = value if isinstance(value, list) else [value]
         elif isinstance(value, bool):
@@ -52,6 +55,16 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
             flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
     in_order = [param.name for param in _runs(words).params if param.name in arguments]
     return [*words, *(word for name in in_order for word in arguments[name]), *flags]
+
+
+def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
+    """Raises :class:`DataError` for an unknown name of a kind whose names are all known before anything is loaded."""
+    for one in given if isinstance(given, list) else [given]:
+        if len(kinds) == 1 and one != "auto" and (names := named(kinds[0])).fallback is None:
+            try:
+                names.parse(one)
+            except UsageError as error:
+                raise DataError(where, f"{key}: {error}") from error
 
 
 def form_of(words: tuple[str, ...]) -> Form:

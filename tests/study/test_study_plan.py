@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -134,7 +135,7 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
         ("[finetune]\ninclude = 3", "include should be a list of tables"),
         ("[[eval]]\non='a'\n[[eval]]\non='b'", "several tables are called eval; give each a `name`"),
         ("[[eval]]\nname='a/b'\non='a'", "letters, digits"),
-        ("[eval]\nencoders = ['bm25', 'bm25']\non = 'a'", "two cells are the same: eval.bm25"),
+        ("[eval]\nencoders = ['bm25', 'bm25']\non = 'beir:a'", "two cells are the same: eval.bm25"),
         ("[eval]\non = { a = 1 }", "on should be a text or a number"),
         ("[eval]\ncross = 3", "cross is a switch"),
         ("finetune = 3", "finetune should be a table"),
@@ -182,6 +183,19 @@ def test_a_mistyped_gate_is_found_before_anything_runs(tmp_path: Path):
     study = read_study(str(path), KnownCommands())
     with pytest.raises(DataError, match="did you mean fail-if-worse"):
         line_of(("eval",), study.gates, f"{path}: gates")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "said"),
+    [
+        (("finetune",), {"encoder": "minilm", "sim": "cosin"}, "sim: .*did you mean cosine"),
+        (("eval",), {"encoders": ["minilm"], "on": ["beir:a", "bier:b"]}, "on: .*did you mean beir"),
+    ],
+)
+def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], options: dict[str, Any], said: str):
+    with pytest.raises(DataError, match=said):
+        line_of(words, options, "study.toml")
+    assert line_of(("finetune",), {"encoder": "minilm", "sim": "auto"}, "study.toml")
 
 
 ROOT = Path(__file__).resolve().parents[2]
