@@ -9,8 +9,8 @@ cd "$1"
 
 grep -q '"finished"' run/retrokit.json 2>/dev/null ||
     retrokit rerank train cnn "${ENCODER:-minilm}" --data written.jsonl --data texts.jsonl,weight=0.25 \
-        --data scenes.jsonl,weight=0.1 --dev choose.jsonl --in-batch 2 --batch-size 16 --steps "${STEPS:-1000}" \
-        --eval-every "${EVAL_EVERY:-200}" --end-to-end --lora "${LORA:-rank=32,last=4}" --encoder-dropout 0 --lr 1e-3 \
+        --data scenes.jsonl,weight=0.1 --dev choose.jsonl --in-batch 2 --batch-size 16 --steps "${STEPS:-3000}" \
+        --eval-every "${EVAL_EVERY:-250}" --end-to-end --lora "${LORA:-rank=32,last=6}" --encoder-dropout 0 --lr 1e-3 \
         --encoder-lr 5e-4 -o run --resume
 [ -d small ] || retrokit rerank shrink run -o small --language en
 retrokit rerank calibrate ./small calibrate.jsonl --false-accept-rate 0.1

@@ -249,9 +249,18 @@ def _check_taken(folder: str | Path, check: Callable[[], None] | None) -> None:
         check()
 
 
+def let_read(folder: Path) -> None:
+    """Let whoever may read the folder read its files too: safetensors leaves those that it writes to their owner."""
+    mode = folder.stat().st_mode & 0o666
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            file.chmod(mode)
+
+
 def take_place(new: Path, target: Path) -> None:
     """Put the folder ``new`` in the place of ``target``, and remove what stood there."""
     before = beside(target, "retrokit-old")
+    let_read(new)
     if os.path.lexists(target):
         os.rename(target, before)
     try:

@@ -27,6 +27,7 @@ from retrokit.data.outputs import (
     check_free,
     check_replaceable,
     is_empty,
+    let_read,
     locked,
     put_back,
     take_place,
@@ -226,6 +227,7 @@ class RunFolder:
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,
         and drop what only training needed. A kill before ``finished`` leaves a run to resume."""
+        let_read(staged)
         items = sorted(staged.iterdir())
         run = replace(run, files=[item.name for item in items])
         self.describe(replace(run, status=TRAINING))

@@ -235,8 +235,11 @@ def test_folders_above_are_made_and_go_again(tmp_path: Path) -> None:
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     with folder_in_the_making(tmp_path / "some" / "out") as folder:
         (folder / "file").write_text("new")
+        (folder / "file").chmod(0o600)  # as safetensors leaves it
         assert not (tmp_path / "some" / "out").exists()
     assert everything_in(tmp_path) == {"some": None, "some/out": None, "some/out/file": "new"}
+    made = tmp_path / "some" / "out"
+    assert (made / "file").stat().st_mode & 0o777 == made.stat().st_mode & 0o666
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
