@@ -5,9 +5,9 @@
 OUT/titles is a BEIR folder: a query is the title of a paper, its document the abstract, one of 8,400 (6,400 pairs are
 train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to pretrain on. OUT/msmarco and OUT/fiqa are
 BEIR folders of the queries and passages of SURE's published sets. OUT/small and OUT/decoder are Transformers of two
-layers and 256 dimensions with minilm's tokenizer, whose shapes ``scratch:OUT/small`` and ``scratch:OUT/decoder`` take; in
-the second a token sees those before it alone. ABSTRACTS is JSON lines of "title" and "text", SURE holds msmarco/ and
-fiqa/.
+layers and 256 dimensions with the tokenizer of minilm, whose shapes ``scratch:OUT/small`` and ``scratch:OUT/decoder``
+take; in the second a token sees those before it alone. ABSTRACTS is JSON lines of "title" and "text", SURE holds
+msmarco/ and fiqa/.
 """
 
 from __future__ import annotations
