@@ -260,7 +260,7 @@ def _kept(settings: EvaluationSettings) -> Evaluation:
     for task in shown:
         there = [name for result in computed if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
-    trainings = {record.result.encoder: record.training for record in kept}
+    trainings = {record.result.name: record.training for record in kept}
     found = evaluation_of(
         computed,
         shown,

@@ -10,7 +10,7 @@ pooled score of the first stage's encoder. The two stages themselves are a searc
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
-from retrokit.evaluation.comparison.trained import training_of
+from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.evaluate import check_baseline, check_searchers
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
@@ -131,14 +131,14 @@ def _in_two_stages(
                 raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it")
             if store.folder is not None:
                 scorer.keep_in(store.folder)
-        results = _measured(firsts, loaded, scorers, options, store, save_run is not None)
+        results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
     except KeyboardInterrupt:
         kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
         raise Interrupted(f"reranking stopped; {kept}") from None
     for scorer in scorers:
         if line := scorer.describe():
             notice(line)
-    found = _reranking(results, loaded, options)
+    found = _reranking(results, trainings, loaded, options)
     if save_run is not None:
         save_runs([one for one in results if one.run and "reranker" in one.configuration], save_run)
     if not keeps:
@@ -230,21 +230,24 @@ def _measured(
     options: TwoStageOptions,
     store: Shards,
     keep_runs: bool,
-) -> list[Result]:
+) -> tuple[list[Result], dict[str, Training | None]]:
     """All results, by task and first stage, which comes first itself: of near-misses those of the encoders, and then
-    those of the rerankers. Results of rankings are kept in ``options.results``, and used again."""
+    those of the rerankers. Results of rankings are kept in ``options.results``, and used again. And how that which made
+    each came about, by its name."""
     run = RunSearcher(options.run) if options.run is not None else None
     asked = [_first_stage(spec, options) for spec in firsts]
     on_rankings = asked if run is None else [Request(searcher=run, whole=True)]
     ranking = [request.searcher for request in on_rankings if request.searcher is not None]
     check_searchers(ranking, [data for task in loaded if (data := task.judged()) is not None])
     folder = ResultsFolder(options.results) if options.results is not None else None
+    trainings: dict[str, Training | None] = {}
 
     def evaluate(task: Task, request: Request) -> list[Result]:
-        if folder is None:
-            return task.evaluate(request)
-        training = training_of(request.encoder.spec) if request.encoder is not None else None
-        return folder.evaluate(task, request, training, keep_runs)
+        training = _training(request)
+        kept = folder if task.searches else None
+        found = task.evaluate(request) if kept is None else kept.evaluate(task, request, training, keep_runs)
+        trainings.update(dict.fromkeys((one.name for one in found), training))
+        return found
 
     begun: list[tuple[Task, Request | None, list[Result]]] = []
     for task in loaded:
@@ -258,7 +261,7 @@ def _measured(
             begun.append((task, first, evaluate(task, first)))
         if not task.searches:
             embedding = [replace(one, index=None, metrics=task.default_metrics) for one in asked if one.encoder]
-            begun.append((task, None, [result for request in embedding for result in task.evaluate(request)]))
+            begun.append((task, None, [result for request in embedding for result in evaluate(task, request)]))
     results: list[Result] = []
     for task, begun_with, found in begun:
         results += found
@@ -268,11 +271,19 @@ def _measured(
                 second = TwoStage(begun_with.searcher, kept, options.together)
                 results += evaluate(task, Request(searcher=second, metrics=begun_with.metrics, whole=begun_with.whole))
             else:
-                (one,) = task.evaluate(Request(reranker=kept, metrics=task.default_metrics))
+                (one,) = evaluate(task, Request(reranker=kept, metrics=task.default_metrics))
                 results.append(replace(one, configuration=kept.configuration()))
     if folder is not None:
         folder.report()
-    return results
+    return results, trainings
+
+
+def _training(request: Request) -> Training | None:
+    """How that which is asked to score came about."""
+    asked = request.encoder or request.searcher
+    if isinstance(asked, TwoStage):
+        return training_of_stages(asked.spec, asked.reranker.spec)
+    return training_of_stages(asked.spec if asked else None, request.reranker.spec if request.reranker else None)
 
 
 def _first_stage(spec: str, options: TwoStageOptions) -> Request:
@@ -284,18 +295,24 @@ def _first_stage(spec: str, options: TwoStageOptions) -> Request:
     return replace(asked, dims=options.dims, index=options.index)
 
 
-def _reranking(results: Sequence[Result], loaded: Sequence[Task], options: TwoStageOptions) -> Reranking:
+def _reranking(
+    results: Sequence[Result],
+    trainings: Mapping[str, Training | None],
+    loaded: Sequence[Task],
+    options: TwoStageOptions,
+) -> Reranking:
     shown = {task.spec: _shown(task, options) for task in loaded}
     # drawn once for all that is made of them
     drawn = [
         replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()}) for result in results
     ]
-    whole = evaluation_of(drawn, shown, {}, baseline_system=options.baseline_system, gate_metric=options.gate_metric)
+    gate = options.gate_metric
+    whole = evaluation_of(drawn, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
     whole = replace(whole, digests={task.spec: task.digest for task in loaded})
 
     def part(searched: bool) -> Evaluation | None:
         specs = [task.spec for task in loaded if task.searches is searched]
         own = [result for result in whole.results if result.task in specs]
-        return evaluation_of(own, shown, {}, gate_metric=options.gate_metric) if own else None
+        return evaluation_of(own, shown, trainings, gate_metric=gate) if own else None
 
     return Reranking(whole, part(True), part(False))

@@ -110,6 +110,7 @@ def _seeds_json(system: System) -> dict[str, Any]:
         "name": system.name,
         "encoders": [result.encoder for result in system.results],
         "similarity": system.similarity,
+        "similarities": [result.similarity for result in system.results],
         "seeds": list(system.seeds),
         "metrics": {
             metric: {"mean": known(value), "deviation": known(system.deviation(metric))}

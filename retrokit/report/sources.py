@@ -185,9 +185,10 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
     they are."""
     results = [restored(Result, {"per_query": {}, **one}) for one in plain["results"]]
     trainings = {
-        encoder: Training(None, " ".join(one["encoders"]), seed)
+        f"{encoder} {similarity}": Training(None, " ".join([*one["encoders"], *similarities]), seed)
         for one in plain["seeds"]
-        for encoder, seed in zip(one["encoders"], one["seeds"], strict=True)
+        for similarities in [one.get("similarities", [one["similarity"]] * len(one["encoders"]))]
+        for encoder, similarity, seed in zip(one["encoders"], similarities, one["seeds"], strict=True)
     }
     trained = plain.get("trained_with", {})
     systems = [replace(one, trained_with=trained.get(one.first.encoder)) for one in systems_of(results, trainings)]

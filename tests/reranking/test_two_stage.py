@@ -17,9 +17,12 @@ from retrokit.data.shards import Shards
 from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.notices import listening
+from retrokit.report.evaluation import evaluation_json
+from retrokit.report.sources import evaluation_from
 from retrokit.reranking import kept
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.kept import KeptReranker
@@ -331,6 +334,35 @@ def test_a_search_is_a_first_stage(tmp_path: Path, tiny_bert: Path, monkeypatch:
         for query in before.run:
             assert set(trec_order(before.run[query])[:2]) == set(trec_order(after.run[query])[:2])
             assert trec_order(before.run[query])[2:] == trec_order(after.run[query])[2:]
+
+
+def test_seeds_of_either_stage_are_averaged(
+    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch, fake=hashed)
+    folder, run = many
+    fresh = [f"static:16,seed={seed}" for seed in (1, 2)]
+    results = str(tmp_path / "results")
+    behind = reranked(folder, run, *fresh, "fake", results=results)
+    first, seeds, fake = behind.whole.systems
+    assert (len(first.results), len(fake.results), seeds.seeds) == (1, 1, ("1", "2"))
+    assert (seeds.encoder, first.encoder) == (first.encoder, behind.whole.results[0].encoder)
+    assert seeds.similarity == "own + static:16,seed=* (2 seeds)"
+    values = [one.metrics["ndcg@10"] for one in behind.whole.results[1:3]]
+    assert seeds.metrics["ndcg@10"] == pytest.approx(np.mean(values))
+    assert seeds.deviation("ndcg@10") == pytest.approx(np.std(values, ddof=1))
+    kept = evaluate(results=results)
+    assert [one.name for one in kept.systems] == [one.name for one in behind.whole.systems]
+    page = evaluation_from(json.loads(json.dumps(evaluation_json(behind.whole))))
+    assert [(one.name, one.seeds) for one in page.systems] == [(one.name, one.seeds) for one in behind.whole.systems]
+    # as first stages, and both: the seeds of one reranker stay apart from another's
+    both = rerank(fresh, [f"beir:{folder}"], ["fake", *fresh], TwoStageOptions()).whole.systems
+    assert [(len(one.results), one.seeds) for one in both] == [
+        (2, ("1", "2")),
+        (2, ("1", "2")),
+        (4, ("1+1", "1+2", "2+1", "2+2")),
+    ]
+    assert both[1].name == "static:16,seed=* (2 seeds) cosine + fake"
 
 
 @pytest.mark.parametrize(

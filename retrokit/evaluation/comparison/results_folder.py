@@ -56,7 +56,7 @@ class Record:
         key: all that decides the result, as plain values.
         asked: the metrics that were asked for; the result may have more.
         shown: the columns that its task shows.
-        training: how the encoder came about.
+        training: how the encoder, or what searched and reranked, came about.
         added: when a result of this label first came here, in UTC: the order in which results are shown.
         made: when it was computed, in UTC.
     """
@@ -88,7 +88,7 @@ class ResultsFolder:
         """
         encoder, metrics = request.encoder, list(request.metrics)
         if encoder is None and request.searcher is not None and self._digest(task) is not None:
-            return [self._searched(task, request, request.searcher, keep_runs)]
+            return [self._searched(task, request, request.searcher, training, keep_runs)]
         if encoder is None or self._digest(task) is None:  # kept to be shown, and never used again
             results = task.evaluate(request)
             keys = [_key_of_no_use(one, self._digest(task)) for one in results]
@@ -110,7 +110,9 @@ class ResultsFolder:
         found = (records[one.spec] for one in chosen)  # which may hold more than was asked for now
         return [one.result.without(set(one.asked) - {*metrics, one.result.main_metric}) for one in found]
 
-    def _searched(self, task: Task, request: Request, searcher: Searcher, keep_runs: bool) -> Result:
+    def _searched(
+        self, task: Task, request: Request, searcher: Searcher, training: Training | None, keep_runs: bool
+    ) -> Result:
         """The result of a searcher that is no encoder."""
         metrics = list(request.metrics)
         decides = {"fingerprint": searcher.fingerprint(), "similarity": searcher.similarity}
@@ -119,7 +121,7 @@ class ResultsFolder:
         if record is None or keep_runs or not set(metrics) <= set(record.asked):
             asked = list(dict.fromkeys([*metrics, *(record.asked if record is not None else ())]))
             (result,) = task.evaluate(replace(request, metrics=asked))
-            record = self._keep(key, result, asked, task, None)
+            record = self._keep(key, result, asked, task, training)
         else:
             self._used += 1
         return record.result.without(set(record.asked) - {*metrics, record.result.main_metric})

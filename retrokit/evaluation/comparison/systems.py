@@ -1,4 +1,4 @@
-"""What is compared on a task: a result, or the mean of the results of encoders that differ in their seeds alone.
+"""What is compared on a task: a result, or the mean of the results of models that differ in their seeds alone.
 
 MAG averages over seeds before it tests anything (Q.1): otherwise luck of one seed would count as a difference.
 """
@@ -48,15 +48,25 @@ class System:
 
     @property
     def similarity(self) -> str:
-        """Spec of the similarity that scored."""
-        return self.first.similarity
+        """Spec of the similarity that scored, with what reranked; of several seeds' rerankers, what they share."""
+        return self._shared([result.similarity for result in self.results], bool(self._encoders[1:]))
 
     @property
     def encoder(self) -> str:
         """The encoder; of several seeds, what their specs have in common, and how many there are."""
-        specs = [result.encoder for result in self.results]
-        name = specs[0] if len(specs) == 1 else f"{in_common(specs)} ({len(specs)} seeds)"
+        name = self._shared(self._encoders, False)
         return f"{name}, {self.distinction}" if self.distinction else name
+
+    @property
+    def _encoders(self) -> list[str]:
+        return list(dict.fromkeys(result.encoder for result in self.results))
+
+    def _shared(self, specs: Sequence[str], is_counted: bool) -> str:
+        """What ``specs`` have in common, with the number of the seeds where they differ, unless that is told."""
+        different = list(dict.fromkeys(specs))
+        if len(different) == 1:
+            return different[0]
+        return in_common(different) + ("" if is_counted else f" ({len(self.results)} seeds)")
 
     @property
     def name(self) -> str:
@@ -126,18 +136,22 @@ def in_common(specs: Sequence[str]) -> str:
 def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | None]) -> list[System]:
     """The systems behind ``results``, in the order of their first results.
 
-    ``trainings`` says of each encoder's spec how it came about. Results of one task, similarity and configuration
-    become one system if their encoders differ in nothing but their seeds; the same seed a second time stays by itself.
+    ``trainings`` says of each encoder's spec, or of each result's name, how it came about. Results of one task,
+    similarity and configuration become one system if what made them differs in nothing but seeds; the same seed a
+    second time stays by itself.
     """
     groups: dict[tuple[Any, ...], list[Result]] = {}
     seen: set[tuple[tuple[Any, ...], str]] = set()
     for position, result in enumerate(results):
-        training = trainings.get(result.encoder)
+        training = _training(result, trainings)
         told = tuple(result.configuration.get(key) for key in _TELLING)
         if training is None or not training.seed:
             groups[position,] = [result]
             continue
-        key: tuple[Any, ...] = (result.task, result.similarity, told, training.group)
+        similarity, reranker = result.similarity, result.configuration.get("reranker")
+        if reranker is not None and result.name in trainings:  # the group tells the reranker
+            similarity = similarity.replace(reranker, "")
+        key: tuple[Any, ...] = (result.task, similarity, told, training.group)
         if (key, training.seed) in seen:
             key = (position,)
         seen.add((key, training.seed))
@@ -147,9 +161,13 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
 
 
 def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> System:
-    found = [trainings.get(result.encoder) for result in members]
+    found = [_training(result, trainings) for result in members]
     seeds = tuple(training.seed for training in found if training) if len(members) > 1 else ()
     return System(tuple(members), seeds, found[0].similarity if found[0] else None)
+
+
+def _training(result: Result, trainings: Mapping[str, Training | None]) -> Training | None:
+    return trainings.get(result.name, trainings.get(result.encoder))
 
 
 def _is_untold(key: str, result: Result) -> bool:

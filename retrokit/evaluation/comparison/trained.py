@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from retrokit import encoders
+from retrokit import encoders, reranking, retrieval
 from retrokit.data.runs import is_run, read_run
 from retrokit.errors import UsageError
 from retrokit.registry import Spec
@@ -57,6 +57,37 @@ def training_of(spec: str) -> Training | None:
     options = {key: value for key, value in parsed.params.items() if key != "path"}
     seeds = [identity["seed"]] if start_seed is None else [identity["seed"], start_seed]
     return Training(similarity, _digest([start, rest, options]), "+".join(map(str, seeds)))
+
+
+def training_of_stages(first: str | None, reranker: str | None) -> Training | None:
+    """How a first stage with a reranker behind it came about, or a reranker alone: a seed of either is one of theirs.
+
+    Args:
+        first: spec of an encoder, or of a searcher, of which nothing is recorded; ``None`` without a first stage.
+        reranker: spec of a reranker, or of an encoder that reranks; ``None`` without one.
+    """
+    of_first = training_of(first) if first is not None and retrieval.registry_of(first) is encoders.registry else None
+    of_reranker = _training_of_reranker(reranker) if reranker is not None else None
+    if reranker is None:
+        return of_first
+    found = [one for one in (of_first, of_reranker) if one is not None]
+    group = [first if of_first is None else of_first.group, reranker if of_reranker is None else of_reranker.group]
+    seeds = "+".join(one.seed for one in found if one.seed)
+    return Training(of_first.similarity if of_first else None, _digest(group), seeds) if found else None
+
+
+def _training_of_reranker(spec: str) -> Training | None:
+    """How a reranker's own training came about, or that of the encoder that it scores with."""
+    if reranking.registry_of(spec) is encoders.registry:
+        return training_of(spec)
+    parsed = reranking.registry.parse(spec)
+    options = dict(parsed.params)
+    made = {name: training_of(str(options.pop(name))) for name in ("path", "encoder") if name in options}
+    found = [one for one in made.values() if one is not None]
+    if not found:
+        return None
+    rest = [parsed.name, options, {name: one.group if one else parsed.params[name] for name, one in made.items()}]
+    return Training(None, _digest(rest), "+".join(one.seed for one in found if one.seed))
 
 
 def _start(encoder: str) -> tuple[str, Any]:
