@@ -105,7 +105,14 @@ EVALUATION: dict[str, Any] = {
     "seeds": (
         [
             {
-                **{"task": str, "name": str, "encoders": [str], "similarity": str, "seeds": [str]},
+                **{
+                    "task": str,
+                    "name": str,
+                    "encoders": [str],
+                    "similarity": str,
+                    "similarities": [str],
+                    "seeds": [str],
+                },
                 "metrics": {"*": {"mean": float | None, "deviation": float | None}},
             }
         ],
