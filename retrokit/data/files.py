@@ -30,6 +30,8 @@ if sys.platform != "win32":
 
 LONGEST_LINE = 64 << 20
 """Bytes: what has no line ends, such as a device, would else be read into memory without end."""
+LARGEST_TOML, LARGEST_JSON = 4 << 20, 512 << 20
+"""Bytes of a file that is read whole."""
 _NEW = 10
 """Seconds in which a writer has surely come to hold its file."""
 _UNPAIRED = "backslashreplace"
@@ -107,16 +109,40 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """The text of a TOML file, and what it holds; raises :class:`DataError` for one that is not there, or is none."""
+def read_text(path: str | Path, limit: int) -> str:
+    """The text of a UTF-8 file of at most ``limit`` bytes, without a byte-order mark.
+
+    Raises:
+        DataError: no such file, a folder, a damaged gzip file, bytes that are not UTF-8, or a larger file.
+    """
     try:
         with opened(path) as stream:
-            text = stream.read().decode("utf-8")
-        return text, tomllib.loads(text)
+            content = stream.read(limit + 1)
+        if len(content) > limit:
+            raise DataError(named(path), f"is larger than {limit >> 20} MiB")
+        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(named(path), "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(named(path), f"is not TOML: {error}") from error
+        byte = error.object[error.start]
+        problem = f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1})"
+        raise DataError(named(path), problem) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(named(path), damage(error)) from error
+
+
+def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and its table; raises :class:`DataError` if it cannot be read or is not TOML."""
+    text = read_text(path, LARGEST_TOML)
+    try:
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(named(path), f"is not TOML: {syntax_problem(error)}") from error
+
+
+def syntax_problem(error: ValueError | RecursionError) -> str:
+    """What is wrong with a text in JSON or TOML, given what its decoder has raised."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return "a number has more than 4,300 digits" if "integer string conversion" in str(error) else str(error)
 
 
 def check_exists(path: str) -> None:

@@ -1,4 +1,4 @@
-"""JSON lines: one strict JSON object a line (RFC 8259: UTF-8, no NaN, no Infinity)."""
+"""JSON files, and JSON lines: one object a line. Both are strict (RFC 8259: UTF-8, no NaN, no Infinity)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import named, read_lines, writing
+from retrokit.data.files import LARGEST_JSON, named, read_lines, read_text, syntax_problem, writing
 from retrokit.data.images import Image, open_image
+from retrokit.data.typed import kind_of, restored
 from retrokit.errors import DataError
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
-_KINDS: dict[type, str] = {
-    **{type(None): "null", bool: "true or false", str: "a string", int: "a number", float: "a number"},
-    **{list: "a list", dict: "an object"},
-}
 _AS_JSONL = {
     kind: f"python -c \"import pandas; pandas.read_csv('IN.{kind}'{more}).to_json('OUT.jsonl', orient='records', "
     'lines=True, force_ascii=False)" makes JSON lines of it'
@@ -57,19 +54,49 @@ def read_jsonl(
     if table is not None:
         raise DataError(path, f"is a table (.{table[1]}); expected {expected}: {_AS_JSONL[table[1].lower()]}")
     for number, line in read_lines(path, expected, feed):
-        try:
-            row = _decode(line)
-            if _SURROGATE.search(line):
-                _check_surrogates(row)
-        except json.JSONDecodeError as error:
-            raise DataError(named(path), f"malformed JSON: {error.msg} (column {error.colno})", number) from error
-        except RecursionError as error:
-            raise DataError(named(path), "malformed JSON: nested too deeply", number) from error
-        except ValueError as error:
-            raise DataError(named(path), f"malformed JSON: {error}", number) from error
-        if not isinstance(row, dict):
-            raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
-        yield number, Row(row, path, number)
+        yield number, read_row(line, path, number)
+
+
+def read_row(line: str, path: str | Path, number: int) -> Row:
+    """The object of one line of a JSONL file; raises :class:`DataError` if it is no strict JSON object."""
+    row = _value(line, path, number)
+    if not isinstance(row, dict):
+        raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
+    return Row(row, path, number)
+
+
+def read_json(path: str | Path, expected: str, kind: Any = dict, **fields: Any) -> Any:
+    """The value of a file that is one strict JSON value, as the type ``kind`` (:func:`retrokit.data.typed.restored`).
+
+    Args:
+        expected: what the file should be, for messages, such as "a baseline".
+        fields: of a dataclass, the values of fields that the file does not contain.
+
+    Raises:
+        DataError: a file that cannot be read or is empty, no strict JSON, or a value of another type.
+    """
+    text = read_text(path, LARGEST_JSON)
+    if not text.strip():
+        raise DataError(named(path), f"is empty; expected {expected}")
+    value = _value(text, path, expected=f"; expected {expected}")
+    try:
+        return restored(kind, {**value, **fields} if fields and isinstance(value, dict) else value)
+    except (TypeError, ValueError) as error:
+        raise DataError(named(path), f"is not {expected}: {error}") from error
+
+
+def _value(text: str, path: str | Path, line: int | None = None, expected: str = "") -> Any:
+    """The value of a JSON text, which is the line of that number, or the whole file."""
+    try:
+        value = _decode(text)
+        if _SURROGATE.search(text):
+            _check_surrogates(value)
+    except json.JSONDecodeError as error:
+        problem = f"malformed JSON: {error.msg} (column {error.colno}){expected}"
+        raise DataError(named(path), problem, line or error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(named(path), f"malformed JSON: {syntax_problem(error)}{expected}", line) from error
+    return value
 
 
 def _check_surrogates(row: Any) -> None:
@@ -79,11 +106,6 @@ def _check_surrogates(row: Any) -> None:
     except UnicodeEncodeError as error:
         half = error.object[error.start]
         raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from error
-
-
-def kind_of(value: Any) -> str:
-    """What a decoded JSON value is, in words: "a string", "a number", "null"…"""
-    return _KINDS.get(type(value), type(value).__name__)
 
 
 def fields_of(names: Iterable[str]) -> str:

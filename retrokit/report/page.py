@@ -20,12 +20,13 @@ from markupsafe import Markup, escape
 
 import retrokit
 from retrokit.data.files import writing
+from retrokit.data.typed import restored
 from retrokit.errors import UsageError
 from retrokit.notices import harmless
 from retrokit.report import parts
 from retrokit.report.html import number_pictures_anew, to_html
 from retrokit.report.sheets import Sheet
-from retrokit.report.sources import Sources, read_sources, restored
+from retrokit.report.sources import Sources, read_sources
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING
 from retrokit.sure.audit import code_source

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from retrokit.data.typed import restored
 from retrokit.errors import RetrokitError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
@@ -26,7 +27,7 @@ from retrokit.report.queries import changes_plot, changes_sheet, query_changes
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.reranking_plots import ranking_rows, rows_plots
 from retrokit.report.sheets import Sheet
-from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, restored
+from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources
 from retrokit.training.history import Outcome
 
 SHORT = 12  # letters of a digest that tell it from others

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-import numpy as np
-
-from retrokit.data.files import damage
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
+from retrokit.data.typed import restored
 from retrokit.errors import DataError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
@@ -46,7 +41,7 @@ from retrokit.report.sheets import Sheet
 from retrokit.sure.build import Built
 
 EXPECTED = (
-    "expected a results folder (`results` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
+    "a results folder (`results` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
     "build-sure has printed"
 )
 
@@ -128,17 +123,11 @@ def _read_folder(path: str, found: Sources) -> None:
     try:
         found.evaluations.append(EvaluationSource(path, evaluate(results=path)))
     except DataError as error:
-        raise DataError(path, f"holds nothing to report; {EXPECTED}") from error
+        raise DataError(path, f"holds nothing to report; expected {EXPECTED}") from error
 
 
 def _read_file(path: str, found: Sources) -> None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        if isinstance(error, OSError):
-            raise DataError(path, f"{damage(error)}; {EXPECTED}") from error
-        raise DataError(path, f"is not JSON ({error}); {EXPECTED}") from error
+    content = read_json(path, EXPECTED, Any)
     try:
         _sort(path, content, found)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -177,7 +166,7 @@ def _sort(path: str, content: Any, found: Sources) -> None:
             tables = [map_table(content)]
             found.probes.append(ProbeSource(path, "probe_embedding", "map", laid_out, tables, content["conclusion"]))
             return
-    raise DataError(path, f"is JSON of something else; {EXPECTED}")
+    raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
 
 
 def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
@@ -216,27 +205,3 @@ def _compared_metrics(systems: Sequence[System], comparisons: Sequence[Compariso
         if one.metric not in shown[one.task]:
             shown[one.task].append(one.metric)
     return shown
-
-
-def restored(kind: Any, value: Any) -> Any:
-    """A value of the type ``kind`` from its plain values: of a dataclass those of its fields, null for NaN. Raises
-    :class:`TypeError` for what is of another type."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return None if value is None and NoneType in parts else restored(parts[0], value)
-    if is_dataclass(kind) and isinstance(kind, type):
-        hints = get_type_hints(kind)
-        known = {one.name: value[one.name] for one in fields(kind) if one.init and one.name in value}
-        return kind(**{name: restored(hints[name], one) for name, one in known.items()})
-    if kind is float:
-        return math.nan if value is None else value + 0.0
-    if kind is np.ndarray:
-        return np.array(value, dtype=np.float32)
-    if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
-        items = [restored(parts[0], one) for one in value]
-        return tuple(items) if origin is tuple else items
-    if origin is not None and issubclass(origin, Mapping):
-        return {name: restored(parts[1], one) for name, one in value.items()}
-    if kind is not Any and isinstance(kind, type) and not isinstance(value, kind):
-        raise TypeError(f"{value!r:.60} is not of type {kind.__name__}")
-    return value

@@ -142,7 +142,7 @@ def test_a_study_goes_through_json():
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "is not JSON"),
+        ("{", "1: malformed JSON: .*; expected a results folder"),
         ("[]", "is JSON of something else"),
         ("3", "is JSON of something else"),
         ('{"conclusion": ""}', "is JSON of something else"),
@@ -317,7 +317,7 @@ def test_systems_and_tasks_make_a_map_and_several_scores_of_a_run_a_cross(tmp_pa
 def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
     assert cli.run(["report", str(tmp_path / "none.json"), "-o", str(tmp_path / "page.html")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist; expected a results folder")
+    assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist\n")
     assert said.count("\n") == 1
     (tmp_path / "found.json").write_text(to_json(evaluation_json(evaluation("a", "b"))))
     assert cli.run(["report", str(tmp_path / "found.json"), "-o", "-", "--title", "<T>"]) == 0

@@ -1,0 +1,74 @@
+"""Values of a declared type from the plain values of a JSON file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+_KINDS: dict[type, str] = {
+    **{type(None): "null", bool: "true or false", str: "a string", int: "a number", float: "a number"},
+    **{list: "a list", dict: "an object"},
+}
+_hints = cache(get_type_hints)
+
+
+def kind_of(value: Any) -> str:
+    """What a decoded JSON value is, in words: "a string", "a number", "null"…"""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def restored(kind: Any, value: Any, field: str = "") -> Any:
+    """``value`` as the type ``kind``: of a dataclass, an object with its fields; of a float, null is NaN.
+
+    Raises:
+        TypeError: it is of another type, or lacks a field; the message names the ``field``.
+        ValueError: a number that is too large.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, UnionType):
+        return None if value is None and NoneType in parts else restored(parts[0], value, field)
+    if is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(value, kind):
+            return value
+        _check(value, dict, field)
+        inner = f"{field}." if field else ""
+        known = {}
+        for one in fields(kind):
+            if one.init and one.name in value:
+                known[one.name] = restored(_hints(kind)[one.name], value[one.name], inner + one.name)
+            elif one.init and one.default is MISSING and one.default_factory is MISSING:
+                raise TypeError(f"no field {inner + one.name!r}")
+        return kind(**known)
+    if kind is float:
+        number = math.nan if value is None else _check(value, float, field)
+        if abs(number) > 1.8e308:
+            raise ValueError(f"field {field!r} is no finite number")
+        return float(number)
+    if getattr(kind, "__name__", "") == "ndarray":
+        import numpy as np
+
+        return np.array(_check(value, list, field), dtype=np.float64)
+    if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
+        items = [restored(parts[0], one, f"{field}.{place}") for place, one in enumerate(_check(value, list, field))]
+        return tuple(items) if origin is tuple else items
+    if origin is not None and issubclass(origin, Mapping):
+        named = _check(value, dict, field)
+        return {name: restored(parts[1], one, f"{field}.{name}") for name, one in named.items()}
+    _check(value, kind, field)
+    if kind is int and abs(value) >= 1 << 63:
+        raise ValueError(f"field {field!r} is larger than 64 bits")
+    return value
+
+
+def _check(value: Any, kind: type, field: str) -> Any:
+    kinds: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
+        what = f"field {field!r} should be" if field else "expected"
+        raise TypeError(f"{what} {_KINDS.get(kind, kind.__name__)}, found {kind_of(value)}")
+    return value
