@@ -50,7 +50,6 @@ USED = [
         "encoders/loading.py",
     ),
     Private("_attn_implementation", "transformers:PreTrainedConfig", "transformers", "encoders/attention.py"),
-    Private("_hf_peft_config_loaded", "transformers:PreTrainedModel", "transformers", "training/model.py"),
     Private("_no_split_modules", "transformers:PreTrainedModel", "transformers", "training/sharding.py"),
     Private(
         "_gradient_checkpointing_func",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
 from torch import nn
 
 from retrokit.encoders.folders import MINILM_PACKAGE
@@ -29,6 +32,37 @@ def base_of(transformer: Any, revision: str | None = None) -> str | None:
 def is_quantized(module: nn.Module) -> bool:
     """Whether a transformer, or the module that holds it, has weights of few bits, which are as they are."""
     return bool(getattr(getattr(module, "auto_model", module), "is_quantized", False))
+
+
+def is_adapter(module: nn.Module) -> bool:
+    """Whether the transformer in ``module`` has low-rank updates that name a base, and are saved without it."""
+    configurations = getattr(getattr(module, "auto_model", None), "peft_config", {})
+    return any(configuration.base_model_name_or_path for configuration in configurations.values())
+
+
+@contextmanager
+def saving_adapters(module: nn.Module) -> Iterator[None]:
+    """Within the block, ``save_pretrained`` of an adapter's transformer writes PEFT's two files."""
+    if not is_adapter(module):
+        yield
+        return
+    from peft import get_peft_model_state_dict
+    from peft.utils import SAFETENSORS_WEIGHTS_NAME
+
+    transformer: Any = getattr(module, "auto_model", module)
+
+    def save_pretrained(folder: str, **options: Any) -> None:
+        (configuration,) = transformer.peft_config.values()
+        configuration.save_pretrained(folder)
+        weights = get_peft_model_state_dict(transformer, save_embedding_layers=False)
+        named = {f"base_model.model.{name}": weight.contiguous() for name, weight in weights.items()}
+        save_file(named, Path(folder) / SAFETENSORS_WEIGHTS_NAME, {"format": "pt"})
+
+    transformer.save_pretrained = save_pretrained
+    try:
+        yield
+    finally:
+        del transformer.save_pretrained
 
 
 def keep_as_stored(transformer: nn.Module) -> None:

@@ -58,14 +58,11 @@ class LowRank:
             lora_alpha=2 * self.rank if self.alpha is None else self.alpha,
             lora_dropout=self.dropout,
             target_modules=self._targets_in(transformer, name),
+            base_model_name_or_path=base,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            if base is None:
-                inject_adapter_in_model(configuration, transformer)
-            else:
-                transformer.add_adapter(configuration)
-                configuration.base_model_name_or_path = base
+            inject_adapter_in_model(configuration, transformer)
         for place, parameter in first.named_parameters():
             parameter.requires_grad_("lora_" in place)
             if parameter.requires_grad:

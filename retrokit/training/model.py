@@ -18,7 +18,7 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.encoders import engine
-from retrokit.encoders.adapters import base_of, is_quantized, merge
+from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge, saving_adapters
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
@@ -131,7 +131,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     *modules, prepare = list(model)
     similarity = prepare.similarity
     kept = [module for module in modules if not isinstance(module, Dropout)]
-    if not getattr(getattr(kept[0], "auto_model", None), "_hf_peft_config_loaded", False):  # else as an adapter
+    if not is_adapter(kept[0]):
         kept[0] = _merged(kept[0])
     if similarity.export == "normalize":
         kept.append(Normalize())
@@ -143,7 +143,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
         modules=kept, device="cpu" if model.device.type == "cpu" else str(model.device), prompts=model.prompts
     )
     made.similarity_fn_name = similarity.library_name
-    with no_progress_bars():
+    with no_progress_bars(), saving_adapters(kept[0]):
         made.save(str(folder), create_model_card=False)
     forget_where_it_came_from(folder / "config.json")
 

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
 
 import retrokit
 from retrokit import cli
@@ -112,6 +115,23 @@ def test_the_run_tells_of_its_updates(tiny_bert, pairs, tmp_path):
     for alike in ("2", "rank=2"):
         assert cli.run([*words, "--lora", alike, "--overwrite", "-o", str(run)]) == 0
         assert json.loads((run / "retrokit.json").read_text())["identity"]["lora"] == 2
+
+
+def test_an_adapter_opens_in_the_libraries(tiny_bert, pairs, tmp_path):
+    """PEFT beside the base, sentence-transformers and this package compute the same embeddings."""
+    run = str(tmp_path / "run")
+    finetune(configure(tiny_bert, pairs, run, lora="2,targets=query", sim="dot"))
+    assert set(load_file(tmp_path / "run" / "adapter_model.safetensors")) == {
+        f"base_model.model.encoder.layer.{layer}.attention.self.query.lora_{side}.weight"
+        for layer in (0, 1)
+        for side in "AB"
+    }
+    library = SentenceTransformer(run, device="cpu")
+    expected = library.encode(["a cat"])
+    np.testing.assert_allclose(retrokit.load(run).embed(["a cat"], "query", "fp32"), expected, atol=1e-5)
+    assert np.abs(SentenceTransformer(str(tiny_bert), device="cpu").encode(["a cat"]) - expected).max() > 1e-3
+    library[0].model = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_bert), run)
+    np.testing.assert_allclose(library.encode(["a cat"]), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
