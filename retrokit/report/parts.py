@@ -28,7 +28,7 @@ from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.reranking_plots import ranking_rows, rows_plots
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources
-from retrokit.training.history import Outcome
+from retrokit.training.history import Outcome, tenths
 
 SHORT = 12  # letters of a digest that tell it from others
 
@@ -221,7 +221,10 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
         return
     if finished := [row for source in runs if (row := _outcome_row(source))]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
-        note = "gain: over the encoder as it came, under its own similarity"
+        note = (
+            "gain: over the encoder as it came, under its own similarity. "
+            "loss: training loss, means over the first and last tenth of the steps"
+        )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
     named = [
         (in_common([one.path for one in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
@@ -246,7 +249,7 @@ def _outcome_row(source: RunSource) -> list[str]:
     if source.run.outcome is None or "evaluations" not in source.run.outcome:
         return []
     found = restored(Outcome, source.run.outcome)
-    losses = [f"{row['loss']:.4g}" for row in found.losses] or ["–"]
+    losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
     told = ["–", "–", "–", "–", "–"]
     if found.evaluations:
         first = found.evaluations[0]

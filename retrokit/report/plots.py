@@ -25,6 +25,7 @@ from retrokit.report.figures import (
     wrapped,
 )
 from retrokit.training.evaluations import lower_is_better
+from retrokit.training.history import loss_change, tenths
 
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
@@ -38,11 +39,12 @@ def training_plots(folder: str | Path) -> list[Path]:
     with disk_errors(target):
         target.mkdir(exist_ok=True)
     losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
     evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
     trained = {"loss": losses} if losses else {}
     held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
     pictures = {
-        "loss": (trained | held_out, f"loss, mean of {window} steps or more" if window > 1 else "loss"),
+        "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
         "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: length counts in full, 1: not at all)"),

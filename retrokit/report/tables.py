@@ -13,6 +13,7 @@ from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Table, facts, noted, table, to_rich
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.training.config import FinetuneConfig, TrainingConfig
+from retrokit.training.history import loss_change
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from rich.console import Group
@@ -121,9 +122,6 @@ def outcome_table(outcome: Outcome) -> Table:
     """What a finished run yielded."""
     stopped = f" ({outcome.stopped_because})" if outcome.stopped_because else ""
     rows = {"run": outcome.folder, "steps": f"{outcome.steps:,}{stopped}"}
-    if outcome.losses:
-        begins, ends = outcome.losses[0], outcome.losses[-1]
-        rows["loss"] = f"{begins['loss']:.4g} → {ends['loss']:.4g} (step {begins['step']} → {ends['step']})"
     if outcome.evaluations:
         first, last = outcome.evaluations[0], outcome.evaluations[-1]
         best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
@@ -138,6 +136,8 @@ def outcome_table(outcome: Outcome) -> Table:
             rows["gain over the start"] = f"{outcome.gain:+.4f} {outcome.metric}: {verdict}"
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged
+    if outcome.losses:
+        rows["training loss"] = loss_change(outcome.losses)
     return facts(None, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,45 @@ class History:
         return None
 
 
+def tenths(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """The mean training loss over the first and over the last tenth of the steps, given the lines of ``metrics.jsonl``.
+
+    Each part has as many whole lines as a tenth needs, weighted by their examples (``epoch``; without it, by their
+    steps). ``from_step`` and ``step`` are its first and last step. One part, of all steps, if the two would overlap.
+
+    >>> tenths([{"step": 10, "loss": 4.0}, {"step": 20, "loss": 2.0}, {"step": 21, "loss": 13.0}])
+    [{'from_step': 1, 'step': 10, 'loss': 4.0}, {'from_step': 11, 'step': 21, 'loss': 3.0}]
+    """
+    logged = [row for row in rows if "loss" in row]
+    steps = [0, *(row["step"] for row in logged)]
+    done = [0.0, *(row.get("epoch", row["step"]) for row in logged)]
+    tenth = -(-steps[-1] // 10)
+    end = next(place for place, step in enumerate(steps) if step >= tenth)
+    start = next(place for place in reversed(range(len(steps))) if steps[-1] - steps[place] >= tenth)
+    parts = [(0, end), (start, len(logged))] if end <= start else [(0, len(logged))]
+    return [
+        {
+            "from_step": steps[first] + 1,
+            "step": steps[last],
+            "loss": sum(logged[i]["loss"] * (done[i + 1] - done[i]) for i in range(first, last))
+            / (done[last] - done[first]),
+        }
+        for first, last in parts
+        if first < last
+    ]
+
+
+def loss_change(losses: Sequence[Mapping[str, float]]) -> str:
+    """The parts of :func:`tenths` in words.
+
+    >>> loss_change([{"from_step": 1, "step": 10, "loss": 4.0}, {"from_step": 91, "step": 100, "loss": 2.0}])
+    '4 → 2 (mean of steps 1–10 → 91–100)'
+    """
+    means = " → ".join(f"{part['loss']:.4g}" for part in losses)
+    steps = " → ".join(f"{part['from_step']}–{part['step']}" for part in losses)
+    return f"{means} (mean of steps {steps})"
+
+
 @dataclass(frozen=True)
 class Outcome(Plain):
     """What a finished run yields.
@@ -96,7 +135,7 @@ class Outcome(Plain):
         best_step: the step whose weights were kept, where the run was evaluated.
         metric: that decided which; empty where nothing was evaluated.
         converged_at: first step that meets MAG's criterion (C.1), if any.
-        losses: step and mean loss of the first and of the last steps that were logged.
+        losses: of :func:`tenths`.
         baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
         gain: by how much that metric is better than at the start: of the encoder as it came, under its own similarity.
     """
@@ -119,7 +158,6 @@ class Outcome(Plain):
     @classmethod
     def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
         """What ``history`` says of a run."""
-        logged = [{"step": row["step"], "loss": row["loss"]} for row in history.rows if "loss" in row]
         return cls(
             str(folder),
             steps,
@@ -127,7 +165,7 @@ class Outcome(Plain):
             history.best[0] if history.best else None,
             history.converged_at(),
             [row for row in history.rows if "evaluation" in row],
-            logged[:1] + logged[1:][-1:],
+            tenths(history.rows),
             history.baseline,
             history.gain,
             history.metric,

@@ -64,7 +64,10 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "_draw", lambda series, label, folder, name: drawn.update({name: (series, label)}) or [])
     training_plots(log(tmp_path, ROWS))
     assert drawn == {
-        "loss": ({"loss": [(10, 2.5), (20, 1.5)]}, "loss, mean of 10 steps or more"),
+        "loss": (
+            {"loss": [(10, 2.5), (20, 1.5)]},
+            "loss, mean of 10 steps or more\n2.5 → 1.5 (mean of steps 1–10 → 11–20)",
+        ),
         "evaluation": ({"ndcg@10": [(0, 0.3), (20, 0.4)]}, "metric"),
         "norms": ({"query norm mean": [(0, 5.0), (20, 5.5)]}, "mean norm of raw embeddings"),
         "gamma": ({"gamma_query": [(10, 0.5), (20, 0.52)], "gamma_document": [(10, 0.5), (20, 0.47)]}, GAMMA),
@@ -74,7 +77,10 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"step": 9, "loss": 1.0, "evaluation": evaluation, "norms": {"a b:query_norm_mean": 5.0}}
     training_plots(log(tmp_path, [row]))
     assert drawn == {
-        "loss": ({"loss": [(9, 1.0)], "holdout:loss": [(9, 2.0)]}, "loss, mean of 9 steps or more"),
+        "loss": (
+            {"loss": [(9, 1.0)], "holdout:loss": [(9, 2.0)]},
+            "loss, mean of 9 steps or more\n1 (mean of steps 1–9)",
+        ),
         "evaluation-a-b": ({"ndcg@10": [(9, 0.3)]}, "metric"),
         "evaluation-holdout": ({"ndcg@10": [(9, 0.5)]}, "metric"),
         "norms": ({"query norm mean": [(9, 5.0)]}, "mean norm of raw embeddings"),

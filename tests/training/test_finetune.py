@@ -29,7 +29,7 @@ from retrokit.settings import duration
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
-from retrokit.training.history import History
+from retrokit.training.history import History, tenths
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.table_trainer import threads
 from retrokit.training.trainer import Options
@@ -371,7 +371,8 @@ def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, ben
     text = " ".join(shown.file.getvalue().split())
     assert f"as it came, under its own cosine │ benchmark:ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
     assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {'better' if outcome.gain > 0 else 'no better'}" in text
-    assert f"{outcome.losses[-1]['loss']:.4g} (step 2 → 4)" in text
+    assert f"{outcome.losses[-1]['loss']:.4g} (mean of steps 1–2 → 3–4)" in text
+    assert text.index("gain over the start") < text.index("training loss")
     plain = finetune(configure(tiny_bert, pairs, tmp_path / "cosine", eval=task, steps=4))
     values = [row["evaluation"]["benchmark:ndcg@10"] for row in plain.evaluations]
     assert (plain.baseline, plain.gain) == (None, values[-1] - values[0])
@@ -787,3 +788,29 @@ def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatc
     assert seen["measuring"] == seen["training"], "what is timed is what a step does, two of them"
     assert set(seen["measuring"]) == {True, "step"}
     assert any("2 steps are too few" in line for line in said.notices)
+
+
+@pytest.mark.parametrize(
+    ("lines", "means"),
+    [
+        ([], []),
+        ([(4, 2.0)], [(1, 4, 2.0)]),
+        ([(10, 4.0), (11, 15.0)], [(1, 11, 5.0)]),  # a tenth of 11 steps is two
+        ([(10, 1.5), (30, 9.0), (60, 1.0), (61, 7.0)], [(1, 10, 1.5), (31, 61, (30 * 1.0 + 7.0) / 31)]),
+        ([(5, 3.0), (10, 1.0), (90, 9.0), (100, 0.5)], [(1, 10, 2.0), (91, 100, 0.5)]),
+        ([(1, 3.0), (30, 1.0)], [(1, 30, 32 / 30)]),  # the two would overlap
+    ],
+)
+def test_the_loss_of_a_run_is_the_mean_over_the_first_and_the_last_tenth(lines, means):
+    rows = [{"step": step, "loss": loss} for step, loss in lines]
+    parts = tenths([{"step": 0, "evaluation": {"ndcg@10": 0.5}}, *rows])
+    assert [(part["from_step"], part["step"]) for part in parts] == [(first, last) for first, last, _ in means]
+    assert [part["loss"] for part in parts] == pytest.approx([loss for *_, loss in means])
+
+
+def test_a_step_of_fewer_examples_counts_for_less():
+    """The last step of an epoch of two and a half batches a step."""
+    rows = [
+        {"step": step, "loss": loss, "epoch": epoch} for step, loss, epoch in [(9, 1, 0.9), (19, 5, 1.9), (20, 9, 2)]
+    ]
+    assert tenths(rows)[-1]["loss"] == pytest.approx((5 * 1.0 + 9 * 0.1) / 1.1)
