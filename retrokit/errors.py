@@ -1,7 +1,7 @@
 """The exceptions that a user may meet, each with the exit code that the command line gives it.
 
 Everything here is a clear one-line message for a person. Any other exception is a bug and shows its traceback. A
-message names a parameter in backticks; the command line shows it as its option (``--batch-size``).
+message names a parameter as ```batch_size=```; the command line shows its option instead (``--batch-size``).
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def export(asked: ExportSettings) -> Export:
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
     if asked.shard is not None and is_pipe:
         raise UsageError(
-            f"`shard` {asked.shard}: the texts must be in a file, and {asked.source} can be read once only"
+            f"`shard=` {asked.shard}: the texts must be in a file, and {asked.source} can be read once only"
         )
     inputs = [path, *paths_in([encoders.registry.parse(asked.encoder)])]
     folder = Path(asked.output)
@@ -133,7 +133,7 @@ def _shard(text: str | None) -> tuple[int, int]:
     """Number and count of ``i/n``."""
     found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"`shard` {text!r}: expected i/n with i from 1 to n, such as 2/8")
+        raise UsageError(f"`shard=` {text!r}: expected i/n with i from 1 to n, such as 2/8")
     return int(found[1]), int(found[2])
 
 
@@ -150,7 +150,7 @@ def _prepared(
     similarity = encoder.similarity_of(sim)
     _check_factorable(similarity)
     if dims is not None and not 1 <= dims <= encoder.dimension:
-        raise UsageError(f"`dims` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
     encoder.use_with(similarity, dims)
     return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims, one_length)
 

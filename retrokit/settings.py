@@ -35,7 +35,7 @@ def setting(
     """A field of :class:`Settings`.
 
     Args:
-        help: what it is; a parameter in backticks is an option on the command line.
+        help: what it is; ```name=``` is a parameter, shown as its option on the command line.
         panel: heading of the help page that it stands under.
         flags: names of its option, where they are not the field's.
         argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
@@ -85,13 +85,13 @@ class Settings:
             given, about = getattr(self, one.name), one.metadata
             for value in given if isinstance(given, (list, tuple)) else [given]:
                 if about["choices"] and value is not None and value not in about["choices"]:
-                    yield f"`{one.name}` {value} is none of {', '.join(about['choices'])}"
+                    yield f"`{one.name}=` {value} is none of {', '.join(about['choices'])}"
                 if isinstance(value, bool) or not isinstance(value, (int, float)):
                     continue
                 if about["above"] is not None and value <= about["above"]:
-                    yield f"`{one.name}` {value} must be above {about['above']}"
+                    yield f"`{one.name}=` {value} must be above {about['above']}"
                 elif expected := out_of_range(value, about["least"], about["most"]):
-                    yield f"`{one.name}` {value} is out of range ({expected})"
+                    yield f"`{one.name}=` {value} is out of range ({expected})"
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the result: a resumed run must have the same."""
@@ -186,10 +186,10 @@ def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, 
     if not found or (count is not None and len(found) != count):
         what = "whole numbers" if kind is int else "numbers"
         expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
-        raise UsageError(f"`{name}` {text}: expected {expected}")
+        raise UsageError(f"`{name}=` {text}: expected {expected}")
     for number in found:
         if allowed := out_of_range(number):
-            raise UsageError(f"`{name}` {text} is out of range ({allowed})")
+            raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
     return found
 
 

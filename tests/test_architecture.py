@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import retrokit
+from retrokit.cli.entry import _options
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
@@ -287,6 +288,19 @@ def test_a_missing_file_is_told_before_anything_heavy_is_imported(command, tmp_p
     gone = str(tmp_path / "gone.jsonl")
     names, _ = imports_of(code, *command, "--data", gone, "-o", str(tmp_path / "run"))
     assert names & HEAVY == set()
+
+
+def test_messages_mark_their_parameters():
+    """``in_options`` replaces the mark ```name=``` alone, for other backticks are quoted from services and files."""
+    plain = []
+    for path in FILES.values():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                names = set(re.findall(r"(?<!`)`([a-z][a-z0-9_]*)`(?!`)", node.value)) & _options()
+                plain += [f"{path}:{node.lineno}: write `{name}=` for `{name}`" for name in sorted(names)]
+    assert plain == []
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("steps", "complaint"), [(1, "weights are not finite"), (4, "; lower `lr`")])
+@pytest.mark.parametrize(("steps", "complaint"), [(1, "weights are not finite"), (4, "; lower `lr=`")])
 def test_a_training_that_diverges_is_a_data_error(tiny_bert, pairs, tmp_path, steps, complaint):
     options = {"warmup": 0, "steps": steps, "batch_size": 4, "device": "cpu"}
     output = tmp_path / "run"

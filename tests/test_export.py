@@ -229,9 +229,9 @@ def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
     out = str(tmp_path / "out")
     with pytest.raises(DataError, match=r"bad\.jsonl:2: the id 'a' is already on line 1"):
         export.export("no/such/encoder", str(bad), out)  # before the encoder is loaded
-    with pytest.raises(UsageError, match="`role` passage is none of document, query"):
+    with pytest.raises(UsageError, match="`role=` passage is none of document, query"):
         export.export(str(tiny_bert), str(folder), out, role="passage")
-    with pytest.raises(UsageError, match=r"`dims` 17: .* has 16 dimensions"):
+    with pytest.raises(UsageError, match=r"`dims=` 17: .* has 16 dimensions"):
         export.export(str(tiny_bert), str(folder), out, dims=17)
     with pytest.raises(UsageError, match="size 5 does not divide 16"):
         export.export(str(tiny_bert), str(folder), out, sim="sfs:5")

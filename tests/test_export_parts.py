@@ -248,11 +248,11 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     with pytest.raises(UsageError, match="holds shards of 2 and of 3"):
         open_export(out)
     for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
-        with pytest.raises(UsageError, match=f"`shard` '{shard}': expected i/n with i from 1 to n"):
+        with pytest.raises(UsageError, match=f"`shard=` '{shard}': expected i/n with i from 1 to n"):
             make(shard)
-    with pytest.raises(UsageError, match="`shard` 1/2: the texts must be in a file"):
+    with pytest.raises(UsageError, match="`shard=` 1/2: the texts must be in a file"):
         export(str(tiny_bert), "-", str(tmp_path / "piped"), shard="1/2")
-    with pytest.raises(UsageError, match="`dtype` int4 is none of float32, float16, int8"):
+    with pytest.raises(UsageError, match="`dtype=` int4 is none of float32, float16, int8"):
         make("1/2", dtype="int4")
     export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
     with pytest.raises(UsageError, match="holds a whole export"):

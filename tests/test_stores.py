@@ -115,8 +115,8 @@ def export_of_first_query(encoder: Path, data: str, out: Path) -> np.ndarray:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"dtype": "int8"}, "`one_length` is for float32, and `dtype` is int8"),
-        ({"shard": "1/2"}, r"`one_length` is that of all documents: give no `shard` .1/2."),
+        ({"dtype": "int8"}, "`one_length=` is for float32, and `dtype=` is int8"),
+        ({"shard": "1/2"}, r"`one_length=` is that of all documents: give no `shard=` .1/2."),
     ],
 )
 def test_what_one_length_does_not_go_with(folder, tmp_path, options, problem):

@@ -121,7 +121,7 @@ def combined(specs: Sequence[str]) -> Augmentation:
     pairs = [one for one in made if not one.fraction]
     masks = [one for one in made if one.fraction]
     if len(pairs) > 1 or len(masks) > 1:
-        raise UsageError(f"`augment`: give one way to make pairs and at most one mask, not {', '.join(specs)}")
+        raise UsageError(f"`augment=`: give one way to make pairs and at most one mask, not {', '.join(specs)}")
     return _Masked(pairs[0], masks[0]) if pairs and masks else made[0]
 
 
@@ -171,5 +171,5 @@ def masking_of(augmentation: Augmentation, encoder: Encoder, seed: int) -> Maski
         return None
     tokenizer = encoder.with_tokens().tokenizer
     if getattr(tokenizer, "mask_token_id", None) is None:
-        raise UsageError(f"`augment` {augmentation.spec}: the tokenizer of {encoder.spec} has no mask token")
+        raise UsageError(f"`augment=` {augmentation.spec}: the tokenizer of {encoder.spec} has no mask token")
     return Masking(tokenizer, augmentation.fraction, seed)

@@ -63,9 +63,9 @@ class SplitSettings(Settings):
         yield from super().problems()
         files = (self.train, self.test)
         if (self.output is None) == (files == (None, None)) or (self.output is None and None in files):
-            yield "give `output` for a folder of pairs, or both `train` and `test` for two files of labelled texts"
+            yield "give `output=` for a folder of pairs, or both `train=` and `test=` for two files of labelled texts"
         elif self.output is None and (len(self.data) != 1 or self.shares is not None or self.seed):
-            yield "`train` and `test` divide one file 9:1; several, `shares` and `seed` are for `output`"
+            yield "`train=` and `test=` divide one file 9:1; several, `shares=` and `seed=` are for `output=`"
 
 
 @dataclass(frozen=True)

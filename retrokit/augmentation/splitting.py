@@ -64,7 +64,7 @@ def split_pairs(
         DataError: data that cannot be used, or a split of which no group is small enough.
     """
     if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
-        raise UsageError(f"`shares` {','.join(f'{one:g}' for one in shares)}: expected three that add up to 1")
+        raise UsageError(f"`shares=` {','.join(f'{one:g}' for one in shares)}: expected three that add up to 1")
     pairs = read_pairs(data)
     group_of = _groups(pairs)
     places = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))

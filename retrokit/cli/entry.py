@@ -46,13 +46,14 @@ def _listening() -> AbstractContextManager[None]:
 
 
 def in_options(message: str) -> str:
-    """A message of the library for the command line: what it names as a parameter is an option there.
+    """A message of the library for the command line, with options in place of parameters. Only the mark that the
+    library itself writes is replaced: other backticks may be quoted from a service, a library or a file.
 
-    >>> in_options("`save_every` is for training; the id `x y` is not")
-    '--save-every is for training; the id `x y` is not'
+    >>> in_options("`save_every=` is for training: missing field `texts`")
+    '--save-every is for training: missing field `texts`'
     """
     return re.sub(
-        r"`([a-z][a-z0-9_]*)`",
+        r"`([a-z][a-z0-9_]*)=`",
         lambda name: option(name[1]) if name[1] in _options() else name[0],
         message,
     )

@@ -61,7 +61,7 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
     elif get_origin(hint) is Sequence or hint is Sequence:
         items: Any = list[get_args(hint) or str]  # type: ignore[misc]
         kind, default = (items, default) if default is MISSING else (items | None, None)
-    text = re.sub(r"`(\w+)`", lambda name: option(name[1]), about["help"])
+    text = re.sub(r"`(\w+)=`", lambda name: option(name[1]), about["help"])
     if about["argument"]:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:

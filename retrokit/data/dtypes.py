@@ -30,9 +30,11 @@ def stored_as(text: str) -> Stored:
     name, colon, multiplier = text.partition(":")
     if name not in QUANTIZATIONS:
         near = did_you_mean(name, QUANTIZATIONS)
-        raise UsageError(f"`quantize` {text}: unknown{near}; known: {', '.join(QUANTIZATIONS)}")
+        raise UsageError(f"`quantize=` {text}: unknown{near}; known: {', '.join(QUANTIZATIONS)}")
     if colon and (name != RESCORE or not re.fullmatch("[1-9][0-9]{0,3}", multiplier)):
-        raise UsageError(f"`quantize` {text}: after a colon only {RESCORE} has something, how many times k (1 to 9999)")
+        raise UsageError(
+            f"`quantize=` {text}: after a colon only {RESCORE} has something, how many times k (1 to 9999)"
+        )
     return Stored("binary", int(multiplier or MULTIPLIER)) if name == RESCORE else Stored(name)
 
 

@@ -46,6 +46,6 @@ class ExportSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.one_length and self.dtype != "float32":
-            yield f"`one_length` is for float32, and `dtype` is {self.dtype}"
+            yield f"`one_length=` is for float32, and `dtype=` is {self.dtype}"
         if self.one_length and self.shard is not None:
-            yield f"`one_length` is that of all documents: give no `shard` ({self.shard})"
+            yield f"`one_length=` is that of all documents: give no `shard=` ({self.shard})"

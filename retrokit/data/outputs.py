@@ -119,12 +119,12 @@ def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
-        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that, or name another `output`")
+        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that, or name another `output=`")
     check_apart(folder, inputs)
     if Path.cwd().is_relative_to(target):
-        raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output`")
+        raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output=`")
     if os.path.ismount(target):
-        raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output`")
+        raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output=`")
 
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -132,7 +132,7 @@ def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     for one in inputs:
         places = (os.path.abspath(one), os.path.abspath(folder)), (os.path.realpath(one), os.path.realpath(folder))
         if any(Path(path).is_relative_to(within) for path, within in places):
-            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another `output`")
+            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another `output=`")
 
 
 def is_empty(folder: str | Path) -> bool:

@@ -174,4 +174,4 @@ def check_precision(spec: str, precision: str) -> None:
 def check_own_precision(spec: str, own: str, precision: str) -> None:
     """Raise :class:`UsageError` for a precision that is not the encoder's ``own``, the only one that it computes in."""
     if precision not in ("auto", own):
-        raise UsageError(f"{spec} computes in {own}; `precision` {precision} is for backend=torch")
+        raise UsageError(f"{spec} computes in {own}; `precision=` {precision} is for backend=torch")

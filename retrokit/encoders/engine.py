@@ -352,7 +352,7 @@ def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> li
     mask = batch.get("attention_mask")
     if len(rows) == 1 or not (_is_by_items(batch, len(rows)) or (mask is not None and mask.ndim == 2)):
         raise UsageError(
-            f"the memory of {device} is too small for one batch; give a smaller max_length, or another `device`"
+            f"the memory of {device} is too small for one batch; give a smaller max_length, or another `device=`"
         )
     if device.type == "cuda":
         torch.cuda.empty_cache()

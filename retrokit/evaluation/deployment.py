@@ -149,11 +149,11 @@ def deployment(settings: DeploymentSettings) -> list[Deployment]:
         ]
     )
     if searchers := [spec for spec in settings.encoders if registry_of(spec) is not encoders.registry]:
-        raise UsageError(f"`deployment` is about embeddings, and {', '.join(searchers)} is no encoder")
+        raise UsageError(f"`deployment=` is about embeddings, and {', '.join(searchers)} is no encoder")
     loaded = [tasks.create_on(spec, settings.device) for spec in settings.on]
     rankings = [task for task in loaded if isinstance(task, Retrieval)]
     if others := [task.spec for task in loaded if not isinstance(task, Retrieval)]:
-        raise UsageError(f"`deployment` is about retrieval (beir:…, bright:…), and {', '.join(others)} is not")
+        raise UsageError(f"`deployment=` is about retrieval (beir:…, bright:…), and {', '.join(others)} is not")
     for name in settings.metrics:
         check_measured(loaded, name)
     for task in rankings:
@@ -168,7 +168,7 @@ def deployment(settings: DeploymentSettings) -> list[Deployment]:
 
 def _sheet(encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, asked: DeploymentSettings) -> Deployment:
     if not similarity.factorable:
-        raise UsageError(f"`deployment`: stores hold inner products, and {similarity.spec} is none")
+        raise UsageError(f"`deployment=`: stores hold inner products, and {similarity.spec} is none")
     grid = _grid(encoder, similarity, len(task.documents), asked)
     for dims, quantize, index in grid:
         check_fits(similarity, dims, _FLAT if index == EXACT else index, quantize)

@@ -82,7 +82,7 @@ def _computed(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
         check_baseline(settings.baseline_system, encoders)
     judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
     if settings.explain is not None and not judged:
-        raise UsageError("`explain` is about retrieval, and no task here is (beir:…, bright:…)")
+        raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
     searching = [spec for spec in encoders if spec not in embedding]
     _check_searches(loaded, searching, index, quantize, embedding)
     digests = {task.spec: cache(task.digest) for task in loaded}
@@ -183,7 +183,7 @@ def check_baseline(name: str, specs: Sequence[str]) -> None:
     for spec in specs:
         if any(name == head or name.startswith(f"{head} ") for head in _spellings(spec)):
             return
-    raise UsageError(f"`baseline_system` {name} is none of {', '.join(specs)}")
+    raise UsageError(f"`baseline_system=` {name} is none of {', '.join(specs)}")
 
 
 def _spellings(spec: str) -> tuple[str, str]:
@@ -232,14 +232,14 @@ def _check_searches(
     check_searched(loaded, index, quantize)
     for name, given in (("index", index), ("quantize", quantize)):
         if given is not None and not embedding:
-            raise UsageError(f"`{name}` {given}: no encoder is evaluated, and nothing else has embeddings to search")
+            raise UsageError(f"`{name}=` {given}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
 def _kept(settings: EvaluationSettings) -> Evaluation:
     """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where those are given."""
     on, sim, metrics, results = settings.on, settings.sim, settings.metrics, settings.results
     if results is None:
-        raise UsageError("give `encoders` to evaluate, or `results`, a folder of what was evaluated before")
+        raise UsageError("give `encoders` to evaluate, or `results=`, a folder of what was evaluated before")
     parse_all([(tasks, spec) for spec in on] + [(similarities.registry, spec) for spec in sim])
     wanted = [str(tasks.parse(spec)) for spec in on]
     scored = [str(similarities.registry.parse(spec)) for spec in sim]
@@ -281,7 +281,7 @@ def _kept(settings: EvaluationSettings) -> Evaluation:
 def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:
     trained = [training.similarity for training in trainings.values() if training and training.similarity]
     if not trained:
-        raise UsageError("`cross`: no encoder here is a run of finetune; name the similarities with `sim`")
+        raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
     return list(dict.fromkeys(trained))
 
 

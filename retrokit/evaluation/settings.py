@@ -17,7 +17,7 @@ SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
 BASELINE = "Compare with what --save-baseline has kept in this file."
 BASELINE_SYSTEM = "The system, as tables name it, that the others are compared with. Default: the first."
-GATE_METRIC = "The metric that is compared for `fail_if_worse` and `max_drop`. Default: the task's main one."
+GATE_METRIC = "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one."
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class EvaluationSettings(Settings):
     def one(self, name: str) -> Any:
         """What is given of it, where only one may be; else ``None``. Raises :class:`UsageError` for more."""
         if len(given := self.several(name)) > 1:
-            raise UsageError(f"`{name}` {' '.join(map(str, given))}: several are for `deployment`; give one")
+            raise UsageError(f"`{name}=` {' '.join(map(str, given))}: several are for `deployment=`; give one")
         return given[0] if given else None
 
 

@@ -247,4 +247,4 @@ def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | Non
     exact = [task.spec for task in tasks if not task.searches]
     for name, given in (("index", index), ("quantize", quantize)):
         if exact and given is not None:
-            raise UsageError(f"`{name}` {given} is for what is searched, and {', '.join(exact)} is not")
+            raise UsageError(f"`{name}=` {given} is for what is searched, and {', '.join(exact)} is not")

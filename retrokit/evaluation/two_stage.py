@@ -196,7 +196,7 @@ def _check_first_stage(
     embedding = [spec for spec in firsts if retrieval.registry_of(spec) is not retrieval.registry]
     if options.run is None:
         if rankings and not firsts:
-            raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (`run` FILE)")
+            raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (`run=` FILE)")
     elif len(rankings) != 1:
         raise UsageError(f"a run ranks the documents of one task; {len(rankings)} are given")
     elif firsts and not has_near_misses:
@@ -206,7 +206,7 @@ def _check_first_stage(
     if not searches and of_encoder:
         raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
     if options.index is not None and not rankings:
-        raise UsageError(f"`index` {options.index} is for what is searched, and no task here is")
+        raise UsageError(f"`index=` {options.index} is for what is searched, and no task here is")
     if options.reference is not None and not has_near_misses:
         raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):

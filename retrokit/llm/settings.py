@@ -34,7 +34,7 @@ class Asking(Settings):
         from retrokit.llm.store import default_store
 
         if self.store is None and output == "-":
-            raise UsageError("with `output` - name the file that keeps the answers: `store`")
+            raise UsageError("with `output=` - name the file that keeps the answers: `store=`")
         return default_store(output) if self.store is None else self.store
 
     @property

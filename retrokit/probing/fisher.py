@@ -256,7 +256,7 @@ def probe_fisher(asked: FisherSettings) -> FisherProbe:
         found += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
     named = ", ".join([*asked.on, *asked.data])
     if not named:
-        raise UsageError("no pairs: give `on` TASK or `data` SOURCE")
+        raise UsageError("no pairs: give `on=` TASK or `data=` SOURCE")
     sample = np.random.default_rng(asked.seed).permutation(len(found))[: asked.pairs]
     drawn = [found[i] for i in sample]
     if len(drawn) < asked.pairs:

@@ -172,7 +172,7 @@ def probe_magnitude(
         DataError: a task's files, or groups that cannot be compared.
     """
     if baseline is not None and options.proxies is not None:
-        raise UsageError("`baseline` is for the gain, which takes labels: leave out `without_labels` or `baseline`")
+        raise UsageError("`baseline=` is for the gain, which takes labels: leave out `without_labels=` or `baseline=`")
     others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
     check_names([*encoders, *others], on)
     tasks = read_tasks(on, options)
@@ -273,7 +273,7 @@ def _stages(folder: str) -> list[tuple[int, str]]:
     kept = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
     stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in kept}
     if not stages:
-        raise UsageError(f"{folder} kept no checkpoints; train with `save_every` N `keep_checkpoints` MANY")
+        raise UsageError(f"{folder} kept no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
     outcome = run.outcome or {}
     stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
     return sorted({0: run.encoder, **stages}.items())

@@ -38,7 +38,7 @@ def read_retrieval(spec: str) -> Retrieval:
     """The task that ``spec`` names, which must have queries, documents and judgements."""
     task = evaluation.registry.create(spec)
     if not isinstance(task, Retrieval):
-        raise UsageError(f"`on` {spec}: this probe needs queries and documents, as in beir:PATH")
+        raise UsageError(f"`on=` {spec}: this probe needs queries and documents, as in beir:PATH")
     return task
 
 

@@ -171,7 +171,7 @@ def _hours(sources: Sources, steps: Sequence[ReportedStep], price_per_hour: floa
     if price_per_hour is None:
         return [parts.paragraph(f"{hours:,.2f} hours, added up.")] if hours else []
     if not hours:
-        raise UsageError("`price_per_hour` is of the hours of runs and of a study's steps: give one that tells them")
+        raise UsageError("`price_per_hour=` is of the hours of runs and of a study's steps: give one that tells them")
     cost = f"at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
     return [parts.paragraph(f"{hours:,.2f} hours, added up; {cost}.")]
 

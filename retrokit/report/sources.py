@@ -41,7 +41,7 @@ from retrokit.report.sheets import Sheet
 from retrokit.sure.build import Built
 
 EXPECTED = (
-    "a results folder (`results` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
+    "a results folder (`results=` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
     "build-sure has printed"
 )
 

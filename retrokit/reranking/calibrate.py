@@ -95,7 +95,7 @@ def calibrate(asked: CalibrationSettings) -> Calibration:
     """
     if asked.folder == DEFAULT:
         raise UsageError(
-            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold` of your own"
+            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
         )
     seen = hashlib.sha256()
     examples = read_labelled_pairs(asked.pairs, seen.update)

@@ -28,7 +28,7 @@ class CalibrationSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.false_accept_rate >= 1:
-            yield f"`false_accept_rate` {self.false_accept_rate} must be below 1"
+            yield f"`false_accept_rate=` {self.false_accept_rate} must be below 1"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ShrinkSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.language not in (None, "en"):
-            yield f"`language` {self.language} is not en, the one that is told from others"
+            yield f"`language=` {self.language} is not en, the one that is told from others"
 
 
 @dataclass(frozen=True)

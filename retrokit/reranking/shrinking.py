@@ -28,7 +28,7 @@ def shrink(asked: ShrinkSettings) -> float:
     """
     spec, whose = made_for(asked.folder)
     if not whose["in_folder"]:
-        raise UsageError(f"{asked.folder} has no encoder of its own: train it with `end_to_end`")
+        raise UsageError(f"{asked.folder} has no encoder of its own: train it with `end_to_end=`")
     whose["encoder"] = asked.encoder or whose["encoder"]
     before = weights_of(encoders.registry.create(whose["encoder"], device="cpu"))
     after = weights_of(encoders.registry.create(f'model:"{asked.folder}"', device="cpu"))

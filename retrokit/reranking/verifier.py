@@ -112,13 +112,13 @@ def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, en
     named, path = path, folder_of(path)
     spec, whose = made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
-        raise UsageError(f"`start` {named} is {spec}, and cannot go on as {verifier}")
+        raise UsageError(f"`start=` {named} is {spec}, and cannot go on as {verifier}")
     if "begins_with" not in whose:
         _check_encoder(path, whose, encoder)
     elif end_to_end:
         add_update(encoder, Path(path), whose)
     else:
-        raise UsageError(f"`start` {named} changes its encoder: give `end_to_end`, which saves that with the verifier")
+        raise UsageError(f"`start=` {named} changes its encoder: give `end_to_end=`, which saves both")
     load_weights(scorer, path)
 
 

@@ -55,10 +55,10 @@ def verify(asked: VerifySettings) -> Verdicts:
     threshold = asked.threshold
     if threshold is None:
         if calibration is None:
-            raise UsageError(f"{asked.folder} has no threshold: run retrokit rerank calibrate, or give `threshold`")
+            raise UsageError(f"{asked.folder} has no threshold: run retrokit rerank calibrate, or give `threshold=`")
         threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
-        raise UsageError(f"`threshold` {threshold} is not a finite number")
+        raise UsageError(f"`threshold=` {threshold} is not a finite number")
     check_exists(asked.pairs)
     check_file(asked.output, [asked.pairs])
     verdicts = Verdicts(threshold)

@@ -206,7 +206,7 @@ def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quanti
     through that index, or be stored so."""
     stored = None if quantize is None else stored_as(quantize)
     if stored is not None and not similarity.factorable:
-        raise UsageError(f"`quantize` {quantize}: stores hold inner products, and {similarity.spec} is none")
+        raise UsageError(f"`quantize=` {quantize}: stores hold inner products, and {similarity.spec} is none")
     if faiss is not None:
         empty_index(faiss, similarity, dimension, stored.dtype if stored is not None else "float32")
 

@@ -31,7 +31,7 @@ class SharedEmbeddings:
         self, encoder: Encoder, similarities: Iterable[Similarity], precision: str = "auto", dims: int | None = None
     ) -> None:
         if dims is not None and not 1 <= dims <= encoder.dimension:
-            raise UsageError(f"`dims` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+            raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
         for similarity in similarities:
             encoder.use_with(similarity, dims)
         self.encoder = encoder

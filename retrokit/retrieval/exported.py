@@ -84,12 +84,12 @@ def export_index(
     if sim is not None and str(similarities.registry.parse(sim)) != made_for["spec"]:
         raise UsageError(f"{folder}: was made for the similarity {made_for['spec']}, not {sim}")
     if dims is not None and dims != made_by["dims"]:
-        raise UsageError(f"{folder}: was made of the first {made_by['dims']} dimensions; `dims` {dims} does not fit")
+        raise UsageError(f"{folder}: was made of the first {made_by['dims']} dimensions; `dims=` {dims} does not fit")
     dims = made_by["dims"] if made_by["dims"] != made_by["dimension"] else None
     dtype = note.get("dtype", "float32")
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
-        raise UsageError(f"{folder}: holds {dtype}; `quantize` {quantize} does not fit")
+        raise UsageError(f"{folder}: holds {dtype}; `quantize=` {quantize} does not fit")
     made = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
     if made.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
         raise UsageError(f"{folder}: was made by {made_by['spec']}, whose weights or settings {encoder} does not have")

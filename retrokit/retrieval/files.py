@@ -81,7 +81,7 @@ class Opened:
         searcher, corpus, index_folder = asked.searcher, asked.corpus, asked.index_folder
         if (corpus is None) == (index_folder is None):
             raise UsageError(
-                "give `corpus`, texts to search in, or `index_folder`, a folder of 'retrokit export': one of them"
+                "give `corpus=`, texts to search in, or `index_folder=`, a folder of 'retrokit export': one of them"
             )
         if searcher is None and index_folder is None:
             raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
@@ -125,13 +125,13 @@ def search_files(asked: SearchSettings) -> Hits:
     """
     queries = asked.queries
     if queries is None and not asked.query:
-        raise UsageError("give `queries`, a file of them, or `query`, a text")
+        raise UsageError("give `queries=`, a file of them, or `query=`, a text")
     if asked.corpus == queries == "-":
-        raise UsageError("`corpus` and `queries` cannot both be standard input")
+        raise UsageError("`corpus=` and `queries=` cannot both be standard input")
     texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
     for number, text in enumerate(asked.query, start=1):
         if texts.setdefault(f"query-{number}", text) is not text:
-            raise UsageError(f"{queries}: has the id query-{number}, which `query` would get; give one of them")
+            raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
     return Opened(asked).search(TextList(texts.values(), list(texts)), asked.k)
 
 

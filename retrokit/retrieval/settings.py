@@ -15,7 +15,7 @@ class SearchSettings(Settings):
 
     searcher: str | None = setting(
         None,
-        "Encoder, bm25 or another searcher; with `index_folder` by default the encoder that made it.",
+        "Encoder, bm25 or another searcher; with `index_folder=` by default the encoder that made it.",
         argument=True,
         metavar="SYSTEM",
     )

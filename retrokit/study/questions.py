@@ -48,10 +48,10 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
     runs = seeds * count
     takes = speed.seconds(runs, steps)
     if takes > SLACK * budget:
-        raise UsageError(f"`budget` {budget:g} s is too little: two similarities and {few} steps take {takes:,.0f} s")
+        raise UsageError(f"`budget=` {budget:g} s is too little: two similarities and {few} steps take {takes:,.0f} s")
     notice(f"{runs} trainings of {steps} steps ({speed.each:.2g} s each) and their tests take about {takes:,.0f} s")
     if takes > budget:
-        notice(f"that is more than `budget` {budget:g} s, and the least that compares two similarities")
+        notice(f"that is more than `budget=` {budget:g} s, and the least that compares two similarities")
     return _SWEEP.format(
         data=json.dumps(data),
         train=1 - TESTED,

@@ -37,7 +37,7 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
     if path.is_file() and path.read_text(encoding="utf-8").startswith(line):
         return str(path)
     if path.is_file() or Path(folder, PLAN).exists():
-        raise UsageError(f"{folder} holds another study; give another `output`")
+        raise UsageError(f"{folder} holds another study; give another `output=`")
     made = line + text()
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:

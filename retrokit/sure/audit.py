@@ -81,7 +81,7 @@ def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
         DataError: no SURE folder.
     """
     if count < 1:
-        raise UsageError(f"`sample` is how many queries are drawn: at least 1, not {count}")
+        raise UsageError(f"`sample=` is how many queries are drawn: at least 1, not {count}")
     data = read_sure(folder)
     kinds: dict[str, list[str]] = {}
     for testbed, queries in data.testbeds.items():

@@ -59,7 +59,7 @@ class BuildSettings:
             what = f"unknown testbed {', '.join(map(repr, unknown))}" if unknown else "no testbed is named"
             raise UsageError(f"{what}; the testbeds are {', '.join(TESTBEDS)}")
         if not 0 <= self.retries <= 100:
-            what = "`retries` is how often a rejected variant is made again"
+            what = "`retries=` is how often a rejected variant is made again"
             raise UsageError(f"{what}: at least 0 and at most 100, not {self.retries}")
         object.__setattr__(self, "testbeds", tuple(name for name in TESTBEDS if name in self.testbeds))
 

@@ -43,12 +43,12 @@ class SureConfig(Asking):
     data: str | None = setting(
         None, "A BEIR folder with judgements, or the name of a BEIR set.", argument=True, metavar="DATA"
     )
-    llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS; needed unless `dry_run`.")
-    output: str | None = setting(None, "Folder to write; needed unless `dry_run`.", flags=("--output", "-o"))
+    llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS; needed unless `dry_run=`.")
+    output: str | None = setting(None, "Folder to write; needed unless `dry_run=`.", flags=("--output", "-o"))
     split: str = setting("test", "Split of the BEIR folder whose queries are used.")
     queries: str | None = setting(None, "Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too.")
-    passages: str | None = setting(None, "With `queries`: passages as JSON lines of id, text and optionally title.")
-    qrels: str | None = setting(None, "With `queries`: judgements (BEIR's or TREC's) in place of passage_id.")
+    passages: str | None = setting(None, "With `queries=`: passages as JSON lines of id, text and optionally title.")
+    qrels: str | None = setting(None, "With `queries=`: judgements (BEIR's or TREC's) in place of passage_id.")
     testbeds: str = setting("precision,abstraction,equivalence", "Which, with commas between.")
     limit: int | None = setting(None, "Queries to try, drawn by the seed. Default: all.")
     retries: int = setting(2, "How often a rejected variant is made again, with the reason.", least=0)
@@ -75,11 +75,11 @@ class SureConfig(Asking):
         from retrokit.sure.items import beir_items, jsonl_items
 
         if self.data is not None and (self.queries or self.passages or self.qrels):
-            raise UsageError("give DATA, or `queries` and `passages`, not both")
+            raise UsageError("give DATA, or `queries=` and `passages=`, not both")
         if self.data is not None:
             return beir_items(self.data, self.split, self.limit, self.seed)
         if not self.queries or not self.passages:
-            raise UsageError("give a BEIR folder, or both `queries` and `passages`")
+            raise UsageError("give a BEIR folder, or both `queries=` and `passages=`")
         return jsonl_items(self.queries, self.passages, self.qrels, self.limit, self.seed)
 
 
@@ -106,8 +106,8 @@ def build_sure(config: SureConfig) -> Built:
     from retrokit.sure.prompts import load_prompts
 
     if config.llm is None or config.output is None:
-        missing = "a language model: `llm`" if config.llm is None else "the folder to write: `output`"
-        raise UsageError(f"name {missing} (or only count: `dry_run`)")
+        missing = "a language model: `llm=`" if config.llm is None else "the folder to write: `output=`"
+        raise UsageError(f"name {missing} (or only count: `dry_run=`)")
     spec, settings, wording = llms.registry.parse(config.llm), config.settings, load_prompts(config.prompts)
     read = (config.data, config.queries, config.passages, config.qrels, config.prompts)
     return build(

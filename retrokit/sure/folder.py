@@ -53,10 +53,10 @@ def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Pat
     if not os.path.lexists(folder):
         return
     if not overwrite:
-        raise UsageError(f"{folder} exists; give `overwrite` to replace it, or another `output`")
+        raise UsageError(f"{folder} exists; give `overwrite=` to replace it, or another `output=`")
     if not is_empty(folder):
         if not (Path(folder) / MANIFEST).is_file():
-            problem = "exists and was not written by build-sure: `overwrite` replaces such folders only"
+            problem = "exists and was not written by build-sure: `overwrite=` replaces such folders only"
             raise UsageError(f"{folder} {problem}")
         check_replaceable(folder, _FILES, inputs)
 

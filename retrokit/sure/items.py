@@ -123,7 +123,7 @@ def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, 
         if not isinstance(passage, (str, int)) or isinstance(passage, bool) or passage == "":
             found = f"found {kind_of(passage)}" if "passage_id" in row else "there is none"
             problem = f"field 'passage_id' should be the id of the passage that answers, {found}"
-            raise row.wrong(f"{problem} (or give the judgements with `qrels`)")
+            raise row.wrong(f"{problem} (or give the judgements with `qrels=`)")
         texts[query], judged[query] = text, {str(passage): 1}
     return texts, judged
 
@@ -154,7 +154,7 @@ def _drawn(
     where: str | Path,
 ) -> Items:
     if limit is not None and limit < 1:
-        raise UsageError(f"`limit` is how many queries are tried: at least 1, not {limit}")
+        raise UsageError(f"`limit=` is how many queries are tried: at least 1, not {limit}")
     order = sorted(queries, key=lambda query: (bits(seed, "query", query), query)) if limit else list(queries)
     skipped = Counter(dict.fromkeys(SKIPPED, 0))
     chosen: dict[str, Item] = {}

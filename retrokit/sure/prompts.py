@@ -44,5 +44,5 @@ def judge_prompts(folder: str | Path | None = None) -> dict[str, PromptTemplate]
     """Ours, or those of ``folder`` in their place; raises as :func:`load_prompts`, and :class:`UsageError` for the
     paper's wording, which has none for judging."""
     if folder == PAPER:
-        raise UsageError("`prompts` paper: SURE gives no wording for judging; leave it out, or name a folder")
+        raise UsageError("`prompts=` paper: SURE gives no wording for judging; leave it out, or name a folder")
     return load_prompts(OURS if folder is None else folder)

@@ -88,7 +88,7 @@ class Batches(Sampler[list[int]]):
                 joint = f"{size} × {world} processes" if world > 1 else str(size)
                 share = f" at weight {source.weight:g}" if source.weight != 1 else ""
                 small = f"a batch of {joint} is larger than its {len(source.records)} records{share}"
-                raise UsageError(f"{source.name}: {small}; give a smaller `batch_size`")
+                raise UsageError(f"{source.name}: {small}; give a smaller `batch_size=`")
         self._apart = [Apart(source, size * world, seed) for source in data.sources] if no_duplicates else []
         if no_duplicates:
             self._counts = [len(apart.first) for apart in self._apart]
@@ -136,7 +136,7 @@ class Apart:
         self.first = self._fitted(np.random.default_rng(seed))
         if not len(self.first):
             few = f"its {self.records} records fill no batch of {size} in which no text stands twice"
-            raise UsageError(f"{source.name}: {few}; give a smaller `batch_size`, or leave out `no_duplicates`")
+            raise UsageError(f"{source.name}: {few}; give a smaller `batch_size=`, or leave out `no_duplicates=`")
         if (left := self.taken - self.first.size) >= size:
             notice(f"{source.name}: {left} of {self.taken} examples fit into no batch of an epoch without duplicates")
 

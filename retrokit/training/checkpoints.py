@@ -66,4 +66,4 @@ def intact(path: Path) -> Iterator[None]:
         raise DataError(path, f"cannot be gone on from ({type(error).__name__}: {reason}): {_ADVICE}") from error
 
 
-_ADVICE = "remove this checkpoint to go on from the one before it, or give `overwrite` to start anew"
+_ADVICE = "remove this checkpoint to go on from the one before it, or give `overwrite=` to start anew"

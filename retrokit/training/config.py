@@ -53,13 +53,13 @@ class TrainingConfig(Settings):
     output: str | None = setting(None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False)
     _: KW_ONLY
     epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
-    steps: int | None = setting(None, "Optimizer steps, instead of `epochs`.", BATCHES, above=0)
+    steps: int | None = setting(None, "Optimizer steps, instead of `epochs=`.", BATCHES, above=0)
     time_budget: float | None = setting(
         None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
     )
     accumulate: int = setting(
         1,
-        "Batches of an optimizer step: their gradients are averaged. Unlike `mini_batch`, it adds no negatives.",
+        "Batches of an optimizer step: their gradients are averaged. Unlike `mini_batch=`, it adds no negatives.",
         BATCHES,
         above=0,
     )
@@ -83,7 +83,7 @@ class TrainingConfig(Settings):
     patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
     log_every: int = setting(10, "Steps of a line in metrics.jsonl.", RUN, above=0, result=False)
     save_every: int | None = setting(
-        None, "Steps between checkpoints. Default: `eval_every`, else a tenth of the run, at least 50.", RUN, above=0
+        None, "Steps between checkpoints. Default: `eval_every=`, else a tenth of the run, at least 50.", RUN, above=0
     )
     keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
     track: Sequence[str] = setting(
@@ -124,14 +124,14 @@ class TrainingConfig(Settings):
         raise NotImplementedError
 
     def problems(self) -> Iterator[str]:
-        lengths = [f"`{name}`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
+        lengths = [f"`{name}=`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
         found = [
-            None if self.data else "no training data: give `data` at least once",
+            None if self.data else "no training data: give `data=` at least once",
             f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
-            "`overwrite` and `resume` exclude each other" if self.overwrite and self.resume else None,
+            "`overwrite=` and `resume=` exclude each other" if self.overwrite and self.resume else None,
             *self.combination_problems(),
             *self.number_problems(),
-            *(f"`adam_betas` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
+            *(f"`adam_betas=` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]
         return (problem for problem in found if problem)
 
@@ -171,7 +171,7 @@ class FinetuneConfig(TrainingConfig):
         above=0,
         read=number_or("auto", "scale"),
     )
-    temperature: float | None = setting(None, "The inverse of `scale`.", LOSS, above=0)
+    temperature: float | None = setting(None, "The inverse of `scale=`.", LOSS, above=0)
     max_score: float | None = setting(
         None, "With mse: the score that counts as 1. Default: the highest in the data.", LOSS, above=0
     )
@@ -220,11 +220,11 @@ class FinetuneConfig(TrainingConfig):
     )
     load: str | None = setting(
         None,
-        "Load the encoder's weights in so many bits, to train `lora` beside them (QLoRA).",
+        "Load the encoder's weights in so many bits, to train `lora=` beside them (QLoRA).",
         TRAINED,
         choices=("4bit", "8bit"),
     )
-    merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora` in its weights.", TRAINED)
+    merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora=` in its weights.", TRAINED)
     dropout: float | None = setting(
         None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
     )
@@ -271,37 +271,37 @@ class FinetuneConfig(TrainingConfig):
         no_size = {name: value for name, value in sizes.items() if isinstance(value, str) and value != AUTO}
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         wrong: dict[str, Any] = {
-            "`scale` and `temperature` say the same thing: give one": None not in (self.scale, self.temperature),
-            f"`scale` {self.scale}: expected a number or auto": no_number,
-            **{f"`{name}` {value}: expected a whole number or auto": True for name, value in no_size.items()},
-            "`batch_size` and `mini_batch` are both auto: give one as a number": set(sizes.values()) == {AUTO},
-            f"`loss` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
-            "`teacher_temperature` is for `loss` kl": "kl" not in losses and self.teacher_temperature != 1,
-            "`scale` auto is for `loss` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,
-            "`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
-            "`augment` is for `loss` infonce": self.loss != "infonce" and self.augment,
-            "`temperature` is for `loss` infonce or kl": not ranks and self.temperature is not None,
-            "`max_score` is for `loss` mse": not scored and self.max_score is not None,
-            "`directions` is for `loss` infonce": "infonce" not in losses and self.directions != "query-to-document",
-            "`no_duplicates` is for `loss` infonce": "infonce" not in losses and self.no_duplicates,
-            "`guide` is for `loss` infonce": "infonce" not in losses and self.guide,
-            "`guide` and `augment` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
-            f"`freeze` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
-            "`eval_every` needs `eval` or `holdout`": self.eval_every and not evaluates,
-            "`patience` needs `eval` or `holdout`, and `eval_every`": self.patience
+            "`scale=` and `temperature=` say the same thing: give one": None not in (self.scale, self.temperature),
+            f"`scale=` {self.scale}: expected a number or auto": no_number,
+            **{f"`{name}=` {value}: expected a whole number or auto": True for name, value in no_size.items()},
+            "`batch_size=` and `mini_batch=` are both auto: give one as a number": set(sizes.values()) == {AUTO},
+            f"`loss=` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
+            "`teacher_temperature=` is for `loss=` kl": "kl" not in losses and self.teacher_temperature != 1,
+            "`scale=` auto is for `loss=` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,
+            "`sim=` auto is for `loss=` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
+            "`augment=` is for `loss=` infonce": self.loss != "infonce" and self.augment,
+            "`temperature=` is for `loss=` infonce or kl": not ranks and self.temperature is not None,
+            "`max_score=` is for `loss=` mse": not scored and self.max_score is not None,
+            "`directions=` is for `loss=` infonce": "infonce" not in losses and self.directions != "query-to-document",
+            "`no_duplicates=` is for `loss=` infonce": "infonce" not in losses and self.no_duplicates,
+            "`guide=` is for `loss=` infonce": "infonce" not in losses and self.guide,
+            "`guide=` and `augment=` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
+            f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
+            "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
+            "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
             and not (evaluates and self.eval_every),
-            "`eval` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
-            "`best_metric` needs `eval` or `holdout`": self.best_metric and not evaluates,
-            "`freeze` and `lora` exclude each other: LoRA freezes all else": self.freeze and self.lora,
-            "`load` needs `lora`: weights of few bits are not trained": self.load and not self.lora,
-            f"`load`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load
+            "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
+            "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
+            "`freeze=` and `lora=` exclude each other: LoRA freezes all else": self.freeze and self.lora,
+            "`load=` needs `lora=`: weights of few bits are not trained": self.load and not self.lora,
+            f"`load=`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load
             and not self._has_bits,
-            f"`load` and {self.encoder} both say bits: give one": self.load and "bits" in self._spec.params,
-            "`merge_lora` and `load` exclude each other: an adapter is merged with whole weights, as it is opened": (
+            f"`load=` and {self.encoder} both say bits: give one": self.load and "bits" in self._spec.params,
+            "`merge_lora=` and `load=` exclude each other: an adapter is merged with whole weights, as it is opened": (
                 self.merge_lora and self.load
             ),
-            "`merge_lora` needs `lora`": self.merge_lora and not self.lora,
-            f"`dropout` {self.dropout} must be from 0 to below 1": self.dropout == 1,
+            "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
+            f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
         return [
             *(problem for problem, is_there in wrong.items() if is_there),
@@ -366,7 +366,7 @@ def _weight(text: str) -> float:
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> str | None:
     """What is wrong with the value of a parameter, if it is none of those that are allowed."""
-    return None if value in allowed else f"`{name}` {value} is none of {', '.join(allowed)}"
+    return None if value in allowed else f"`{name}=` {value} is none of {', '.join(allowed)}"
 
 
 def differences(before: dict[str, Any], now: dict[str, Any], here: str = "was", there: str = "now") -> list[str]:

@@ -61,7 +61,7 @@ def distil_static(asked: DistilSettings) -> Distilled:
             raise UsageError(f"{encoder.spec}: tokens alone take a transformer with a fast tokenizer")
         rows = _tokens_alone(encoder, model, tokenizer)
         if asked.dims is not None and asked.dims > min(rows.shape):
-            raise UsageError(f"`dims` {asked.dims}: {encoder.spec} has {min(rows.shape)}")
+            raise UsageError(f"`dims=` {asked.dims}: {encoder.spec} has {min(rows.shape)}")
         table, variance = _principal(rows, asked.dims or rows.shape[1])
         if asked.sif:
             frequencies = _zipf(len(table)) if asked.corpus is None else _counted(asked.corpus, tokenizer, len(table))

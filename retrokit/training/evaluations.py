@@ -42,7 +42,7 @@ class Evaluations:
             return cls(tasks, next((f"{name}:{task.main_metric}" for name, task in tasks.items()), ""))
         name, _, metric = best_metric.rpartition(":")
         if name and name not in tasks:
-            raise UsageError(f"`best_metric` {best_metric}: {name} is none of the tasks, {', '.join(tasks)}")
+            raise UsageError(f"`best_metric=` {best_metric}: {name} is none of the tasks, {', '.join(tasks)}")
         problems, measuring = [], []
         for one, task in tasks.items():
             if name in ("", one):
@@ -55,7 +55,8 @@ class Evaluations:
         if not measuring:
             raise UsageError("\n".join(dict.fromkeys(problems)))
         if len(measuring) > 1:
-            raise UsageError(f"`best_metric` {best_metric} is measured by several tasks: give {' or '.join(measuring)}")
+            several = f"is measured by several tasks: give {' or '.join(measuring)}"
+            raise UsageError(f"`best_metric=` {best_metric} {several}")
         return cls(tasks, measuring[0])
 
     def specs(self) -> dict[str, str]:

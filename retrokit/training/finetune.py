@@ -179,7 +179,7 @@ def plan(config: FinetuneConfig) -> Plan:
         why = "every process must go through the model equally often, and parts differ in number"
         name, why = ("FSDP", why) if is_sharded() else ("DeepSpeed", "it goes back through the model once a step")
         raise UsageError(
-            f"`mini_batch` and {name} exclude each other: {why}; `gradient_checkpointing` takes less memory too"
+            f"`mini_batch=` and {name} exclude each other: {why}; `gradient_checkpointing=` takes less memory too"
         )
     rank, world = place()
     device = own_device(config.device)
@@ -198,9 +198,9 @@ def plan(config: FinetuneConfig) -> Plan:
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
-        raise UsageError(f"`augment` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout` of 0.1")
+        raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
     if config.sim_lr is not None and not list(similarity.parameters()):
-        raise UsageError(f"`sim_lr`: {config.sim} learns nothing by itself")
+        raise UsageError(f"`sim_lr=`: {config.sim} learns nothing by itself")
     _speak(config, similarity, data.sources)
     freeze_unused(model, texts_of(data, 1, config.seed))
     config = fitted(config, encoder, model, data, dtype)
@@ -232,7 +232,7 @@ def _start(config: FinetuneConfig, data: TrainingSet, device: str | None) -> Enc
     if (is_sharded() or shares_states()) and is_quantized(model[0]):
         raise UsageError(f"{encoder.spec}: weights of few bits are not shared among processes; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
-        raise UsageError(f"`mini_batch`: {encoder.spec} has no activations worth caching; leave it out")
+        raise UsageError(f"`mini_batch=`: {encoder.spec} has no activations worth caching; leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]
     if shown and not model.supports("image"):
         raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
@@ -287,7 +287,7 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
     and the findings; says what and why."""
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     found = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
+    notice(f"`sim=` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
     return found.prediction.choice, {"kappa": found.method, **vars(found.prediction)}
 
 
@@ -301,7 +301,8 @@ def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]
     """Say what is allowed and will surprise."""
     if config.scale == "auto" and similarity.multiple_of:
         other = similarity.multiple_of
-        notice(f"{similarity.spec} is {other} divided by a number: with `scale` auto it trains exactly as {other} does")
+        divided = f"{similarity.spec} is {other} divided by a number"
+        notice(f"{divided}: with `scale=` auto it trains exactly as {other} does")
     if config.loss == "mse" and not similarity.symmetric:
         notice(
             f"{similarity.spec} is not symmetric, and scored pairs are: expect less of it than of cosine, "

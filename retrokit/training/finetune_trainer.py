@@ -81,7 +81,7 @@ class FinetuneTrainer(RunTrainer):
         if guide is not None:
             guide.counts.copy_(counts)  # those of the training are told
         if not math.isfinite(total):
-            problem = f"the loss of what is held out is {total} at step {self.state.global_step}; lower `lr`"
+            problem = f"the loss of what is held out is {total} at step {self.state.global_step}; lower `lr=`"
             raise DataError(self.folder.target, problem)
         return total / weights
 

@@ -62,15 +62,15 @@ class HeldOut:
 
 def _correlation(pairs: Sequence[ScoredPair]) -> Task:
     if len({pair.score for pair in pairs}) < 2:
-        raise UsageError(f"`holdout`: the {len(pairs)} pairs held out have one score; hold out more of them")
+        raise UsageError(f"`holdout=`: the {len(pairs)} pairs held out have one score; hold out more of them")
     return SentenceSimilarity(HOLDOUT, pairs)
 
 
 def _retrieval(pairs: Sequence[Pair]) -> Task:
     if all(pair.anchor == pair.positive for pair in pairs):
         raise UsageError(
-            "`holdout`: every anchor held out is its own positive, as `augment` dropout and mask make them, and any "
-            "encoder finds it; use `eval`"
+            "`holdout=`: every anchor held out is its own positive, as `augment=` dropout and mask make them, and any "
+            "encoder finds it; use `eval=`"
         )
     queries = {anchor: f"q{number}" for number, anchor in enumerate(dict.fromkeys(pair.anchor for pair in pairs))}
     distinct = dict.fromkeys(text for pair in pairs for text in (pair.positive, *pair.negatives))

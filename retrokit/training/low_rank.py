@@ -47,9 +47,9 @@ class LowRank:
         try:
             from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
         except ModuleNotFoundError as error:
-            raise MissingExtra("`lora`", "lora") from error
+            raise MissingExtra("`lora=`", "lora") from error
         if isinstance(first, StaticEmbedding):
-            raise UsageError(f"`lora`: {name} is one table of embeddings and has no linear layers")
+            raise UsageError(f"`lora=`: {name} is one table of embeddings and has no linear layers")
         transformer: Any = getattr(first, "auto_model", first)
         if is_quantized(transformer):  # norms and embeddings in float32 (QLoRA)
             prepare_model_for_kbit_training(transformer, use_gradient_checkpointing=False)
@@ -75,7 +75,7 @@ class LowRank:
         if self.last is not None:
             count = getattr(transformer.config, "num_hidden_layers", 0)
             if self.last > count:
-                raise UsageError(f"`lora` last={self.last}: {name} has {count} layers")
+                raise UsageError(f"`lora=` last={self.last}: {name} has {count} layers")
             in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
             places = [place for place, found in in_layer.items() if found and int(found[1]) >= count - self.last]
             if self.targets == ALL:
@@ -85,7 +85,7 @@ class LowRank:
             known = sorted({place.rpartition(".")[2] for place in places})
             hint = did_you_mean(missing[0], known)
             raise UsageError(
-                f"`lora` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
+                f"`lora=` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
                 f"it has {', '.join(known)}"
             )
         if self.last is None:

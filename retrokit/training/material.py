@@ -63,7 +63,7 @@ def read_material(config: FinetuneConfig, device: str | None) -> TrainingMateria
         named[HOLDOUT] = held_out.task()
     evaluations = Evaluations.of(named, config.best_metric)
     if len(named) > 1 and config.best_metric is None:
-        notice(f"{evaluations.decides} decides which weights are kept; `best_metric` names another")
+        notice(f"{evaluations.decides} decides which weights are kept; `best_metric=` names another")
     return TrainingMaterial(
         TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out, evaluations
     )

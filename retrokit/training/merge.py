@@ -133,7 +133,7 @@ class _Sum:
     def _compare(self, encoder: Encoder) -> None:
         if encoder.similarity.spec != self.similarity and not self.chosen:
             both = f"similarity: {self.first.similarity.spec} and {encoder.similarity.spec}"
-            raise self._cannot(encoder, f"{both}; give the `sim` of the result")
+            raise self._cannot(encoder, f"{both}; give the `sim=` of the result")
         mine, other = self._traits, _traits(encoder)
         if different := [key for key in {**mine, **other} if mine.get(key) != other.get(key)]:
             count = 1 if different[0] in ("modules", "model_type") else _LISTED  # all else follows from these

@@ -24,7 +24,7 @@ class MergeSettings(Settings):
     weights: Sequence[float] | None = setting(
         None, "What each one counts: 0.7,0.3. Default: all alike.", least=-1e6, most=1e6, read=numbers("weights", float)
     )
-    as_given: bool = setting(False, "Take `weights` as they are; else they are divided by their sum.")
+    as_given: bool = setting(False, "Take `weights=` as they are; else they are divided by their sum.")
     sim: str | None = setting(None, "Similarity of the result. Default: the one that all have.")
 
     def __post_init__(self) -> None:
@@ -39,11 +39,11 @@ class MergeSettings(Settings):
             yield f"give two encoders or more, not {count}"
         if given is None:
             if self.as_given:
-                yield "`as_given` needs `weights`"
+                yield "`as_given=` needs `weights=`"
         elif len(given) != count:
-            yield f"`weights`: {len(given)} for {count} encoders"
+            yield f"`weights=`: {len(given)} for {count} encoders"
         elif not self.as_given and sum(given) <= 0:
-            yield f"`weights` add up to {sum(given):g}, by which none is divided; `as_given` takes them as they are"
+            yield f"`weights=` add up to {sum(given):g}, by which none is divided; `as_given=` takes them as they are"
 
     @property
     def shares(self) -> list[float]:

@@ -52,7 +52,7 @@ def build(
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
-            raise UsageError(f"`matryoshka` {size}: {encoder.spec} has {encoder.dimension} dimensions")
+            raise UsageError(f"`matryoshka=` {size}: {encoder.spec} has {encoder.dimension} dimensions")
         prepare.similarity.check_dimension(size)
     if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
@@ -62,7 +62,9 @@ def build(
     base = _base_of(encoder) if lora is not None and not merge_lora else None
     if is_quantized(modules[0]):
         if base is None:
-            cannot = "cannot take the updates; leave out `merge_lora`" if merge_lora else "are not trained; give `lora`"
+            cannot = (
+                "cannot take the updates; leave out `merge_lora=`" if merge_lora else "are not trained; give `lora=`"
+            )
             raise UsageError(f"{encoder.spec}: weights of few bits {cannot}, which are saved beside them")
         modules[0].register_forward_hook(_in_float32)
     elif base is not None and dtype != torch.float32:
@@ -79,7 +81,7 @@ def build(
     if checkpointed:
         _checkpoint_layers(encoder)
     if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
-        raise UsageError(f"`freeze` {freeze}: nothing of {encoder.spec} is left to train")
+        raise UsageError(f"`freeze=` {freeze}: nothing of {encoder.spec} is left to train")
     model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
     return model, prepare.similarity
 
@@ -187,17 +189,17 @@ def _layers(module: nn.Module, name: str) -> nn.ModuleList:
     count = getattr(getattr(module, "config", None), "num_hidden_layers", None)
     fitting = [part for part in lists if len(part) == count]
     if not fitting:
-        raise UsageError(f"`freeze`: {name} has no stack of layers")
+        raise UsageError(f"`freeze=`: {name} has no stack of layers")
     return fitting[0]
 
 
 def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
     if isinstance(first, StaticEmbedding):
-        raise UsageError(f"`freeze` {freeze}: {name} is one table of embeddings, nothing would be left to train")
+        raise UsageError(f"`freeze=` {freeze}: {name} is one table of embeddings, nothing would be left to train")
     layers = _layers(first, name)
     kind, _, number = freeze.partition(":")
     if number and int(number) > len(layers):
-        raise UsageError(f"`freeze` {freeze}: {name} has {len(layers)} layers")
+        raise UsageError(f"`freeze=` {freeze}: {name} has {len(layers)} layers")
     frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(layers) - int(number)
     in_layers = {id(parameter) for parameter in layers.parameters()}
     for place, parameter in first.named_parameters():
@@ -226,7 +228,7 @@ def _checkpoint_layers(encoder: Encoder) -> None:
     transformer = getattr(encoder.to_train().model[0], "auto_model", None)
     if transformer is None or not transformer.supports_gradient_checkpointing:
         cannot = f"{encoder.spec} cannot compute its layers a second time"
-        raise UsageError(f"`gradient_checkpointing`: {cannot}; leave it out")
+        raise UsageError(f"`gradient_checkpointing=`: {cannot}; leave it out")
     # the second is its name in older versions
     enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
     enable({"use_reentrant": False})

@@ -54,7 +54,7 @@ def own_device(device: str | None) -> str | None:
     if kind.type != "cuda":
         return str(kind)
     if kind.index is not None:
-        raise UsageError(f"`device` {device} is one GPU for {world} processes; `device` cuda gives each one its own")
+        raise UsageError(f"`device=` {device} is one GPU for {world} processes; `device=` cuda gives each one its own")
     number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= count:
         raise UsageError(f"process {number} of this machine has no GPU: there are {count}; start {count} processes")
@@ -83,7 +83,7 @@ def join(shares: bool = False) -> None:
     for name in ("MEGATRON_LM", *([] if shares else ["FSDP", "DEEPSPEED"])):
         if _is_asked(name):
             other = "FSDP does, with `accelerate launch --use_fsdp --fsdp_version 2`" if shares else _WHOLE
-            raise UsageError(f"{name} is not supported: {other}; `lora` and `gradient_checkpointing` take less memory")
+            raise UsageError(f"{name} is not supported: {other}; `lora=`, `gradient_checkpointing=` take less memory")
     if _is_asked("DEEPSPEED"):
         if place()[1] == 1:
             raise UsageError("DeepSpeed shares states among several processes, and there is one; start without it")

@@ -98,7 +98,7 @@ def _name_base(asked: PushSettings, config: Path) -> None:
         if asked.base_model is None:
             raise UsageError(
                 f"{asked.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
-                "`base_model`, or train with `merge_lora`"
+                "`base_model=`, or train with `merge_lora=`"
             )
         described["base_model_name_or_path"] = asked.base_model
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -125,7 +125,7 @@ def _write_card(asked: PushSettings, run: Run, records: Sequence[Record], path: 
         if value is not None:
             card.data[key] = value
     if "license" not in card.data:
-        notice("the card names no licence; give a `license`, for without one nobody may use the model")
+        notice("the card names no licence; give a `license=`, for without one nobody may use the model")
     text = card.text.replace(f'load("{name}")', f'encoder("{asked.repo}")').replace(f'("{name}"', f'("{asked.repo}"')
     text = re.sub(rf"^# {re.escape(name)}$", f"# {asked.repo.partition('/')[2]}", text, flags=re.MULTILINE)
     card.text = _FOLDERS.sub("", text)
@@ -179,16 +179,16 @@ def _measured(asked: PushSettings) -> list[Record]:
     """The results of this encoder in the folders of results."""
     if not asked.results:
         if asked.mteb is not None:
-            raise UsageError("`mteb` needs `results`")
+            raise UsageError("`mteb=` needs `results=`")
         return []
     fingerprint = encoders.registry.create_on(asked.folder, "cpu").fingerprint()
     records = [record for folder in asked.results for record in ResultsFolder(folder).read()]
     mine = [record for record in records if record.result.configuration.get("fingerprint") == fingerprint]
     if not mine:
         others = ", ".join(dict.fromkeys(record.result.encoder for record in records))
-        raise UsageError(f"`results`: none is of {asked.folder} as it is now; they are of {others}")
+        raise UsageError(f"`results=`: none is of {asked.folder} as it is now; they are of {others}")
     if asked.mteb is not None and not any(_files_of_mteb(record) for record in mine):
-        raise UsageError("`mteb`: no result of `results` is one of MTEB's")
+        raise UsageError("`mteb=`: no result of `results=` is one of MTEB's")
     return mine
 
 

@@ -22,6 +22,6 @@ class PushSettings(Settings):
     )
     results: Sequence[str] = setting((), "Folder of results (of eval --results) for the card. Repeatable.")
     mteb: str | None = setting(
-        None, "Write MTEB's results among `results` into this new folder, as its submission takes them."
+        None, "Write MTEB's results among `results=` into this new folder, as its submission takes them."
     )
     dry_run: str | None = setting(None, "Write what would be uploaded into this new folder, and upload nothing.")

@@ -93,8 +93,8 @@ class Job(ABC):
         notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s")
         if count < FEW_STEPS:
             notice(
-                f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget` gives "
-                "more, as do a smaller `batch_size` and shorter texts"
+                f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget=` gives "
+                "more, as do a smaller `batch_size=` and shorter texts"
             )
         return count
 
@@ -110,7 +110,7 @@ class Job(ABC):
 def folder_of(config: TrainingConfig) -> RunFolder:
     """Where the run writes; raises :class:`UsageError` without an output folder."""
     if config.output is None:
-        raise UsageError("give an output folder: `output`")
+        raise UsageError("give an output folder: `output=`")
     return RunFolder(config.output, config.overwrite, config.resume)
 
 
@@ -139,7 +139,7 @@ def identity_of(
     """What decides the result of a run: its settings, what it reads, and the model as it came, by its ``fingerprint``
     and the type that it ``computes_in``. It must be the same in all processes."""
     if config.tf32 and device.type != "cuda":
-        raise UsageError(f"`tf32` is for an NVIDIA GPU, and this runs on {device}; leave it out")
+        raise UsageError(f"`tf32=` is for an NVIDIA GPU, and this runs on {device}; leave it out")
     identity = {
         **config.identity(),
         "precision": computes_in,
@@ -159,7 +159,7 @@ def training_precision(config: TrainingConfig, model: nn.Module, device: torch.d
     """What a model under training computes in; raises :class:`UsageError` for fp16 on a CPU."""
     precision = choose_precision(config.precision, device, multiplies(model))
     if precision == torch.float16 and device.type == "cpu":
-        raise UsageError("`precision` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
+        raise UsageError("`precision=` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
     return precision
 
 
@@ -320,7 +320,9 @@ def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | No
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
-            less = "`mini_batch`, `gradient_checkpointing`, `lora`, or a smaller `batch_size` or `max_length` take less"
+            less = (
+                "`mini_batch=`, `gradient_checkpointing=`, `lora=`, a smaller `batch_size=` or `max_length=` take less"
+            )
             raise UsageError(f"the memory of {job.device} ran out in training: {less}") from error
     return callback.stopped_because
 

@@ -118,12 +118,12 @@ class RunFolder:
             raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
         elif not self._is_free():
             raise UsageError(
-                f"{self.target} exists; give `overwrite` to replace it, `resume` to go on, or another `output`"
+                f"{self.target} exists; give `overwrite=` to replace it, `resume=` to go on, or another `output=`"
             )
         elif is_run(self._new):
             is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
             raise UsageError(
-                f"{is_there}; give `resume` to go on with it, `overwrite` to start anew, or another `output`"
+                f"{is_there}; give `resume=` to go on with it, `overwrite=` to start anew, or another `output=`"
             )
 
     def _check_replaceable(self, inputs: Iterable[str]) -> None:
@@ -132,7 +132,7 @@ class RunFolder:
             return
         before = RunFolder(self._there())
         if not is_run(before.path):
-            raise UsageError(f"{self.target} exists and is not a run: `overwrite` replaces runs only")
+            raise UsageError(f"{self.target} exists and is not a run: `overwrite=` replaces runs only")
         check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
 
     def _check_unfinished(self, run: Run) -> None:
@@ -177,7 +177,7 @@ class RunFolder:
         self._check_unfinished(run)
         different = differences(run.identity, identity)
         if different:
-            raise UsageError(f"`resume`: {self.target} is another run: {'; '.join(different)}")
+            raise UsageError(f"`resume=`: {self.target} is another run: {'; '.join(different)}")
         return run
 
     def last_checkpoint(self) -> Path | None:

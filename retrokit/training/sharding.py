@@ -79,9 +79,9 @@ def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None
         if zero.get(name, {}).get("device", "none") != "none":
             raise UsageError(f"DeepSpeed's `{name}` is not supported; {_SHARED}")
     if own := [name for name in ("optimizer", "scheduler") if name in asked]:
-        raise UsageError(f"DeepSpeed's own `{own[0]}` is not supported: `lr`, `schedule` and `adam_betas` say it")
+        raise UsageError(f"DeepSpeed's own `{own[0]}` is not supported: `lr=`, `schedule=` and `adam_betas=` say it")
     if args.fp16:
-        raise UsageError("DeepSpeed in fp16 is not supported; `precision` bf16 and fp32 are")
+        raise UsageError("DeepSpeed in fp16 is not supported; `precision=` bf16 and fp32 are")
     asked.clear()
     asked |= {
         "zero_optimization": {key: value for key, value in zero.items() if value != "auto"},  # else its own value

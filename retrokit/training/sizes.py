@@ -61,9 +61,9 @@ def fitted(
     size = min(all_say(finder.largest(name, most)))
     room = f"{finder.room / 1e9:.3g} GB for texts of {finder.tokens} tokens"
     if name == "mini_batch" and size >= most:
-        notice(f"`mini_batch` auto: a whole batch fits into {room}, without gradient caching")
+        notice(f"`mini_batch=` auto: a whole batch fits into {room}, without gradient caching")
         return replace(config, mini_batch=None)
-    notice(f"`{name}` auto: {size}, the largest power of two {why if size == most else f'that fits into {room}'}")
+    notice(f"`{name}=` auto: {size}, the largest power of two {why if size == most else f'that fits into {room}'}")
     chosen: dict[str, Any] = {name: size}
     return replace(config, **chosen)
 
@@ -81,7 +81,7 @@ class SizeFinder:
     ) -> None:
         self.config, self.model, self.data, self.dtype, self.device = config, model, data, dtype, encoder.device
         if model.supports("image") or not (hasattr(model[0], "auto_model") or isinstance(model[0], StaticEmbedding)):
-            raise UsageError(f"`batch_size` auto: the memory of {encoder.spec} cannot be told; give a number")
+            raise UsageError(f"`batch_size=` auto: the memory of {encoder.spec} cannot be told; give a number")
         queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
         found = [
             measure_lengths(encoder, queries, "query", config.max_length),
@@ -115,8 +115,8 @@ class SizeFinder:
             size = largest_by_trial(lambda one: self.can(name, one), max(size, 1), most)
         if not size:
             least = f"not even one text of {self.tokens} tokens fits into {self.room / 1e9:.3g} GB"
-            less = "`max_length`, `gradient_checkpointing`, `lora` or `freeze` take less"
-            raise UsageError(f"`{name}` auto: {least}; {less}")
+            less = "`max_length=`, `gradient_checkpointing=`, `lora=` or `freeze=` take less"
+            raise UsageError(f"`{name}=` auto: {least}; {less}")
         return size
 
     def _sizes(self, name: str, size: int) -> tuple[int, int | None]:

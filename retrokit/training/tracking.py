@@ -34,7 +34,7 @@ def check_trackers(names: Iterable[str]) -> None:
     """Raise :class:`MissingExtra` for a tracker that is not installed."""
     for name in names:
         if importlib.util.find_spec(name) is None:
-            raise MissingExtra(f"`track` {name}", name)
+            raise MissingExtra(f"`track=` {name}", name)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ class Tracker:
             with _environment(set_here), redirect_stdout(sys.stderr):
                 integration.on_train_begin(self.args, TrainerState(), TrainerControl(), model=None)
         except Exception as error:  # each has errors of its own
-            raise ServiceError(f"`track` {self.name}: {type(error).__name__}: {first_line(error)}") from error
+            raise ServiceError(f"`track=` {self.name}: {type(error).__name__}: {first_line(error)}") from error
         return str(integration._ml_flow.active_run().info.run_id) if self.name == "mlflow" else found
 
     def tell(self, row: Row) -> None:
@@ -112,7 +112,7 @@ class Tracker:
             with redirect_stdout(sys.stderr):
                 self.integration.on_log(self.args, state, TrainerControl(), logs=numbers_of(row))
         except Exception as error:  # as above; training is worth more
-            notice(f"`track` {self.name} ends at step {row['step']}: {type(error).__name__}: {first_line(error)}")
+            notice(f"`track=` {self.name} ends at step {row['step']}: {type(error).__name__}: {first_line(error)}")
             self.integration = None
 
     def end(self) -> None:

@@ -223,7 +223,7 @@ class RunTrainer(Trainer):
             del logs["grad_norm"]  # the scale of the loss is found by trial, and such a step is left out
         for key, name in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
             if not math.isfinite(logs.get(key) or 0.0):
-                problem = f"the {name} is {logs[key]} at step {self.state.global_step}; lower `lr`"
+                problem = f"the {name} is {logs[key]} at step {self.state.global_step}; lower `lr=`"
                 raise DataError(self.folder.target, problem)
         super().log(logs, start_time)
 

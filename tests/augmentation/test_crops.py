@@ -113,8 +113,8 @@ def test_reason_with_one_sentence_a_chunk():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"sentences": 0}, "`sentences` 0 is out of range"),
-        ({"min_chars": 0}, "`min_chars` 0 is out of range"),
+        ({"sentences": 0}, "`sentences=` 0 is out of range"),
+        ({"min_chars": 0}, "`min_chars=` 0 is out of range"),
         ({"min_chars": 300}, "no sentence has 300 or more and 250 or fewer characters"),
         ({"splitter": "word"}, "unknown splitter 'word'"),
     ],

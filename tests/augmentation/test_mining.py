@@ -570,16 +570,16 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"negatives": 0}, "`negatives` 0 is out of range"),
-        ({"sampling": "best"}, "`sampling` best is none of top, random"),
+        ({"negatives": 0}, "`negatives=` 0 is out of range"),
+        ({"sampling": "best"}, "`sampling=` best is none of top, random"),
         ({"first_rank": 0}, "ranks 0 to 100"),
         ({"first_rank": 9, "last_rank": 8}, "ranks 9 to 8"),
         ({"first_rank": 95}, "7 negatives cannot come from 6 ranks"),
         ({"absolute_margin": -0.1}, "`absolute_margin` -0.1 is out of range"),
-        ({"relative_margin": float("nan")}, "`relative_margin` nan is out of range"),
-        ({"max_score": float("inf")}, "`max_score` inf is out of range"),
+        ({"relative_margin": float("nan")}, "`relative_margin=` nan is out of range"),
+        ({"max_score": float("inf")}, "`max_score=` inf is out of range"),
         ({"min_score": 0.5, "max_score": 0.4}, "min_score 0.5 is above max_score 0.4"),
-        ({"seed": -1}, "`seed` -1 is out of range"),
+        ({"seed": -1}, "`seed=` -1 is out of range"),
     ],
 )
 def test_settings_are_checked(changes, message):

@@ -271,8 +271,8 @@ def test_on_the_command_line(corpus, tmp_path, capsys):
     ("given", "told"),
     [
         ({"types": ("claim", "riddle")}, "riddle: no such type of query; the types are keywords, question, claim"),
-        ({"searcher": "none", "negatives": 2}, "`negatives` are hits of the round trip"),
-        ({"output": "-"}, "name the file that keeps the answers: `store`"),
+        ({"searcher": "none", "negatives": 2}, "`negatives=` are hits of the round trip"),
+        ({"output": "-"}, "name the file that keeps the answers: `store=`"),
         ({"judge": "opneai:x"}, "did you mean openai"),
         ({"searcher": "run:none.trec"}, "none.trec"),
         ({"searcher": 'hybrid:a=bm25,b="bm25:k1=2",weight=auto'}, "weight=auto is tuned on judged queries"),
@@ -280,7 +280,7 @@ def test_on_the_command_line(corpus, tmp_path, capsys):
         ({"prompts": "none"}, "none: is neither ours nor a folder of prompts"),
         ({"output": "corpus.jsonl"}, "is an input too"),
         ({"store": "out.jsonl"}, "the answers need a file of their own"),
-        ({"limit": 0}, "`limit` 0 is out of range"),
+        ({"limit": 0}, "`limit=` 0 is out of range"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(corpus, monkeypatch, given, told):

@@ -164,14 +164,14 @@ def test_what_a_graph_cannot_do(bert: Path) -> None:
         made.with_layers()
     with pytest.raises(UsageError, match="cannot be trained"):
         made.to_train()
-    with pytest.raises(UsageError, match="`precision` bf16 is for backend=torch"):
+    with pytest.raises(UsageError, match="`precision=` bf16 is for backend=torch"):
         made.embed(["a"], "query", "bf16")
 
 
 def test_a_precision_of_another_backend_is_refused_before_the_first_is_computed(bert: Path, tmp_path: Path) -> None:
     systems = ["static:8", f"{bert},backend=onnx"]
     task = write_folder(tmp_path / "data", {"d1": "a cat"}, {"q1": "cat"}, {"q1": {"d1": 1}})
-    with listening(said := Notices()), pytest.raises(UsageError, match="`precision` bf16 is for backend=torch"):
+    with listening(said := Notices()), pytest.raises(UsageError, match="`precision=` bf16 is for backend=torch"):
         retrokit.evaluate(systems, [f"beir:{task}"], precision="bf16")
     assert not said.messages
 

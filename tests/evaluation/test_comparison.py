@@ -328,12 +328,12 @@ def test_fail_if_worse_needs_something_to_compare() -> None:
     untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
     for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
         check_gates(gates_of(found, [], False))
-        with pytest.raises(UsageError, match=f"^`fail_if_worse` compares nothing here: .*{named}"):
+        with pytest.raises(UsageError, match=f"^`fail_if_worse=` compares nothing here: .*{named}"):
             check_gates(gates_of(found, [], True))
     said = Notices()
     with listening(said):
         check_gates(gates_of(evaluation(result("one", BASE), result("two", BASE), *untested), [], True))
-    assert said.messages == ["`fail_if_worse`: there is no test of ndcg@10 on cluster:x, which is left out"]
+    assert said.messages == ["`fail_if_worse=`: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_it_is_significant() -> None:
@@ -557,7 +557,7 @@ def test_results_of_other_dimensions_have_other_names() -> None:
 
 
 def test_cross_evaluation_needs_runs_or_similarities(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"`cross`: no encoder here is a run of finetune; name the similarities"):
+    with pytest.raises(UsageError, match=r"`cross=`: no encoder here is a run of finetune; name the similarities"):
         evaluate(["hashed:1"], [f"beir:{folder}"], cross=True)
 
 

@@ -109,7 +109,7 @@ def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
         tasks.create(f"knn:{file}").evaluate(Request(own, [own.similarity]))
         assert heard.messages == []
         tasks.create(f"knn:{file}").evaluate(Request(own, [retrokit.similarity("dnorm")]))
-    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, `sim` decides"]
+    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, `sim=` decides"]
 
 
 def test_each_test_text_counts(file: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_first_dimensions(file: Path) -> None:
     (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=3))
     assert result.metrics["accuracy"] == pytest.approx(scikit_learn(EMBEDDINGS[:, :3], 10, "euclidean"))
     assert result.configuration["dims"] == 3
-    with pytest.raises(UsageError, match="`dims` 7: given has 6 dimensions"):
+    with pytest.raises(UsageError, match="`dims=` 7: given has 6 dimensions"):
         tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=7))
 
 

@@ -88,4 +88,4 @@ def test_data_that_are_not_at_hand_are_said(
         assert overlaps_with_training([registry.create_on(task, "cpu")], [], [run], 0) == []
     (line,) = [line for line in recorder.notices if "training data" in line]
     assert line.startswith(f"{run}: its training data")
-    assert line.endswith("give `trained_on` to look for texts of the tests in them")
+    assert line.endswith("give `trained_on=` to look for texts of the tests in them")

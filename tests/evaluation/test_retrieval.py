@@ -135,8 +135,8 @@ def test_the_first_dimensions(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("similarity", "dims", "problem"),
     [
-        ("cosine", 0, "`dims` 0: given has 4 dimensions"),
-        ("cosine", 5, "`dims` 5: given has 4 dimensions"),
+        ("cosine", 0, "`dims=` 0: given has 4 dimensions"),
+        ("cosine", 5, "`dims=` 5: given has 4 dimensions"),
         ("sfs:2", 3, "size 2 does not divide 3; sizes that do: 1, 3"),
         ("sfs:2,dims=4", 2, "dims=4 is more than the embedding's 2 dimensions"),
         ("sfs:3", None, "size 3 does not divide 4; sizes that do: 1, 2, 4"),

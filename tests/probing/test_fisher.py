@@ -219,7 +219,7 @@ def test_pairs_come_from_judgements_and_training_data(tiny_bert, benchmark, tmp_
 
 
 def test_what_gives_no_pairs_is_refused(tiny_bert, tmp_path):
-    with pytest.raises(UsageError, match="no pairs: give `on` TASK or `data` SOURCE"):
+    with pytest.raises(UsageError, match="no pairs: give `on=` TASK or `data=` SOURCE"):
         probe_fisher([str(tiny_bert)])
     write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
     with pytest.raises(UsageError, match="needs queries and documents"):
@@ -247,8 +247,8 @@ def test_auto_trains_with_what_the_probe_says(tiny_bert, pairs, tmp_path):
     notices = Notices()
     with listening(notices):
         training.finetune(configure(tiny_bert, pairs, tmp_path / "run"))
-    told = next(message for message in notices.messages if message.startswith("`sim` auto: "))
-    chosen = told.removeprefix("`sim` auto: ").partition(".")[0]
+    told = next(message for message in notices.messages if message.startswith("`sim=` auto: "))
+    chosen = told.removeprefix("`sim=` auto: ").partition(".")[0]
     probed = probe_fisher([str(tiny_bert)], (), [str(pairs)], device="cpu").results[0].prediction
     assert chosen == probed.choice
     assert "log₁₀ κ(qnorm) = " in told
@@ -275,7 +275,9 @@ def test_a_resumed_run_keeps_the_choice(tiny_bert, pairs, tmp_path, monkeypatch,
 
 
 def test_auto_is_refused_where_there_are_no_roles(tiny_bert, pairs, tmp_path):
-    with pytest.raises(UsageError, match="`sim` auto is for `loss` infonce: scored pairs have no roles to tell apart"):
+    with pytest.raises(
+        UsageError, match="`sim=` auto is for `loss=` infonce: scored pairs have no roles to tell apart"
+    ):
         configure(tiny_bert, pairs, tmp_path / "run", loss="mse")
 
 

@@ -118,5 +118,5 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         probe_geometry([encoder], str(file), size=4, neighbours=3)
     with pytest.raises(DataError, match="is no BEIR folder"):
         probe_geometry([encoder], f"beir:{tmp_path}")
-    with pytest.raises(UsageError, match="`neighbours` 0 is out of range"):
+    with pytest.raises(UsageError, match="`neighbours=` 0 is out of range"):
         probe_geometry([encoder], str(file), neighbours=0)

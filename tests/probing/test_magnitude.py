@@ -172,7 +172,7 @@ def test_the_gain_is_that_of_eval(large, monkeypatch):
     apart = probe_magnitude(["other"], [spec], cv_baseline="one").results[0]
     assert (apart.gain, apart.cv_ratio) == (probe_magnitude(["other"], [spec]).results[0].gain, against.cv_ratio)
     assert probe_magnitude(["other"], [spec], baseline="one").results[0].cv_ratio is None
-    with pytest.raises(UsageError, match="`baseline` is for the gain, which takes labels"):
+    with pytest.raises(UsageError, match="`baseline=` is for the gain, which takes labels"):
         probe_magnitude(["other"], [spec], MagnitudeOptions(proxies=3), baseline="one")
 
 
@@ -281,9 +281,9 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
         DataError, match="given: all documents' embeddings have the length 1: there is nothing to probe"
     ):
         measure(GivenEncoder(unit), task(small), MagnitudeOptions())
-    with pytest.raises(UsageError, match="`irrelevant` some is none of top, all"):
+    with pytest.raises(UsageError, match="`irrelevant=` some is none of top, all"):
         MagnitudeOptions("some")
-    with pytest.raises(UsageError, match=r"`proxies` 100 is out of range \(1 to 99\)"):
+    with pytest.raises(UsageError, match=r"`proxies=` 100 is out of range \(1 to 99\)"):
         MagnitudeOptions(proxies=100)
     write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
     with pytest.raises(UsageError, match="this probe needs queries and documents, as in beir:PATH"):
@@ -400,7 +400,7 @@ def test_a_start_that_is_gone_is_left_out_with_a_note(run, benchmark, tmp_path):
 def test_runs_that_cannot_be_followed(run, benchmark, tmp_path):
     spec = [f"beir:{benchmark}"]
     shutil.copytree(run, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints"))
-    with pytest.raises(UsageError, match="kept no checkpoints; train with `save_every` N `keep_checkpoints` MANY"):
+    with pytest.raises(UsageError, match="kept no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY"):
         probe_training(str(tmp_path / "bare"), spec)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"empty is not a retrokit run: it has no retrokit\.json"):

@@ -110,7 +110,7 @@ def test_verify_keeps_what_is_asked_for(folder, tmp_path):
 def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     with pytest.raises(UsageError, match="has no threshold: run retrokit rerank calibrate"):
         verify(folder, str(pairs), device="cpu")
-    with pytest.raises(UsageError, match=r"`false_accept_rate` 1.5 must be below 1"):
+    with pytest.raises(UsageError, match=r"`false_accept_rate=` 1.5 must be below 1"):
         calibrate(folder, str(pairs), 1.5)
     with pytest.raises(DataError, match=r"has 40 pairs to reject; a false-accept rate of 0.01 needs 100"):
         calibrate(folder, str(pairs), 0.01)

@@ -102,7 +102,7 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, v
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
     monkeypatch.undo()
     (tmp_path / "run" / "checkpoints" / "checkpoint-5").mkdir()  # a checkpoint that a kill left incomplete
-    with pytest.raises(UsageError, match="exists; give `overwrite`"):
+    with pytest.raises(UsageError, match="exists; give `overwrite=`"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
     with pytest.raises(UsageError, match=r"lr was 0.01, now 0.02"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, lr=0.02, resume=True)
@@ -170,11 +170,11 @@ def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path)
 
 
 def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give `end_to_end`"):
+    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give `end_to_end=`"):
         plan_verifier(configure("maxsim", tiny_bert, triplets, None))
     with pytest.raises(UsageError) as caught:
         configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
-    for part in ("`lr` -1 must be above 0", "`epochs`, `steps`", "`best_metric` mrr", "`cache` is for a frozen"):
+    for part in ("`lr=` -1 must be above 0", "`epochs=`, `steps=`", "`best_metric=` mrr", "`cache=` is for a frozen"):
         assert part in str(caught.value)
     with pytest.raises(UsageError, match="unknown verifier 'cn'"):
         configure("cn", tiny_bert, triplets, None)
@@ -188,7 +188,7 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
     real = trainer.verifier_loss
     monkeypatch.setattr(trainer, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
-    with pytest.raises(DataError, match=r"the loss is (inf|nan) at step 2; lower `lr`"):
+    with pytest.raises(DataError, match=r"the loss is (inf|nan) at step 2; lower `lr=`"):
         train("cnn", tiny_bert, triplets, tmp_path / "run")
 
 
@@ -280,7 +280,7 @@ def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_ber
     untouched = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder.to_train().model[0].auto_model.state_dict()
     assert torch.equal(untouched[f"{last}query.weight"], before[f"{last}query.weight"])
     assert 0 < shrink(str(run), str(tmp_path / "smaller"), rank=1) < 1
-    with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end`"):
+    with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end=`"):
         shrink(str(small), str(tmp_path / "again"))
     (small / "encoder-update.safetensors").write_bytes(b"cut")
     with pytest.raises(DataError, match=r"encoder-update.safetensors.*holds no update of an encoder"):
@@ -297,7 +297,7 @@ def test_training_goes_on_from_a_small_copy(tiny_bert, triplets, tmp_path):
     train("cnn", tiny_bert, triplets, str(tmp_path / "next"), start=small, lr=1e-12, encoder_lr=1e-12, **options)
     begun = registry.create(f"cnn:{tmp_path / 'next'}", device="cpu").score_pairs(texts, texts[::-1])
     assert_rounded(begun, scores)
-    with pytest.raises(UsageError, match="small changes its encoder: give `end_to_end`"):
+    with pytest.raises(UsageError, match="small changes its encoder: give `end_to_end=`"):
         plan_verifier(configure("cnn", tiny_bert, triplets, None, start=small))
 
 
@@ -315,9 +315,9 @@ def test_a_small_copy_refuses_other_weights(tiny_bert, triplets, tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"lora": 4}, "`lora` needs `end_to_end`"),
-        ({"encoder_dropout": 0.0}, "`encoder_dropout` needs `end_to_end`"),
-        ({"lora": "rank=4,last=99", "end_to_end": True}, "`lora` last=99: .* has 2 layers"),
+        ({"lora": 4}, "`lora=` needs `end_to_end=`"),
+        ({"encoder_dropout": 0.0}, "`encoder_dropout=` needs `end_to_end=`"),
+        ({"lora": "rank=4,last=99", "end_to_end": True}, "`lora=` last=99: .* has 2 layers"),
         ({"lora": "rank=4,targets=qeury", "end_to_end": True}, "no linear layer called qeury .did you mean query"),
     ],
 )

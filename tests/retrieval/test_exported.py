@@ -89,7 +89,7 @@ def test_it_finds_what_an_evaluation_of_those_numbers_does(tiny_bert, corpus, tm
             assert scores == pytest.approx(values, rel=1e-5, abs=2 * step)
             assert places.tolist() == best.tolist() or index is not None or step
     if quantize == "int8":
-        with pytest.raises(UsageError, match="holds int8; `quantize` binary does not fit"):
+        with pytest.raises(UsageError, match="holds int8; `quantize=` binary does not fit"):
             retrokit.search("", folder, QUERIES, quantize="binary")
 
 
@@ -128,7 +128,7 @@ def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
         (("static:16",), "was made by .*bert, whose weights or settings static:16 does not have"),
         (("", None, "cosine"), "was made for the similarity learn.*, not cosine"),
         (("", None, "learn"), "was made for the similarity learn.*, not learn"),
-        (("", None, None, 4), "was made of the first 8 dimensions; `dims` 4 does not fit"),
+        (("", None, None, 4), "was made of the first 8 dimensions; `dims=` 4 does not fit"),
     ):
         with pytest.raises(UsageError, match=problem) as error:
             export_index(folder, *given)

@@ -61,7 +61,7 @@ def test_the_smallest_sweep_may_take_up_to_twice_its_budget(tmp_path: Path, monk
     with heard() as said:
         made = planned(questions.which_similarity("pairs.jsonl", "static", 40, 8), tmp_path)
     assert [step.cell["sim"] for step in made if step.table == "finetune"] == ["cosine", "sfs:16"]
-    assert "more than `budget` 40 s" in said[-1]
+    assert "more than `budget=` 40 s" in said[-1]
     with pytest.raises(UsageError, match="39 s is too little: two similarities and 30 steps take 80 s"):
         questions.which_similarity("pairs.jsonl", "static", 39, 8)
 

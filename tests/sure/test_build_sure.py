@@ -234,7 +234,7 @@ def test_concurrency_does_not_show(tmp_path, data):
 def test_a_folder_that_exists_is_not_replaced_unasked(tmp_path, data):
     built(data, tmp_path / "out")
     llm = ScriptedLLM()
-    with pytest.raises(UsageError, match="out exists; give `overwrite`"):
+    with pytest.raises(UsageError, match="out exists; give `overwrite=`"):
         built(data, tmp_path / "out", llm, store=tmp_path / "other.sqlite")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")

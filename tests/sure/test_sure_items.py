@@ -94,7 +94,7 @@ def test_jsonl_with_judgements(tmp_path):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"id": "1", "text": "a?"}, r"q\.jsonl:2: field 'passage_id' .*there is none.*`qrels`"),
+        ({"id": "1", "text": "a?"}, r"q\.jsonl:2: field 'passage_id' .*there is none.*`qrels=`"),
         ({"id": "1", "text": "a?", "passage_id": None}, r"q\.jsonl:2: .*found null"),
         ({"id": "1", "text": "a?", "passage_id": "9"}, r"q\.jsonl: passage '9' is not in .*p\.jsonl"),
         ({"id": "0", "text": "a?", "passage_id": "7"}, r"q\.jsonl:2: the id '0' is on an earlier line"),

@@ -144,7 +144,7 @@ def test_dropout_tells_two_passes_of_a_text_apart(tiny_bert, corpus):
 
 
 def test_dropout_without_dropout_is_refused(corpus):
-    with pytest.raises(UsageError, match=r"static:8 has no dropout; give a `dropout` of 0\.1"):
+    with pytest.raises(UsageError, match=r"static:8 has no dropout; give a `dropout=` of 0\.1"):
         plan(configure("static:dim=8", corpus, augment=["dropout:min_chars=5"]))
     made = plan(configure("static:dim=8", corpus, augment=["dropout:min_chars=5"], dropout=0.2))
     features = made.model.preprocess(["the cat sleeps", "the cat sleeps"])
@@ -204,7 +204,7 @@ def test_a_beir_folder_gives_its_documents(tiny_bert, tmp_path):
         ({"augment": ["mask:1.5"]}, "fraction"),
         ({"augment": ["crops", "dropout"]}, "one way to make pairs and at most one mask, not crops, dropout"),
         ({"augment": ["mask:0.1", "mask:0.2"]}, "at most one mask"),
-        ({"augment": ["crops"], "loss": "mse"}, "`augment` is for `loss` infonce"),
+        ({"augment": ["crops"], "loss": "mse"}, "`augment=` is for `loss=` infonce"),
     ],
 )
 def test_wrong_augmentations(tiny_bert, corpus, options, message):
@@ -213,7 +213,7 @@ def test_wrong_augmentations(tiny_bert, corpus, options, message):
 
 
 def test_an_encoder_without_a_mask_token(tiny_llama, corpus):
-    with pytest.raises(UsageError, match=r"`augment` mask:0\.1: the tokenizer of .* has no mask token"):
+    with pytest.raises(UsageError, match=r"`augment=` mask:0\.1: the tokenizer of .* has no mask token"):
         plan(configure(tiny_llama, corpus, augment=["mask:0.1"]))
 
 

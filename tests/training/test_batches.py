@@ -141,7 +141,7 @@ def test_what_fits_into_no_batch_without_duplicates_is_said(caplog):
 
 
 def test_a_batch_that_no_source_fills_is_an_error():
-    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records; give a smaller `batch_size`"):
+    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records; give a smaller `batch_size=`"):
         Batches(TrainingSet([source("a", 9), source("b", 7)]), 8, seed=0)
     with pytest.raises(UsageError, match="4 × 2 processes"):
         Batches(TrainingSet([source("b", 7)]), 4, seed=0, world=2)

@@ -140,5 +140,5 @@ def test_several_tasks_of_a_run(tmp_path: Path) -> None:
 
 
 def test_a_task_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match="`eval` names a task twice"):
+    with pytest.raises(UsageError, match="`eval=` names a task twice"):
         FinetuneConfig("static:8", ["x.jsonl"], eval=["beir:x", "beir:x,split=test"])

@@ -334,7 +334,7 @@ def test_scale_auto_says_what_trains_the_same(tiny_bert, pairs, spec, other):
     with listening(said):
         made, same = (plan(configure(tiny_bert, pairs, None, sim=name, scale="auto")) for name in (spec, other))
     assert [line for line in said.notices if "trains exactly as" in line] == [
-        f"{made.similarity.spec} is {other} divided by a number: with `scale` auto it trains exactly as {other} does"
+        f"{made.similarity.spec} is {other} divided by a number: with `scale=` auto it trains exactly as {other} does"
     ]
     texts = torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
     scores = [one.preflight.scale["scale"] * one.similarity.score(texts, texts.flip(1)) for one in (made, same)]
@@ -400,7 +400,7 @@ def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
 def test_an_existing_folder_is_refused_and_kept(tiny_bert, pairs, tmp_path):
     finetune(configure(tiny_bert, pairs, tmp_path / "run"))
     before = weights(tmp_path / "run")
-    with pytest.raises(UsageError, match="`overwrite`"):
+    with pytest.raises(UsageError, match="`overwrite=`"):
         finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1))
     assert all(torch.equal(before[name], value) for name, value in weights(tmp_path / "run").items())
     finetune(configure(tiny_bert, pairs, tmp_path / "run", seed=1, overwrite=True))
@@ -719,28 +719,28 @@ def test_what_will_surprise_is_said(tiny_bert, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "tripplet"}, "`loss` tripplet: expected one of infonce, kl, margin-mse, mse"),
-        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs`, `steps`, `time_budget`"),
+        ({"loss": "tripplet"}, "`loss=` tripplet: expected one of infonce, kl, margin-mse, mse"),
+        ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs=`, `steps=`, `time_budget=`"),
         ({"scale": 10.0, "temperature": 0.1}, "give one"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
         ({"freeze": "all-but:0"}, "is left to train"),
         ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
-        ({"patience": 2}, "`patience` needs"),
-        ({"precision": "fp16"}, "`precision` fp16 needs a GPU"),
+        ({"patience": 2}, "`patience=` needs"),
+        ({"precision": "fp16"}, "`precision=` fp16 needs a GPU"),
         ({"matryoshka": (32,)}, "has 16 dimensions"),
         ({"sim": "sfs:7"}, "size 7 does not divide 16; sizes that do: 1, 2, 4, 8, 16"),
-        ({"lr": -1.0}, "`lr` -1.0 must be above 0"),
-        ({"eval_every": 5}, "`eval_every` needs `eval`"),
+        ({"lr": -1.0}, "`lr=` -1.0 must be above 0"),
+        ({"eval_every": 5}, "`eval_every=` needs `eval=`"),
         ({"guide": "minilmm"}, "minilmm"),
         ({"guide": "static:8,margin=-1"}, "margin"),
-        ({"guide": "static:8", "loss": "kl"}, "`guide` is for `loss` infonce"),
-        ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates` is for `loss` infonce"),
-        ({"accumulate": 0}, "`accumulate` 0 must be above 0"),
-        ({"batch_size": "many"}, "`batch_size` many: expected a whole number or auto"),
+        ({"guide": "static:8", "loss": "kl"}, "`guide=` is for `loss=` infonce"),
+        ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` is for `loss=` infonce"),
+        ({"accumulate": 0}, "`accumulate=` 0 must be above 0"),
+        ({"batch_size": "many"}, "`batch_size=` many: expected a whole number or auto"),
         ({"batch_size": "auto", "mini_batch": "auto"}, "both auto"),
-        ({"batch_size": 0}, "`batch_size` 0 must be above 0"),
-        ({"guide": "static:8", "augment": ("crops",)}, "`guide` and `augment` exclude each other"),
+        ({"batch_size": 0}, "`batch_size=` 0 must be above 0"),
+        ({"guide": "static:8", "augment": ("crops",)}, "`guide=` and `augment=` exclude each other"),
     ],
 )
 def test_wrong_options_are_said(tiny_bert, pairs, options, message):

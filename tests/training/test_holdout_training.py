@@ -154,10 +154,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pyt
     [
         ("pairs", {"holdout": 0.0001}, "leaves nothing to hold out"),
         ("pairs", {"holdout": 100}, "leaves nothing to train on"),
-        ("pairs", {"holdout": 0}, "`holdout` 0 must be above 0"),
+        ("pairs", {"holdout": 0}, "`holdout=` 0 must be above 0"),
         ("pairs", {"best_metric": "spearman"}, "spearman"),
         ("texts", {"augment": ("dropout:1,min_chars=1",), "dropout": 0.1}, "every anchor held out is its own positive"),
-        ("pairs", {"holdout": None}, "`eval_every` needs `eval` or `holdout`"),
+        ("pairs", {"holdout": None}, "`eval_every=` needs `eval=` or `holdout=`"),
     ],
 )
 def test_what_cannot_be_held_out(tmp_path: Path, kind: str, options: dict[str, Any], problem: str) -> None:

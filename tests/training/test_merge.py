@@ -157,7 +157,7 @@ def as_sentence_transformer(bert: Path, folder: Path, pooling: str, **options) -
         ("tokenizer", "cannot be averaged, for they differ in tokenizer"),
         ("static", "modules: Transformer → Pooling and StaticEmbedding"),
         ("table", "weights: "),
-        ("dot", "similarity: learn and cosine; give the `sim` of the result"),
+        ("dot", "similarity: learn and cosine; give the `sim=` of the result"),
         ("nan", "weights are not finite"),
     ],
 )
@@ -191,12 +191,12 @@ def test_what_cannot_be_averaged_is_one_line(tiny_bert, runs, tmp_path, other, m
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": (1,)}, "`weights`: 1 for 2 encoders"),
-        ({"weights": (1, -1)}, "`weights` add up to 0"),
-        ({"as_given": True}, "`as_given` needs `weights`"),
+        ({"weights": (1,)}, "`weights=`: 1 for 2 encoders"),
+        ({"weights": (1, -1)}, "`weights=` add up to 0"),
+        ({"as_given": True}, "`as_given=` needs `weights=`"),
         ({"encoders": ["minilm"]}, "two encoders or more, not 1"),
         ({"sim": "cosin"}, "unknown similarity 'cosin'"),
-        ({"weights": (float("nan"), 1)}, "`weights` nan is out of range"),
+        ({"weights": (float("nan"), 1)}, "`weights=` nan is out of range"),
     ],
 )
 def test_wrong_settings_are_told_before_the_work(tmp_path, options, message):

@@ -40,7 +40,7 @@ def test_memory_that_runs_out_in_training_is_one_line(tiny_bert, pairs, tmp_path
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(FinetuneTrainer, "training_step", step)
-    with pytest.raises(UsageError, match=r"memory of cpu ran out in training: `mini_batch`.*take less") as caught:
+    with pytest.raises(UsageError, match=r"memory of cpu ran out in training: `mini_batch=`.*take less") as caught:
         finetune(configure(tiny_bert, pairs, tmp_path / "run"))
     assert "\n" not in str(caught.value)
 
@@ -75,7 +75,7 @@ def test_determinism_holds_for_the_training_alone(tiny_bert, pairs, tmp_path, mo
 
 
 def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="`tf32` is for an NVIDIA GPU, and this runs on cpu"):
+    with pytest.raises(UsageError, match="`tf32=` is for an NVIDIA GPU, and this runs on cpu"):
         plan(configure(tiny_bert, pairs, tf32=True))
     asked = []
     monkeypatch.setattr(

@@ -203,7 +203,7 @@ def test_no_network_is_one_line(folder, service, monkeypatch):
 
 
 def test_an_adapter_names_a_base_that_others_have(folder, service):
-    with pytest.raises(UsageError, match="which is on this machine alone: give its id on the hub as `base_model`"):
+    with pytest.raises(UsageError, match="which is on this machine alone: give its id on the hub as `base_model=`"):
         retrokit.push(str(folder / "adapter"), "me/adapter")
     assert service.calls == []
     retrokit.push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
@@ -227,8 +227,8 @@ def test_a_merged_encoder_and_an_edited_card(folder, service, tmp_path):
         ({"repo": "qnorm"}, "`repo` qnorm: expected OWNER/NAME"),
         ({"repo": "me/a/b"}, "`repo` me/a/b: "),
         ({"folder": "beir"}, "is not a retrokit run"),
-        ({"mteb": "out"}, "`mteb` needs `results`"),
-        ({"folder": "adapter", "results": ["results"]}, "`results`: none is of .*adapter as it is now; they are of "),
+        ({"mteb": "out"}, "`mteb=` needs `results=`"),
+        ({"folder": "adapter", "results": ["results"]}, "`results=`: none is of .*adapter as it is now; they are of "),
     ],
 )
 def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message):

@@ -378,6 +378,6 @@ def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: P
     folder.check()
     with folder.locked():
         pass
-    with pytest.raises(UsageError, match="give `overwrite` to replace it, `resume` to go on"):
+    with pytest.raises(UsageError, match="give `overwrite=` to replace it, `resume=` to go on"):
         RunFolder(tmp_path / "run").check()
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("std")] == ["run"]

@@ -191,10 +191,10 @@ def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, m
     assert taken(found)[1] <= ROOM
     assert auto(tiny_bert, long_pairs, monkeypatch, 10**9, batch_size=16, mini_batch="auto").config.mini_batch is None
     assert caplog.messages == [
-        "`mini_batch` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
-        "`mini_batch` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
+        "`mini_batch=` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
+        "`mini_batch=` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
     ]
-    with pytest.raises(UsageError, match=r"`mini_batch` auto: not even one text of 64 tokens fits into 1e-05 GB"):
+    with pytest.raises(UsageError, match=r"`mini_batch=` auto: not even one text of 64 tokens fits into 1e-05 GB"):
         auto(tiny_bert, long_pairs, monkeypatch, 10**4, batch_size=16, mini_batch="auto")
 
 

@@ -108,9 +108,9 @@ def test_a_tracker_that_is_not_there(tiny_bert, pairs, tmp_path, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in TRACKERS else real(name))
     for name in TRACKERS:
-        with pytest.raises(MissingExtra, match=rf"`track` {name} needs .* 'retrokit-ir\[{name}\]'"):
+        with pytest.raises(MissingExtra, match=rf"`track=` {name} needs .* 'retrokit-ir\[{name}\]'"):
             plan(config("static:8", pairs, tmp_path / "run", track=(name,)))
-    with pytest.raises(UsageError, match="`track` comet is none of tensorboard, trackio, wandb, mlflow"):
+    with pytest.raises(UsageError, match="`track=` comet is none of tensorboard, trackio, wandb, mlflow"):
         config("static:8", pairs, tmp_path / "run", track=("comet",))
     assert not (tmp_path / "run").exists()
 
@@ -123,9 +123,9 @@ def test_a_tracker_that_fails_does_not_end_a_run(pairs, tmp_path, monkeypatch, c
     caplog.set_level("INFO", "retrokit")
     monkeypatch.setattr(TensorBoardCallback, "on_log", failing)
     assert finetune(config("static:8", pairs, tmp_path / "run", track=("tensorboard",))).steps == 8
-    assert "`track` tensorboard ends at step 0: ConnectionError: no such host" in caplog.messages
+    assert "`track=` tensorboard ends at step 0: ConnectionError: no such host" in caplog.messages
     monkeypatch.setattr(TensorBoardCallback, "on_train_begin", failing)
-    with pytest.raises(ServiceError, match="`track` tensorboard: ConnectionError: no such host"):
+    with pytest.raises(ServiceError, match="`track=` tensorboard: ConnectionError: no such host"):
         finetune(config("static:8", pairs, tmp_path / "other", track=("tensorboard",)))
 
 

@@ -17,7 +17,7 @@ class NearMissSettings(Settings):
     """Near-misses of the texts in ``path``, or of the anchors of its pairs, into ``output``."""
 
     path: str = setting(
-        help="Texts as JSON lines, or pairs with `positive` paraphrase; .gz too; - is standard input.",
+        help="Texts as JSON lines, or pairs with `positive=` paraphrase; .gz too; - is standard input.",
         argument=True,
         metavar="INPUT",
     )
@@ -47,6 +47,6 @@ class NearMissSettings(Settings):
         """What is wrong with the settings, each as a line."""
         yield from self.number_problems()
         if self.split is not None and self.output == "-":
-            yield "`split` writes two files: give `output` NAME.jsonl"
+            yield "`split=` writes two files: give `output=` NAME.jsonl"
         if self.llm is None and (self.store is not None or self.max_tokens is not None):
-            yield "`store` and `max_tokens` are about the model of `llm`, which is not given"
+            yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"

@@ -71,17 +71,17 @@ class QuerySettings(Asking):
     limit: int | None = setting(None, "Passages to write queries for, drawn by the seed. Default: all.", least=1)
     retries: int = setting(2, "How often a rejected answer is asked for again, with the reason.", least=0, most=100)
     prompts: str = setting("ours", "Wording: ours, or a folder whose NAME.toml take the place of ours.")
-    seed: int = setting(0, "Seed of the passages that `limit` draws.", least=0)
+    seed: int = setting(0, "Seed of the passages that `limit=` draws.", least=0)
     device: str | None = setting(None)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if unknown := [name for name in self.types if name not in TYPES]:
-            yield f"`types` {', '.join(unknown)}: no such type of query; the types are {', '.join(TYPES)}"
+            yield f"`types=` {', '.join(unknown)}: no such type of query; the types are {', '.join(TYPES)}"
         elif len(set(self.types)) < len(self.types):
-            yield "`types`: a type is named twice"
+            yield "`types=`: a type is named twice"
         if self.searcher == NONE and self.negatives:
-            yield "`negatives` are hits of the round trip, which `encoder` none leaves out"
+            yield "`negatives=` are hits of the round trip, which `encoder=` none leaves out"
 
 
 @dataclass

@@ -112,4 +112,4 @@ def read_baseline(path: str) -> Baseline:
     except OSError as error:
         raise DataError(path, damage(error)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(path, "is not a baseline that `save_baseline` of an evaluation has written") from error
+        raise DataError(path, "is not a baseline that `save_baseline=` of an evaluation has written") from error

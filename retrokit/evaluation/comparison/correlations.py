@@ -49,12 +49,13 @@ def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
     :class:`UsageError` for no SURE task, other tasks that are not one for each, or fewer than three systems."""
     sure, others = _sides(main_metrics)
     if not sure:
-        raise UsageError("`correlations` is of SURE's metrics: give a task sure:FOLDER")
+        raise UsageError("`correlations=` is of SURE's metrics: give a task sure:FOLDER")
     if others and len(others) != len(sure):
         problem = f"here are {len(sure)} and {len(others)}"
-        raise UsageError(f"`correlations` takes one other task for each SURE task, in their order, or none: {problem}")
+        raise UsageError(f"`correlations=` takes one other task for each SURE task, in their order, or none: {problem}")
     if systems < LEAST:
-        raise UsageError(f"`correlations` needs at least {LEAST} systems (encoders × similarities), here are {systems}")
+        needed = f"at least {LEAST} systems (encoders × similarities)"
+        raise UsageError(f"`correlations=` needs {needed}, here are {systems}")
 
 
 def correlations(systems: Sequence[System]) -> list[Correlation]:

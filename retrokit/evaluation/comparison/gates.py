@@ -30,7 +30,7 @@ def parse_gate(text: str) -> tuple[str, float]:
     except ValueError:
         least = math.nan
     if not metric or out_of_range(least):
-        raise UsageError(f"`fail_under` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
+        raise UsageError(f"`fail_under=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
     return metric.strip(), least
 
 
@@ -55,9 +55,9 @@ def check_gates(gates: Sequence[Gate]) -> None:
     compared = [gate for gate in gates if gate.setting == "fail_if_worse"]
     untested = list(dict.fromkeys(gate.message for gate in compared if gate.verdict == UNTESTED))
     if compared and all(gate.verdict == UNTESTED for gate in compared):
-        raise UsageError(f"`fail_if_worse` compares nothing here: {', '.join(untested)}")
+        raise UsageError(f"`fail_if_worse=` compares nothing here: {', '.join(untested)}")
     for reason in untested:
-        notice(f"`fail_if_worse`: there is {reason}, which is left out")
+        notice(f"`fail_if_worse=`: there is {reason}, which is left out")
     failures = [harmless(gate.message) for gate in gates if gate.verdict == FAILED]
     if failures:
         raise GateFailed("\n".join(failures))

@@ -65,7 +65,7 @@ def _of_run(spec: str) -> list[Source]:
     if not names:
         return []
     kind: Kind = "texts" if identity.get("augment") else "scored" if identity.get("loss") == "mse" else "pairs"
-    ask = "give `trained_on` to look for texts of the tests in them"
+    ask = "give `trained_on=` to look for texts of the tests in them"
     try:
         places = [str(training_data.registry.parse(name).params.get("path", "")) for name in names]
         size = sum(map(_size, places))

@@ -135,7 +135,7 @@ class ResultsFolder:
         each result on data that have changed since: of one task, those on the data seen last count. Raises
         :class:`DataError` if there is no such folder, or it holds no sound result."""
         if not self.path.is_dir():
-            raise DataError(self.path, "is not a folder of results; `results` of an evaluation makes one")
+            raise DataError(self.path, "is not a folder of results; `results=` of an evaluation makes one")
         records = []
         for file in sorted(self.path.glob("*.json")):
             record = _read(file)
@@ -144,7 +144,7 @@ class ResultsFolder:
             else:
                 records.append(record)
         if not records:
-            raise DataError(self.path, "holds no results; `results` of an evaluation makes them")
+            raise DataError(self.path, "holds no results; `results=` of an evaluation makes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
         kept = []
         for record in sorted(records, key=lambda record: record.added):

@@ -199,9 +199,9 @@ def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> l
         own = [system for system in of_task if name in (system.name, *(result.name for result in system.results))]
         own += [system for system in of_task if name in (system.encoder, *(one.encoder for one in system.results))]
         if not own:
-            notice(f"`baseline_system` {name}: is not on {task}; the others are compared with {of_task[0].name}")
+            notice(f"`baseline_system=` {name}: is not on {task}; the others are compared with {of_task[0].name}")
         leading |= {id(result) for system in own[:1] for result in system.results}
     if not leading:
         there = ", ".join(dict.fromkeys(system.name for system in systems))
-        raise UsageError(f"`baseline_system` {name}: there is none of that name; there are {there}")
+        raise UsageError(f"`baseline_system=` {name}: there is none of that name; there are {there}")
     return sorted(results, key=lambda result: (tasks.index(result.task), id(result) not in leading))

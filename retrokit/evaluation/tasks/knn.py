@@ -61,7 +61,7 @@ class NearestNeighbours(SymmetricTask):
             return super().scored_with(encoder, similarities)
         if any(one.spec != encoder.similarity.spec for one in similarities) and not self._warned:
             self._warned |= {self.metric}
-            notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, `sim` decides")
+            notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, `sim=` decides")
         return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
 
     def measure(

@@ -194,7 +194,7 @@ class Verification(NearMisses):
         line = super().describe(len(self._reference) if self._reference else reference)
         if self._reference:
             return line
-        return f"{line}: the anchors themselves; `reference` gives other texts" if self._identical else line
+        return f"{line}: the anchors themselves; `reference=` gives other texts" if self._identical else line
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]

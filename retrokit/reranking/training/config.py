@@ -95,7 +95,7 @@ class VerifierConfig(TrainingConfig, _What):
         None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, most=100
     )
     encoder_lr: float | None = setting(
-        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora` 1e-4.", OPTIMIZER, above=0, most=100
+        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora=` 1e-4.", OPTIMIZER, above=0, most=100
     )
     precision: str = setting(
         "auto",
@@ -166,23 +166,23 @@ class VerifierConfig(TrainingConfig, _What):
             if self.reads_pairs
             else ("loss", "max_length")
         )
-        wrong = [f"`{name}`" for name in others if getattr(self, name) not in (None, False)]
+        wrong = [f"`{name}=`" for name in others if getattr(self, name) not in (None, False)]
         kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
         return [
             f"{', '.join(wrong)}: only for {kinds}, and not for {self.verifier}" if wrong else None,
             one_of("loss", self.loss, LOSSES) if self.loss is not None else None,
             one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
             one_of("precision", self.precision, precisions),
-            "`teacher_temperature` is for `loss` kl" if self.teacher_temperature and self.loss != "kl" else None,
-            f"`in_batch` is not for `loss` {self.loss}: a teacher has scored an anchor's own documents alone"
+            "`teacher_temperature=` is for `loss=` kl" if self.teacher_temperature and self.loss != "kl" else None,
+            f"`in_batch=` is not for `loss=` {self.loss}: a teacher has scored an anchor's own documents alone"
             if self.is_taught and self.in_batch
             else None,
             *(
-                f"`{name}` needs `end_to_end`"
+                f"`{name}=` needs `end_to_end=`"
                 for name in ("encoder_lr", "encoder_dropout", "lora")
                 if getattr(self, name) is not None and not self.end_to_end and not self.reads_pairs
             ),
-            "`cache` is for a frozen encoder: one in training makes new embeddings at every step"
+            "`cache=` is for a frozen encoder: one in training makes new embeddings at every step"
             if self.cache is not None and self.end_to_end
             else None,
         ]

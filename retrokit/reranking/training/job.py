@@ -89,7 +89,7 @@ def read_material(config: VerifierConfig) -> Material:
     held_out = [record for source in measured for record in pairs_of(source)]
     lists = RankedLists.of(held_out, FEW_OTHERS if few else OTHERS)
     if config.best_metric == "roc_auc" and not sum(lists.negatives):
-        raise UsageError("`best_metric` roc_auc: the examples held out have no negatives")
+        raise UsageError("`best_metric=` roc_auc: the examples held out have no negatives")
     # nDCG@10 is soon 1 where there are near-misses, and says nothing of a threshold for all anchors
     metric = config.best_metric or ("roc_auc" if sum(lists.negatives) else "ndcg@10")
     digests = {"data": sources, "dev": dev}

@@ -93,7 +93,7 @@ def _plan_maps(config: VerifierConfig, material: Material, device: str | None) -
     if config.start is not None:
         start_from(scorer, config.verifier, config.start, encoder, config.end_to_end)
     if not config.end_to_end and not list(scorer.parameters()):
-        raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end` to train its encoder")
+        raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end=` to train its encoder")
     trained = None
     if config.end_to_end:
         changes = config.low_rank, config.encoder_dropout, config.seed
