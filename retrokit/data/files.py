@@ -13,6 +13,7 @@ import hashlib
 import io
 import os
 import secrets
+import stat
 import sys
 import time
 import tomllib
@@ -176,9 +177,9 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     """Write ``path`` as UTF-8 text, whole or not at all.
 
     The text goes to a hidden file beside ``path`` that takes its place when the block ends well and is removed when
-    it does not. Missing parent folders are made. ``-`` is standard output; a pipe or a device is written to directly.
-    ``.gz`` files carry no time, so the same text gives the same bytes. A byte of a path that is not UTF-8, which Python
-    holds as half of a surrogate pair, becomes its JSON escape.
+    it does not. It has the permissions of the file that it replaces. Missing parent folders are made. ``-`` is standard
+    output; a pipe or a device is written to directly. ``.gz`` files carry no time, so the same text gives the same
+    bytes. A byte of a path that is not UTF-8, which Python holds as half of a surrogate pair, becomes its JSON escape.
 
     Raises:
         DataError: the file cannot be written (no permission, disk full). A ``BrokenPipeError`` of standard output is
@@ -201,13 +202,18 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     if not special:
         _drop_abandoned(target)
     temporary = target if special else target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
+    mode = mode_of(target)
     with parents_of(target, path):
         try:
             with _write_errors(path), ExitStack() as stack:
                 with disk_errors(path):
-                    binary: BinaryIO = stack.enter_context(open(temporary, "wb"))
+                    binary: BinaryIO = stack.enter_context(
+                        open(temporary, "wb" if special else "xb", opener=partial(os.open, mode=mode or 0o666))
+                    )
                     if not special:
                         _held(binary)
+                        if mode is not None:
+                            os.chmod(temporary, mode)
                 if _is_packed(path):
                     packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
                     binary = cast(BinaryIO, packer)
@@ -223,9 +229,16 @@ def writing(path: str | Path) -> Iterator[TextIO]:
                     temporary.unlink()
 
 
+def mode_of(path: Path) -> int | None:
+    """The permission bits of a regular file or of a folder; ``None`` if there is neither."""
+    return stat.S_IMODE(path.stat().st_mode) & 0o777 if os.path.isfile(path) or os.path.isdir(path) else None
+
+
 def _drop_abandoned(target: Path) -> None:
     """Remove what writers of ``target`` that were killed have left. One that lives holds its file."""
     for left in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
+        if left.is_symlink() or not left.is_file():
+            continue
         with suppress(OSError), open(left, "rb") as file:
             if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and _held(file):
                 left.unlink()

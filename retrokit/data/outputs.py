@@ -22,7 +22,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from retrokit.data.files import parents_of
+from retrokit.data.files import mode_of, parents_of
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.registry import Spec
 
@@ -86,6 +86,18 @@ def beside(path: Path, ending: str) -> Path:
     if len(os.fsencode(name)) > _LONGEST_NAME - 40:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
     return path.with_name(f".{name}.{ending}")
+
+
+def check_own(path: Path) -> None:
+    """Raise :class:`DataError` if a hidden ``path``, which commands write into or remove, is a link, or belongs neither
+    to this user nor to the owner of the folder that it is in."""
+    if not os.path.lexists(path):
+        return
+    owner = path.lstat().st_uid
+    if path.is_symlink():
+        raise DataError(path, "could not be written: it is a link; remove it, or name another output")
+    if hasattr(os, "geteuid") and owner not in (os.geteuid(), path.parent.stat().st_uid):
+        raise DataError(path, "could not be written: it belongs to another user; name another output")
 
 
 # --- inputs
@@ -188,6 +200,7 @@ def _place_of_lock(target: Path) -> Path:
 
 def _taken(path: str | Path, place: Path) -> FileLock:
     """The lock of ``path``, which is this process's now."""
+    check_own(place)
     lock = FileLock(place)
     with disk_errors(path):
         while not lock.is_locked:
@@ -228,10 +241,13 @@ def folder_in_the_making(
         put_back(target)
         _check_taken(folder, check)
         unfinished = beside(target, "retrokit-tmp")
-        if not can_go_on(unfinished):
-            shutil.rmtree(unfinished, ignore_errors=True)
+        check_own(unfinished)
         with disk_errors(folder):
-            unfinished.mkdir(exist_ok=True)
+            if not can_go_on(unfinished):
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
+            if os.path.isdir(target):
+                unfinished.chmod(0o700)  # until it has the permissions of what it replaces
         try:
             yield unfinished
             _check_taken(folder, check)
@@ -249,18 +265,23 @@ def _check_taken(folder: str | Path, check: Callable[[], None] | None) -> None:
         check()
 
 
-def let_read(folder: Path) -> None:
-    """Let whoever may read the folder read its files too: safetensors leaves those that it writes to their owner."""
+def let_read(folder: Path, before: Path | None = None) -> None:
+    """Let whoever may read the folder read its files too: safetensors leaves those that it writes to their owner. A
+    file, or the folder, that replaces one of the folder ``before`` has the permissions of that one."""
+    if before is not None and (own := mode_of(before)) is not None:
+        folder.chmod(own)
     mode = folder.stat().st_mode & 0o666
     for file in folder.rglob("*"):
-        if file.is_file() and not file.is_symlink():
-            file.chmod(mode)
+        replaced = None if before is None else mode_of(before / file.relative_to(folder))
+        if not file.is_symlink() and (file.is_file() or replaced is not None):
+            file.chmod(mode if replaced is None else replaced)
 
 
 def take_place(new: Path, target: Path) -> None:
     """Put the folder ``new`` in the place of ``target``, and remove what stood there."""
     before = beside(target, "retrokit-old")
-    let_read(new)
+    check_own(before)
+    let_read(new, target)
     if os.path.lexists(target):
         os.rename(target, before)
     try:
@@ -274,6 +295,7 @@ def take_place(new: Path, target: Path) -> None:
 def put_back(target: Path) -> None:
     """What a kill has left of :func:`take_place`: the folder that stood there goes back, if nothing is in its place."""
     before = beside(target, "retrokit-old")
+    check_own(before)
     if os.path.lexists(target):
         shutil.rmtree(before, ignore_errors=True)
     elif os.path.lexists(before):

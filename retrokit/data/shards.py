@@ -19,6 +19,7 @@ import numpy as np
 from retrokit.errors import disk_errors
 
 _DIGEST = hashlib.sha256().digest_size
+_SHARD = "[0-9a-f]" * 2 * _DIGEST + ".npy"
 
 
 class Shards:
@@ -37,7 +38,7 @@ class Shards:
     @property
     def goes_on(self) -> bool:
         """Whether an earlier run has left something."""
-        return self.folder is not None and next(self.folder.glob("*.npy"), None) is not None
+        return self.folder is not None and next(self.folder.glob(_SHARD), None) is not None
 
     def array(self, about: Iterable[str], shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
         """The float32 array of ``shape`` that ``about`` decides: the kept one, else what ``make`` gives.
@@ -59,7 +60,7 @@ class Shards:
         """Remove what was kept; anything else in the folder stays, and the folder with it."""
         if self.folder is None:
             return
-        for pattern in ("*.npy", "*.npy.*.tmp"):
+        for pattern in (_SHARD, f"{_SHARD}.*.tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
         with suppress(OSError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, reranking, retrieval, similarities
-from retrokit.data.outputs import check_file, check_folder, locked
+from retrokit.data.outputs import check_file, check_folder, check_own, locked
 from retrokit.data.shards import Shards
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
@@ -105,6 +105,8 @@ def rerank(
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
     folder = None if place is None else Path(place)
     if folder is not None:
+        if work is None:
+            check_own(folder)
         check_folder(folder)
     with locked(folder) if folder is not None else nullcontext():
         found = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)

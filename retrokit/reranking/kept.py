@@ -18,7 +18,7 @@ import numpy as np
 
 import retrokit
 from retrokit.data.images import check_texts
-from retrokit.data.outputs import locked
+from retrokit.data.outputs import check_own, locked
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError, Interrupted
@@ -148,6 +148,8 @@ def kept_beside(output: str | None, doing: str, what: str) -> Iterator[Shards]:
     """
     is_file = output is not None and output != "-" and (os.path.isfile(output) or not os.path.exists(output))
     folder = Path(f"{output}.work") if is_file else None
+    if folder is not None:
+        check_own(folder)
     with locked(folder) if folder is not None else nullcontext():
         store = Shards(folder)
         if store.goes_on:

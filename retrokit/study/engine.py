@@ -20,11 +20,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from retrokit.data.files import writing
-from retrokit.data.outputs import locked
+from retrokit.data.outputs import check_own, locked
 from retrokit.errors import Interrupted, MissingExtra, ServiceError
 from retrokit.interrupts import stopping_by
 from retrokit.notices import notice
-from retrokit.study.state import DONE, FAILED, State, StudyPlan
+from retrokit.study.state import DONE, FAILED, PLAN, State, StudyPlan
 from retrokit.study.step import OWNER
 
 LOOKED = 0.3
@@ -67,6 +67,7 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
     check_engine()
     with locked(plan.folder):
         plan.folder.mkdir(parents=True, exist_ok=True)
+        check_own(plan.folder / PLAN)
         plan.write()
         for state in plan.states():
             if state.state == FAILED:
@@ -77,18 +78,20 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
 
 def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
     here = (plan.folder / "engine").absolute()
+    rules, snakefile, told = here / "rules.json", here / "Snakefile", here / "log"
+    for path in (here, rules, snakefile, told):
+        check_own(path)
     here.mkdir(exist_ok=True)
-    with writing(here / "rules.json") as file:
-        file.write(_rules(plan))
-    (here / "Snakefile").write_text(_RULES.format(rules=str(here / "rules.json")), encoding="utf-8")
+    for path, text in ((rules, _rules(plan)), (snakefile, _RULES.format(rules=str(rules)))):
+        with writing(path) as file:
+            file.write(text)
     before = {state.step.name for state in plan.states() if state.state == DONE}
-    told = (here / "log").absolute()
     words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
     words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
     triggers = ["--rerun-triggers", "mtime", "params", "input"]
     with open(told, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--snakefile", str(here / "Snakefile"), *words, *triggers, *further],
+            [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words, *triggers, *further],
             cwd=here,
             stdout=log,
             stderr=log,

@@ -15,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from retrokit.data.files import writing
+from retrokit.data.outputs import check_own
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.errors import Interrupted
@@ -32,6 +33,7 @@ def work(folder: str, name: str) -> int:
     plan = StudyPlan.read(folder)
     step = next(one for one in plan.steps if one.name == name)
     done, failed = plan.marker(step), plan.marker(step, "failed.json")
+    check_own(done.parent)
     done.parent.mkdir(exist_ok=True)
     with FileLock(plan.marker(step, "lock")):  # of a study that was killed, a step may still be ending
         failed.unlink(missing_ok=True)

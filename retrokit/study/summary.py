@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from retrokit.data.outputs import check_own
 from retrokit.data.runs import is_run
 from retrokit.errors import RetrokitError
 from retrokit.study.state import DONE, StudyPlan
@@ -39,6 +40,7 @@ def _compare(plan: StudyPlan, steps: Iterable[Step], path: Path) -> bool:
     options = next(iter(steps)).command[2:]
     words = ["eval", *systems, *options, *plan.gates, "--json", "--per-query"]
     beside = path.with_suffix(".part")
+    check_own(beside)
     with open(beside, "wb") as file:
         ended = subprocess.run(
             [sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, stdout=file, stderr=subprocess.PIPE

@@ -25,6 +25,7 @@ from retrokit.data.outputs import (
     check_apart,
     check_folder,
     check_free,
+    check_own,
     check_replaceable,
     is_empty,
     let_read,
@@ -95,6 +96,7 @@ class RunFolder:
         paths that are read. Raises :class:`UsageError` for a folder that the options do not allow to be replaced, that
         is finished and to be resumed, or that another command writes, :class:`DataError` for one that cannot be
         written."""
+        check_own(self._new)
         check_folder(self.target)
         check_name_of_model(self.target)
         check_free(self.target)
@@ -156,6 +158,8 @@ class RunFolder:
         self.describe(run)
         with disk_errors(self.target):
             self.checkpoints.mkdir(exist_ok=True)
+            if self.path != self.target:
+                self.path.chmod(0o700)  # until it has the permissions of the run that it replaces
 
     def describe(self, run: Run) -> None:
         """Write ``retrokit.json``."""

@@ -121,6 +121,26 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real.txt").read_text() == "new"
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, name: str, mode: int) -> None:
+    path = tmp_path / name
+    path.touch()
+    path.chmod(mode)
+    with writing(path) as file:
+        (hidden,) = tmp_path.glob(".*")
+        assert hidden.stat().st_mode & 0o777 == mode
+        file.write("new")
+    assert path.stat().st_mode & 0o777 == mode
+    umask = os.umask(0o027)
+    try:
+        with writing(tmp_path / "new.txt") as file:
+            file.write("new")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "new.txt").stat().st_mode & 0o777 == 0o640
+
+
 def test_standard_output(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     with writing("-") as stream:
         stream.write("zwei ß\n")

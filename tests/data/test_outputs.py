@@ -316,3 +316,52 @@ def test_a_failed_rename_puts_back_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         outputs.take_place(tmp_path / "gone", tmp_path / "out")
     assert everything_in(tmp_path) == {"out": None, "out/file": "old"}
+
+
+# --- links that somebody has planted, and permissions
+
+
+@pytest.mark.parametrize("ending", ["retrokit-tmp", "retrokit-old", "retrokit-lock"])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_planted_link_is_refused(tmp_path: Path, ending: str, goes_on: bool) -> None:
+    """What it leads to keeps its content, its name and its permissions."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis").write_text("years of work")
+    (precious / "thesis").chmod(0o604)
+    link = outputs.beside(tmp_path / "out", ending)
+    link.symlink_to(precious / "thesis" if ending == "retrokit-lock" else precious)
+    with (
+        pytest.raises(DataError, match=rf"^{link}: could not be written: it is a link; remove it"),
+        folder_in_the_making(tmp_path / "out", lambda: None, lambda unfinished: goes_on) as folder,
+    ):
+        (folder / "thesis").write_text("new")
+    assert everything_in(precious) == {"thesis": "years of work"}
+    assert (precious / "thesis").stat().st_mode & 0o777 == 0o604
+    assert sorted(os.listdir(tmp_path)) == sorted(["precious", link.name])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_hidden_folder_is_refused(tmp_path: Path) -> None:
+    hidden = outputs.beside(tmp_path / "out", "retrokit-tmp")
+    hidden.mkdir()
+    os.chown(hidden, 4321, 4321)
+    with pytest.raises(DataError, match="belongs to another user"), folder_in_the_making(tmp_path / "out"):
+        pass
+    assert hidden.is_dir()
+
+
+def test_a_replaced_folder_keeps_its_permissions(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "sub").mkdir(parents=True)
+    for path, mode in ((out / "sub" / "secret", 0o600), (out / "open", 0o644), (out / "sub", 0o711), (out, 0o700)):
+        if not path.exists():
+            path.touch()
+        path.chmod(mode)
+    with folder_in_the_making(out, lambda: None) as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "sub").mkdir()
+        for name in ("sub/secret", "open", "new"):
+            (folder / name).write_text("new")
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"out": 0o700, "out/sub": 0o711, "out/sub/secret": 0o600, "out/open": 0o644, "out/new": 0o600}
