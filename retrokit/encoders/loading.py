@@ -23,7 +23,7 @@ from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
-from retrokit.encoders.folders import MINILM_ID, minilm_path, run_similarity
+from retrokit.encoders.folders import MINILM_ID, check_minilm, minilm_path, run_similarity
 from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS, choose_precision
@@ -113,7 +113,7 @@ def static(
     dim: int, tokenizer: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
 ) -> TorchEncoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
-    source = _backend_tokenizer(minilm_path() if tokenizer == "minilm" else tokenizer)
+    source = _backend_tokenizer(_source(tokenizer))
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -127,7 +127,7 @@ def scratch(
     """The architecture and tokenizer of a folder, a hub id or minilm, with fresh weights."""
     from transformers import AutoConfig, AutoModel
 
-    source = minilm_path() if architecture == "minilm" else architecture
+    source = _source(architecture)
     with tempfile.TemporaryDirectory() as folder, _loading(source):
         _copy_without_weights(source, Path(folder))
         with torch.random.fork_rng(devices=[]):
@@ -182,6 +182,15 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
             keep_as_stored(loaded[0].model)
         check_parts(loaded, path)
     return loaded
+
+
+def _source(name: str) -> str:
+    """The folder or hub id of which all but the weights is read."""
+    if name != "minilm":
+        return name
+    path = minilm_path()
+    check_minilm(path, weights=False)
+    return path
 
 
 def _backend_tokenizer(source: str) -> Any:

