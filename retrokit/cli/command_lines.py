@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -17,6 +18,8 @@ from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
 """Options that a study gives by itself."""
+_LONGEST_WORD = 128 << 10
+"""Bytes: Linux starts no command that has a longer one."""
 _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 
 
@@ -54,7 +57,12 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
         else:
             flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
     in_order = [param.name for param in _runs(words).params if param.name in arguments]
-    return [*words, *(word for name in in_order for word in arguments[name]), *flags]
+    line = [*words, *(word for name in in_order for word in arguments[name]), *flags]
+    for word in line:
+        if "\0" in word or len(os.fsencode(word)) >= _LONGEST_WORD:
+            problem = "contains a NUL character" if "\0" in word else f"is longer than {_LONGEST_WORD >> 10} KiB"
+            raise DataError(where, f"{word[:40]!r}… {problem}, which no command line takes")
+    return line
 
 
 def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:

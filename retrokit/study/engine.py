@@ -1,7 +1,8 @@
 """Snakemake works through the steps: it owns the graph, parallel jobs, retries and clusters.
 
-Its rules are made from the plan. A step is done where its mark stands and is no older than what it reads; one whose
-command has changed has another name. So what changes is done again, with what depends on it, and nothing else.
+Its rules are made from the plan, and name no file but the marks of steps. A step is done if it has its mark and what it
+reads is unchanged; one whose command has changed has another name. So neither a date in the future nor braces in a path
+reach the engine.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from retrokit.data.outputs import check_own, locked
 from retrokit.errors import Interrupted, MissingExtra, ServiceError
 from retrokit.interrupts import stopping_by
 from retrokit.notices import notice
-from retrokit.study.state import DONE, FAILED, PLAN, State, StudyPlan
-from retrokit.study.step import OWNER
+from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
+from retrokit.study.step import OWNER, same_files
 
 LOOKED = 0.3
 
 _RULES = """import json
 
-with open({rules!r}) as file:
+with open("rules.json") as file:
     rules = json.load(file)
 
 rule all:
@@ -40,11 +41,11 @@ rule all:
 for one in rules:
     rule:
         name: one["name"]
-        input: one["reads"]
+        input: one["after"]
         output: one["mark"]
-        params: command=one["command"]
+        params: command=lambda wildcards, one=one: one["command"]
         priority: one["first"]
-        shell: "{{params.command}}"
+        shell: "{params.command}"
 """
 
 
@@ -69,11 +70,22 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
         plan.folder.mkdir(parents=True, exist_ok=True)
         check_own(plan.folder / PLAN)
         plan.write()
-        for state in plan.states():
-            if state.state == FAILED:
-                plan.marker(state.step, "failed.json").unlink()
+        _drop_outdated(plan)
         _work(plan, jobs, retries, further)
     return plan.states()
+
+
+def _drop_outdated(plan: StudyPlan) -> None:
+    """Remove the marks of steps that failed, or are to be done again: since their files or a step before have changed.
+    All others get one date, by which none of them is newer than what depends on it."""
+    now, valid = time.time(), set()
+    for state in plan.states():
+        step = state.step
+        if state.state == DONE and same_files(plan, step) and valid.issuperset(step.after):
+            valid.add(step.name)
+            os.utime(plan.marker(step), (now, now))
+        elif state.state != MISSING:
+            plan.marker(step, "json" if state.state == DONE else "failed.json").unlink()
 
 
 def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
@@ -82,13 +94,12 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
     for path in (here, rules, snakefile, told):
         check_own(path)
     here.mkdir(exist_ok=True)
-    for path, text in ((rules, _rules(plan)), (snakefile, _RULES.format(rules=str(rules)))):
+    for path, text in ((rules, _rules(plan)), (snakefile, _RULES)):
         with writing(path) as file:
             file.write(text)
-    before = {state.step.name for state in plan.states() if state.state == DONE}
     words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
     words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
-    triggers = ["--rerun-triggers", "mtime", "params", "input"]
+    triggers = ["--rerun-triggers", "mtime"]
     with open(told, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
             [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words, *triggers, *further],
@@ -99,12 +110,12 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
             env={**os.environ, OWNER: f"{socket.gethostname()}:{os.getpid()}"},
             start_new_session=True,  # Ctrl-C reaches it through us, once
         )
-        seen = set(before)
+        seen = {state.step.name for state in plan.states() if state.state == DONE}
         with _stopping(engine) as asked:
             while engine.poll() is None:
                 time.sleep(LOOKED)
-                _tell(plan, seen, before)
-            _tell(plan, seen, before)
+                _tell(plan, seen)
+            _tell(plan, seen)
     if asked:
         raise Interrupted(f"stopped; what is done is kept in {plan.folder}: the same command goes on")
     states = plan.states()
@@ -114,7 +125,6 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
 
 
 def _rules(plan: StudyPlan) -> str:
-    by_name = {step.name: step for step in plan.steps}
     rules = []
     for number, step in enumerate(plan.steps):
         words = [sys.executable, "-m", "retrokit.study.step", str(plan.folder.absolute()), step.name]
@@ -122,23 +132,22 @@ def _rules(plan: StudyPlan) -> str:
             {
                 "name": f"{re.sub(r'[^A-Za-z0-9]', '_', step.name)}_{number}",
                 "first": len(plan.steps) - number,
-                "mark": str(plan.marker(step)),
-                "reads": [*step.reads, *(str(plan.marker(by_name[name])) for name in step.after)],
+                "mark": f"../steps/{step.name}.json",
+                "after": [f"../steps/{name}.json" for name in step.after],
                 "command": shlex.join(words),
             }
         )
     return json.dumps(rules, indent=1)
 
 
-def _tell(plan: StudyPlan, seen: set[str], before: set[str]) -> None:
+def _tell(plan: StudyPlan, seen: set[str]) -> None:
     """Say what has come to its end since."""
     states = plan.states()
     for state in states:
         name = state.step.name
-        if name in before and state.state != DONE:  # is done again
-            before.discard(name)
+        if state.state == MISSING:  # is tried again
             seen.discard(name)
-        elif state.state in (DONE, FAILED) and name not in seen:
+        elif name not in seen:
             seen.add(name)
             count = sum(one.state == DONE for one in states)
             of = f"{count} of {len(plan.steps)} done"

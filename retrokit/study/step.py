@@ -59,16 +59,17 @@ def work(folder: str, name: str) -> int:
 def _is_complete(plan: StudyPlan, step: Step) -> bool:
     """Whether a run was finished, from the same files, before a kill kept it from being marked."""
     output = Path(step.output)
-    return step.resumes and is_run(output) and read_run(output).status == FINISHED and _same_files(plan, step)
+    return step.resumes and is_run(output) and read_run(output).status == FINISHED and same_files(plan, step)
 
 
-def _same_files(plan: StudyPlan, step: Step) -> bool:
+def same_files(plan: StudyPlan, step: Step) -> bool:
+    """Whether the files that the step reads are as they were when it was last begun."""
     begun = plan.marker(step, "begun.json")
     return begun.is_file() and json.loads(begun.read_text(encoding="utf-8")) == _stamps(step)
 
 
 def _stamps(step: Step) -> dict[str, list[int]]:
-    stats = {path: os.stat(path) for path in step.reads}
+    stats = {path: os.stat(path) for path in step.reads if os.path.exists(path)}
     return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
 
 
@@ -76,7 +77,7 @@ def _run(plan: StudyPlan, step: Step) -> int:
     """The exit code of the command; it goes on with what it had begun with the same files, and replaces anything else
     of its own."""
     more: list[str] = []
-    if step.resumes and is_run(step.output) and _same_files(plan, step):
+    if step.resumes and is_run(step.output) and same_files(plan, step):
         more = ["--resume"]
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]

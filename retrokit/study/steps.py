@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from retrokit.errors import DataError, did_you_mean
-from retrokit.study.tables import Options, Study, StudyTable
+from retrokit.study.tables import LONGEST, Options, Study, StudyTable
 
 SYSTEMS = "encoders"
 """The option of ``eval`` whose every value is evaluated in a step of its own."""
+MOST = 10_000
+"""Steps of a study."""
 _NAMED = re.compile(r"\{([\w-]+)\}")
 
 
@@ -89,6 +92,13 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise DataError(study.path, f"these wait for each other: {', '.join(error.args[1])}") from error
+    counts: dict[str, int] = {}
+    for name in order:
+        counts[name] = _count(by_name[name], counts)
+    if (total := sum(counts.values())) > MOST:
+        largest = max(counts, key=lambda name: counts[name])
+        problem = f"{total:,} steps, {counts[largest]:,} of them of [{largest}]; a study has at most {MOST:,}"
+        raise DataError(study.path, f"{problem}: give its matrix fewer values, or divide the study")
     made: dict[str, list[Step]] = {}
     for name in order:
         made[name] = list(_steps(study, by_name[name], Path(output), made, line_of, form_of(by_name[name].words)))
@@ -98,6 +108,24 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(study.path, f"two cells are the same: {twice}")
     return sorted(steps, key=lambda step: order.index(step.table))
+
+
+def _count(table: StudyTable, counts: Mapping[str, int]) -> int:
+    """At most how many steps a table has, computed from its axes alone and before any cell is excluded; ``counts`` has
+    the tables that it names."""
+
+    def ways(value: Any, named: Iterable[str] = ()) -> int:
+        """Of a value of an option that is not a list: one for every combination of the steps that it names."""
+        texts = value.values() if isinstance(value, Mapping) else [value]
+        names = {name for text in texts if isinstance(text, str) for name in _named_in([text])}
+        return prod(counts[name] for name in names.difference(named))
+
+    always = {name for value in table.options.values() if isinstance(value, str) for name in _named_in([value])}
+    axes = prod(sum(ways(value, always) for value in values) for values in table.matrix.values())
+    cells = prod(counts[name] for name in always) * (axes + sum(ways(cell, always) for cell in table.include))
+    systems = table.options.get(SYSTEMS)
+    each = table.words == ("eval",) and isinstance(systems, list)
+    return cells * (sum(map(ways, systems)) if each else 1)
 
 
 def _steps(
@@ -111,6 +139,7 @@ def _steps(
                 needed = [step.name for step in _mentioned(each, made)]
                 line = line_of(table.words, each, where)
                 digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
+                label = label.encode()[:LONGEST].decode(errors="ignore")
                 name = "-".join(filter(None, (label, digest)))
                 path = output / table.name / f"{name}{form.ending}"
                 if table.words == ("eval",):
@@ -184,9 +213,10 @@ def _named_in(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _mentioned(options: Options, made: Mapping[str, list[Step]]) -> Iterator[Step]:
-    texts = [text for value in options.values() for text in (value if isinstance(value, list) else [value])]
+    values = [one for value in options.values() for one in (value if isinstance(value, list) else [value])]
+    parts = {part for text in values if isinstance(text, str) for part in (text, *re.split("[:,=]", text))}
     for step in (step for steps in made.values() for step in steps):
-        if any(isinstance(text, str) and step.output in re.split("[:,=]", text) for text in texts):
+        if step.output in parts:
             yield step
 
 
@@ -198,7 +228,7 @@ def _files(values: Iterable[Any], output: Path) -> Iterator[str]:
         elif isinstance(value, str):
             for part in {value, *re.split("[:,=]", value)}:
                 path = Path(part)
-                if not part or not path.exists() or path.resolve().is_relative_to(output.resolve()):
+                if not part or not os.path.exists(part) or path.resolve().is_relative_to(output.resolve()):
                     continue
                 found = [path] if path.is_file() else (one for one in path.rglob("*") if one.is_file())
                 yield from (os.path.abspath(one) for one in found if not one.name.startswith("."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from retrokit.errors import DataError, UsageError, did_you_mean
 OF_THE_STUDY = ("name", "matrix", "include", "exclude")
 """Keys of a table that are no options of its command."""
 GATES = "gates"
+LONGEST = 100
+"""Bytes of a table's name, and of the label of a cell: they are parts of file names."""
 Options = Mapping[str, Any]
 
 
@@ -86,8 +89,8 @@ def read_study(path: str, commands: CommandTree) -> Study:
     tables = [table for key in given for table in _tables(path, (key,), given[key], commands)]
     if not tables:
         raise DataError(path, "asks for nothing: expected a table of a command, such as [finetune] or [eval]")
-    names = [table.name for table in tables]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    names = Counter(table.name for table in tables)
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise UsageError(f"{path}: several tables are called {', '.join(twice)}; give each a `name` of its own")
     return Study(path, text, title, tables, gates)
 
@@ -118,8 +121,8 @@ def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> StudyTab
     where = ".".join(words)
     options = {_spelled(key): value for key, value in given.items() if key not in OF_THE_STUDY}
     name, matrix = given.get("name", "-".join(words)), given.get("matrix", {})
-    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
-        raise DataError(path, f"{where}.name should be letters, digits, - and _")
+    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name) or len(name.encode()) > LONGEST:
+        raise DataError(path, f"{where}.name should be letters, digits, - and _, at most {LONGEST} bytes")
     if not isinstance(matrix, dict) or not all(isinstance(axis, list) and axis for axis in matrix.values()):
         raise DataError(path, f'{where}.matrix should be a table of lists, such as sim = ["cosine", "qnorm"]')
     axes = {_spelled(axis): [_cell(value) for value in values] for axis, values in matrix.items()}

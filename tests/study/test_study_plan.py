@@ -16,10 +16,11 @@ import typer
 from retrokit.cli import app, run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.errors import DataError, RetrokitError
+from retrokit.study import steps as steps_module
 from retrokit.study.estimate import estimates
 from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Step, steps_of
-from retrokit.study.tables import read_study
+from retrokit.study.steps import Form, Step, steps_of
+from retrokit.study.tables import Study, StudyTable, read_study
 from tests.sure.pretending import write_beir_folder
 
 WHOLE = """
@@ -136,6 +137,12 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
         ("[[eval]]\non='a'\n[[eval]]\non='b'", "several tables are called eval; give each a `name`"),
         ("[[eval]]\nname='a/b'\non='a'", "letters, digits"),
         ("[eval]\nencoders = ['bm25', 'bm25']\non = 'beir:a'", "two cells are the same: eval.bm25"),
+        (
+            "[augment.crops]\ninput = 'a\\u0000b'".replace("'", '"'),
+            "contains a NUL character, which no command line takes",
+        ),
+        (f"[augment.crops]\ninput = '{'a' * 200_000}'", "is longer than 128 KiB, which no command line takes"),
+        (f"[augment.crops]\nname = '{'a' * 101}'\ninput = 'a'", "at most 100 bytes"),
         ("[eval]\non = { a = 1 }", "on should be a text or a number"),
         ("[eval]\ncross = 3", "cross is a switch"),
         ("finetune = 3", "finetune should be a table"),
@@ -149,6 +156,60 @@ def test_bad_studies_are_refused(tmp_path: Path, text: str, expected: str):
         planned(text, tmp_path)
     assert caught.value.exit_code == 2
     assert str(tmp_path / "study.toml") in str(caught.value)
+
+
+def test_a_prompt_of_any_length_is_an_option_and_its_label_a_file_name(tmp_path: Path):
+    prompts = ["Pick. " * 5_000, *(f"{letter}" * 300 for letter in "文æ")]
+    axes = {f"{axis}-prompt": prompts for axis in ("query", "document", "q", "d")}
+    text = f"[augment.crops]\ninput = {json.dumps(prompts[0])}\n"
+    (step,) = planned(text, tmp_path)
+    assert step.command[2] == prompts[0]
+    assert step.reads == ()
+    table = StudyTable("x", ("augment", "crops"), {}, axes)
+    study = Study("study.toml", "", "", [table], {})
+    steps = steps_of(
+        study, "out", lambda words, options, where: [str(options)], lambda words: Form("o", "", True, True)
+    )
+    assert len({step.name for step in steps}) == 3**4
+    assert max(len(f"{step.name}.failed.json".encode()) for step in steps) <= 255
+
+
+@pytest.mark.parametrize(
+    ("matrix", "evaluated", "expected"),
+    [
+        (
+            f"seed = {list(range(1000))}\nsteps = {list(range(1, 1001))}",
+            "",
+            r"1,000,000 steps, 1,000,000 .* \[finetune\]",
+        ),
+        (f"seed = {list(range(101))}\nsteps = {list(range(1, 101))}", "", "10,100 steps"),
+        (f"seed = {list(range(5000))}", "'{finetune}', 'bm25'", r"10,001 steps, 5,001 of them of \[eval\]"),
+    ],
+)
+def test_a_large_grid_is_refused_by_its_count_before_any_cell_is_made(
+    tmp_path: Path, matrix: str, evaluated: str, expected: str
+):
+    path = tmp_path / "study.toml"
+    path.write_text(f"[finetune]\nencoder = 'static'\ndata = 'a'\n[finetune.matrix]\n{matrix}\n")
+    if evaluated:
+        path.write_text(f"{path.read_text()}[eval]\nencoders = [{evaluated}]\non = 'beir:a'\n")
+    study = read_study(str(path), KnownCommands())
+
+    def no_cell(*_: object) -> Any:
+        raise AssertionError("a cell was made")
+
+    with pytest.raises(DataError, match=f"{expected}.*at most 10,000: give its matrix fewer values"):
+        steps_of(study, "out", no_cell, no_cell)
+
+
+def test_counted_steps_are_those_that_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    text = WHOLE.replace('[[finetune.exclude]]\nsim = "sfs:4"\nseed = 1\n', "")
+    count = len(planned(text, tmp_path))
+    monkeypatch.setattr(steps_module, "MOST", count)
+    assert len(planned(text, tmp_path)) == count
+    monkeypatch.setattr(steps_module, "MOST", count - 1)
+    with pytest.raises(DataError, match=f"{count} steps"):
+        planned(text, tmp_path)
 
 
 def test_the_plan_is_commands_that_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -125,6 +126,27 @@ def test_a_step_that_fails_leaves_the_others_and_is_tried_again():
     before = begun()
     assert [state.state for state in engine.run(whole)] == ["done"] * 3
     assert begun()[fine.step.name] == before[fine.step.name]
+
+
+def test_braces_in_paths_and_dates_in_the_future_do_no_harm(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "{in} {put}").mkdir()
+    monkeypatch.chdir(folder / "{in} {put}")
+    texts, tomorrow = Path("texts.jsonl"), time.time() + 86_400
+    texts.write_text(TEXTS)
+    os.utime(texts, (tomorrow, tomorrow))
+    Path("study.toml").write_text(STUDY.replace("[0, 1]", "[0]"))
+    words = ["study", "run", "study.toml", "-o", "{a}/{out}{{"]
+    assert run(words) == 0
+    begun = {path: path.stat().st_mtime_ns for path in Path("{a}/{out}{{", "steps").glob("*.begun.json")}
+    assert len(begun) == 2
+    for mark in Path("{a}/{out}{{", "steps").glob("augment-crops*-??????.json"):
+        os.utime(mark, (tomorrow, tomorrow))  # by the clock of another machine
+    assert run(words) == 0
+    assert {path: path.stat().st_mtime_ns for path in begun} == begun, "nothing is done twice"
+    texts.write_text(TEXTS * 2)
+    os.utime(texts, (tomorrow, tomorrow))
+    assert run(words) == 0
+    assert all(path.stat().st_mtime_ns > at for path, at in begun.items()), "with what depends on it"
 
 
 def test_after_a_kill_the_same_command_goes_on():
