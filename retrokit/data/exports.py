@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.jsonl import json_line
+from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row
 from retrokit.data.quantization import Quantization
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
@@ -83,7 +83,7 @@ class Export:
 
     def ids(self) -> list[str]:
         """The identifiers of the rows, in their order."""
-        return [json.loads(line)["id"] for line in self._lines()]
+        return [row.text("id") for row in self._lines()]
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
         """The identifiers of some documents by position, as a search has them. Where lines lie is found once.
@@ -102,8 +102,8 @@ class Export:
                     files[number] = opened.enter_context(open(part.folder / IDS, "rb"))
                 row -= int(starts[number])
                 files[number].seek(part._ends[row - 1] + 1 if row else 0)
-                told = json.loads(files[number].readline())
-                found[place] = told["id" if self._first_rows is None else "document"]
+                told = read_row(files[number].readline(), part.folder / IDS, row + 1)
+                found[place] = told.text("id" if self._first_rows is None else "document")
         return found
 
     @cached_property
@@ -136,12 +136,12 @@ class Export:
         return np.repeat(np.arange(len(sizes)), sizes)
 
     def _of_chunks(self) -> Iterator[str]:
-        return (json.loads(line)["document"] for line in self._lines())
+        return (row.text("document") for row in self._lines())
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[Row]:
         for part in self.parts:
-            with open(part.folder / IDS, encoding="utf-8") as lines:
-                yield from lines
+            if part.note["count"]:
+                yield from (row for _, row in read_jsonl(part.folder / IDS, "identifiers"))
 
 
 def open_export(folder: str | Path) -> Export:
@@ -155,11 +155,11 @@ def open_export(folder: str | Path) -> Export:
     if not places:
         return Export(folder, _note(folder))
     shards = tuple(Export(place, _note(place)) for place in places)
-    count = shards[0].note["shard"]["of"]
+    count = _shard(shards[0])["of"]
     for number, shard in enumerate(shards, start=1):
-        if shard.note["shard"]["of"] != count:
-            raise UsageError(f"{folder}: holds shards of {count} and of {shard.note['shard']['of']}; keep one kind")
-        if shard.note["shard"]["number"] != number:
+        if _shard(shard)["of"] != count:
+            raise UsageError(f"{folder}: holds shards of {count} and of {_shard(shard)['of']}; keep one kind")
+        if _shard(shard)["number"] != number:
             raise UsageError(f"{folder}: shard {number} of {count} is missing")
         kinds = _kind(shards[0].note), _kind(shard.note)
         if different := [name for name, first in kinds[0].items() if kinds[1][name] != first]:
@@ -171,9 +171,14 @@ def open_export(folder: str | Path) -> Export:
     return Export(folder, {**shards[0].note, **sums, "shard": None}, shards)
 
 
+def _shard(part: Export) -> dict[str, int]:
+    shard: dict[str, int] = checked(_SHARD, part.note.get("shard"), part.folder / NOTE, "the note of a shard")
+    return shard
+
+
 def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
     """What shards have in common. Machines may have an encoder and a file under other names."""
-    encoder, said = note["encoder"], {key: note[key] for key in ("role", "similarity", "dtype")}
+    encoder, said = note["encoder"], {key: note.get(key) for key in ("role", "similarity", "dtype")}
     return {
         **said,
         **{key: encoder[key] for key in ("fingerprint", "dims", "precision")},
@@ -181,11 +186,22 @@ def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_SHARD = {"number": int, "of": int}
+_NOTE = {
+    **{"count": int, "dimension": int, "role": str, "dtype?": str, "documents?": int, "shard?": Any},
+    "similarity": {"spec": str, "learned": dict[str, Any]},
+    "encoder": {"spec": str, "fingerprint": str, "dimension": int, "dims": int, "precision": str},
+    "source": {"digest": str | None},
+}
+"""What is read of a note."""
+
+
 def _note(folder: Path) -> dict[str, Any]:
-    try:
-        note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{folder}: is not a folder of 'retrokit export': it holds no sound {NOTE}") from error
+    if not (folder / NOTE).is_file():
+        raise UsageError(f"{folder}: is not a folder of 'retrokit export': it has no {NOTE}")
+    note: dict[str, Any] = read_json(folder / NOTE, "the note of an export", _NOTE)
+    if note.get("dtype", "float32") not in DTYPES or min(note["count"], note["dimension"] - 1) < 0:
+        raise DataError(folder / NOTE, "is not the note of an export: wrong dtype, count or dimension")
     return note
 
 
@@ -239,9 +255,9 @@ class ExportWriter:
     def _left(self) -> int | None:
         """Take over what is there, if it is of use: the length of the identifiers."""
         try:
-            state = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
+            state = read_json(self.folder / _STATE, "the state of an export", {"about": Any, "rows": int, "ids": int})
             sizes = [(self.folder / name).stat().st_size for name in (EMBEDDINGS, IDS)]
-        except (OSError, ValueError):
+        except (OSError, DataError):
             return None
         if state["about"] != self._about or sizes[0] <= state["rows"] * self.kept.row_bytes or sizes[1] < state["ids"]:
             return None
@@ -325,19 +341,18 @@ def _write_table(export: Export) -> None:
 
     rows = export.embeddings()
     value = pyarrow.from_numpy_dtype(rows.dtype)
-    with open(export.folder / IDS, encoding="utf-8") as lines:
-        names = list(json.loads(next(lines, '{"id": ""}')))
+    names = list(next(export._lines(), {"id": ""}))
     named = [(name, pyarrow.string()) for name in names]
     columns = pyarrow.schema([*named, ("embedding", pyarrow.list_(value, rows.shape[1]))])
     with (
-        open(export.folder / IDS, encoding="utf-8") as lines,
         open(export.folder / TABLE, "wb") as file,  # pyarrow takes no path that is not UTF-8
         ParquetWriter(file, columns, use_dictionary=False) as table,  # no two embeddings are alike
         progress("writing the table", len(rows), "embeddings") as advance,
     ):
+        lines = export._lines()
         for start in range(0, len(rows), CHUNK):
             part = np.array(rows[start : start + CHUNK])
-            told = [json.loads(line) for line in islice(lines, len(part))]
+            told = list(islice(lines, len(part)))
             texts = [pyarrow.array([one[name] for one in told], pyarrow.string()) for name in names]
             vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
             table.write_table(pyarrow.table([*texts, vectors], schema=columns))

@@ -76,14 +76,10 @@ def read_lines(
                     feed(raw)
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                line = raw.decode("utf-8").rstrip("\r\n")
+                line = decoded(raw, path, number).rstrip("\r\n")
                 if line and not line.isspace():
                     blank = False
                     yield number, line
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            problem = f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1} of the line)"
-            raise DataError(named(path), problem, number) from error
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(named(path), damage(error)) from error
     if blank:
@@ -121,13 +117,18 @@ def read_text(path: str | Path, limit: int) -> str:
             content = stream.read(limit + 1)
         if len(content) > limit:
             raise DataError(named(path), f"is larger than {limit >> 20} MiB")
-        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        problem = f"is not UTF-8 text (byte 0x{byte:02x} at position {error.start + 1})"
-        raise DataError(named(path), problem) from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(named(path), damage(error)) from error
+    return decoded(content.removeprefix(codecs.BOM_UTF8), path)
+
+
+def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
+    """The text of a file, or of its line of that number; raises :class:`DataError` if it is not UTF-8."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = f"at position {error.start + 1}{' of the line' if line else ''}"
+        raise DataError(named(path), f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
 
 
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import LARGEST_JSON, named, read_lines, read_text, syntax_problem, writing
+from retrokit.data.files import LARGEST_JSON, decoded, named, read_lines, read_text, syntax_problem, writing
 from retrokit.data.images import Image, open_image
 from retrokit.data.typed import kind_of, restored
 from retrokit.errors import DataError
@@ -57,19 +57,22 @@ def read_jsonl(
         yield number, read_row(line, path, number)
 
 
-def read_row(line: str, path: str | Path, number: int) -> Row:
+def read_row(line: str | bytes, path: str | Path, number: int) -> Row:
     """The object of one line of a JSONL file; raises :class:`DataError` if it is no strict JSON object."""
+    if isinstance(line, bytes):
+        line = decoded(line, path, number).rstrip("\r\n")
     row = _value(line, path, number)
     if not isinstance(row, dict):
         raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
     return Row(row, path, number)
 
 
-def read_json(path: str | Path, expected: str, kind: Any = dict, **fields: Any) -> Any:
+def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = False, **fields: Any) -> Any:
     """The value of a file that is one strict JSON value, as the type ``kind`` (:func:`retrokit.data.typed.restored`).
 
     Args:
         expected: what the file should be, for messages, such as "a baseline".
+        nan: accept NaN and infinities, which Python's own writer spells as words: the libraries' files have them.
         fields: of a dataclass, the values of fields that the file does not contain.
 
     Raises:
@@ -78,17 +81,24 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, **fields: Any) 
     text = read_text(path, LARGEST_JSON)
     if not text.strip():
         raise DataError(named(path), f"is empty; expected {expected}")
-    value = _value(text, path, expected=f"; expected {expected}")
+    value = _value(text, path, expected=f"; expected {expected}", decode=json.loads if nan else _decode)
+    return checked(kind, {**value, **fields} if fields and isinstance(value, dict) else value, path, expected)
+
+
+def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
+    """As :func:`retrokit.data.typed.restored`; raises :class:`DataError`, which names the file that ``value`` is of."""
     try:
-        return restored(kind, {**value, **fields} if fields and isinstance(value, dict) else value)
+        return restored(kind, value)
     except (TypeError, ValueError) as error:
         raise DataError(named(path), f"is not {expected}: {error}") from error
 
 
-def _value(text: str, path: str | Path, line: int | None = None, expected: str = "") -> Any:
+def _value(
+    text: str, path: str | Path, line: int | None = None, expected: str = "", decode: Callable[[str], Any] = _decode
+) -> Any:
     """The value of a JSON text, which is the line of that number, or the whole file."""
     try:
-        value = _decode(text)
+        value = decode(text)
         if _SURROGATE.search(text):
             _check_surrogates(value)
     except json.JSONDecodeError as error:

@@ -8,27 +8,26 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from retrokit.data.files import writing
+from retrokit.data.jsonl import read_json
 from retrokit.errors import DataError, UsageError
 
 RUN_FILE = "retrokit.json"
 TRAINING, FINISHED = "training", "finished"
 
-_KINDS: dict[str, tuple[type, str]] = {
-    **dict.fromkeys(("status", "similarity", "encoder", "verifier"), (str, "a text")),
-    **dict.fromkeys(("steps", "step"), (int, "a whole number")),
-    **dict.fromkeys(("identity", "outcome", "made_for", "calibration", "similarity_chosen_by"), (dict, "an object")),
-    "files": (list, "a list"),
+
+_DESCRIBED = {
+    **{"status": str, "similarity": str, "encoder?": str, "verifier?": str, "files?": list[str]},
+    **{"steps?": int, "step?": int, "identity?": dict[str, Any], "similarity_chosen_by?": dict[str, Any]},
+    "outcome?": {"steps": int},
+    "made_for?": {"encoder": str, "fingerprint": str, "in_folder": bool},
+    "calibration?": {"threshold": Real},
 }
-_WITHIN: dict[str, dict[str, type]] = {
-    "outcome": {"steps": int},
-    "made_for": {"encoder": str, "fingerprint": str, "in_folder": bool},
-    "calibration": {"threshold": float},
-}
-"""What readers take of a part, and its kind."""
+"""What is read of a description."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +88,12 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
     if not is_run(folder):
         lacks = f"has no {RUN_FILE}" if path.parent.exists() else "does not exist"
         raise UsageError(f"{folder} is not a {what}: it {lacks}")
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        problem = _problem(described, ("status", "similarity", *needed))
-    except (OSError, ValueError, RecursionError) as error:
-        problem = f"{type(error).__name__} {error}"
-    if problem:
-        raise DataError(path, f"is not a description of a run: {problem}")
-    known = {name: described.pop(name) for name in _KINDS if name in described}
+    described = read_json(path, "the description of a run", _DESCRIBED)
+    if described["status"] not in (TRAINING, FINISHED):
+        raise DataError(path, f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}")
+    if lacking := [name for name in needed if name not in described]:
+        raise DataError(path, f"is not the description of a {what}: no field {lacking[0]!r}")
+    known = {one.name: described.pop(one.name) for one in fields(Run) if one.name in described}
     return Run(**known, notes=described)
 
 
@@ -116,25 +113,3 @@ def write_run(run: Run, folder: str | Path) -> None:
 def add_to_run(folder: str | Path, **entries: Any) -> None:
     """Write the description of the run in ``folder`` anew, with these entries."""
     write_run(replace(read_run(folder), **entries), folder)
-
-
-def _problem(described: Any, needed: tuple[str, ...]) -> str:
-    """What is wrong with what was read, in words; empty if nothing is."""
-    if not isinstance(described, dict):
-        return f"expected an object, found {type(described).__name__}"
-    for name in needed:
-        if name not in described:
-            return f"{name} is missing"
-    for name, (kind, words) in _KINDS.items():
-        value = described.get(name, kind())
-        if not isinstance(value, kind):
-            return f"{name} is {json.dumps(value)[:60]}; expected {words}"
-    for name, parts in _WITHIN.items():
-        for part, kind in parts.items() if name in described else ():
-            if not isinstance(described[name].get(part), kind):
-                return f"{name}.{part} is {json.dumps(described[name].get(part))[:60]}"
-    if not all(isinstance(name, str) for name in described.get("files", [])):
-        return "files holds what is not a text"
-    if described["status"] not in (TRAINING, FINISHED):
-        return f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}"
-    return ""

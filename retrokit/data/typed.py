@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from numbers import Real
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 _KINDS: dict[type, str] = {
-    **{type(None): "null", bool: "true or false", str: "a string", int: "a number", float: "a number"},
+    **{type(None): "null", bool: "true or false", str: "a string"},
+    **dict.fromkeys((int, float, Real), "a number"),
     **{list: "a list", dict: "an object"},
 }
-_hints = cache(get_type_hints)
 
 
 def kind_of(value: Any) -> str:
@@ -24,6 +24,8 @@ def kind_of(value: Any) -> str:
 def restored(kind: Any, value: Any, field: str = "") -> Any:
     """``value`` as the type ``kind``: of a dataclass, an object with its fields; of a float, null is NaN.
 
+    A dict as ``kind`` has the types of the fields that an object needs (``name?``: may have), which keeps its others.
+
     Raises:
         TypeError: it is of another type, or lacks a field; the message names the ``field``.
         ValueError: a number that is too large.
@@ -33,18 +35,16 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
         return value
     if origin in (Union, UnionType):
         return None if value is None and NoneType in parts else restored(parts[0], value, field)
-    if is_dataclass(kind) and isinstance(kind, type):
-        if isinstance(value, kind):
-            return value
+    if is_dataclass(value):
+        return value
+    if isinstance(kind, dict) or is_dataclass(kind):
         _check(value, dict, field)
-        inner = f"{field}." if field else ""
-        known = {}
-        for one in fields(kind):
-            if one.init and one.name in value:
-                known[one.name] = restored(_hints(kind)[one.name], value[one.name], inner + one.name)
-            elif one.init and one.default is MISSING and one.default_factory is MISSING:
-                raise TypeError(f"no field {inner + one.name!r}")
-        return kind(**known)
+        hints, required = (kind, list(kind)) if isinstance(kind, dict) else _fields(kind)
+        if missing := [name for name in required if not name.endswith("?") and name not in value]:
+            raise TypeError(f"no field {_within(field, missing[0])!r}")
+        known = {name.rstrip("?"): one for name, one in hints.items() if name.rstrip("?") in value}
+        known = {name: restored(one, value[name], _within(field, name)) for name, one in known.items()}
+        return {**value, **known} if isinstance(kind, dict) else cast(Any, kind)(**known)
     if kind is float:
         number = math.nan if value is None else _check(value, float, field)
         if abs(number) > 1.8e308:
@@ -55,11 +55,11 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
 
         return np.array(_check(value, list, field), dtype=np.float64)
     if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
-        items = [restored(parts[0], one, f"{field}.{place}") for place, one in enumerate(_check(value, list, field))]
+        items = [restored(parts[0], one, _within(field, place)) for place, one in enumerate(_check(value, list, field))]
         return tuple(items) if origin is tuple else items
     if origin is not None and issubclass(origin, Mapping):
         named = _check(value, dict, field)
-        return {name: restored(parts[1], one, f"{field}.{name}") for name, one in named.items()}
+        return {name: restored(parts[1], one, _within(field, name)) for name, one in named.items()}
     _check(value, kind, field)
     if kind is int and abs(value) >= 1 << 63:
         raise ValueError(f"field {field!r} is larger than 64 bits")
@@ -70,5 +70,18 @@ def _check(value: Any, kind: type, field: str) -> Any:
     kinds: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         what = f"field {field!r} should be" if field else "expected"
-        raise TypeError(f"{what} {_KINDS.get(kind, kind.__name__)}, found {kind_of(value)}")
+        raise TypeError(
+            f"{what} {'a whole number' if kind is int else _KINDS.get(kind, kind.__name__)}, found {kind_of(value)}"
+        )
     return value
+
+
+def _fields(kind: Any) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a dataclass with their types, and those that it needs."""
+    given, hints = [one for one in fields(kind) if one.init], get_type_hints(kind)
+    needed = [one.name for one in given if one.default is MISSING and one.default_factory is MISSING]
+    return {one.name: hints[one.name] for one in given}, needed
+
+
+def _within(field: str, name: object) -> str:
+    return f"{field}.{name}" if field else str(name)

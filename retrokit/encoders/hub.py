@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from retrokit.data.jsonl import read_json
 from retrokit.errors import DataError, RetrokitError, UsageError, first_line
 from retrokit.notices import no_progress_bars
 
@@ -67,12 +68,7 @@ def _check_json(folder: str) -> None:
     """Raise :class:`DataError` about the first settings file in a folder that is no JSON: what the libraries make of it
     may say anything."""
     for file in sorted(Path(folder).rglob("*.json")):
-        try:
-            json.loads(file.read_bytes())
-        except json.JSONDecodeError as error:
-            raise DataError(file, f"is not JSON: {error.msg}", error.lineno) from error
-        except (ValueError, RecursionError, OSError) as error:
-            raise DataError(file, f"is not JSON that can be read: {first_line(error)}") from error
+        read_json(file, "the settings of a model", Any, nan=True)
 
 
 def architectures(path: str) -> tuple[str, ...]:

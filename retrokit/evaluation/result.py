@@ -52,7 +52,7 @@ class Result:
     norms: dict[str, float]
     configuration: dict[str, Any]
     run: Mapping[str, Mapping[str, float]] = field(repr=False, default_factory=dict)
-    resampled: Mapping[str, Resampled | Draws] = field(repr=False, default_factory=dict)
+    resampled: Mapping[str, Draws | Resampled] = field(repr=False, default_factory=dict)
     own_scale: tuple[str, ...] = ()
 
     @property

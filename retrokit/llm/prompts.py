@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from retrokit.data.files import read_lines
+from retrokit.data.files import read_toml
 from retrokit.errors import DataError
 from retrokit.llm.shapes import PromptShape
 
@@ -115,27 +116,20 @@ def load_prompts(
             near = difflib.get_close_matches(name, shapes, n=1)
             hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
             raise DataError(path, f"is not a prompt of this protocol{hint}; the prompts are {', '.join(shapes)}")
-        lines: list[str] = []
-        for number, line in read_lines(path, "a prompt in TOML"):
-            lines += [""] * (number - 1 - len(lines)) + [line]  # blank ones, which the reader leaves out
-        prompts[name] = _parsed(name, "\n".join(lines), path, _OWN, shapes[name])
+        prompts[name] = _parsed(name, read_toml(path)[1], path, _OWN, shapes[name])
     return prompts
 
 
 def _packaged(wording: str, shapes: Mapping[str, PromptShape], package: str) -> dict[str, PromptTemplate]:
     files = {name: resources.files(package) / "prompts" / wording / f"{name}{_ENDING}" for name in shapes}
     return {
-        name: _parsed(name, file.read_text("utf-8"), name, wording, shapes[name])
+        name: _parsed(name, tomllib.loads(file.read_text("utf-8")), name, wording, shapes[name])
         for name, file in files.items()
         if file.is_file()
     }
 
 
-def _parsed(name: str, text: str, where: object, wording: str, shape: PromptShape) -> PromptTemplate:
-    try:
-        held = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(where, f"is no TOML: {error}") from error
+def _parsed(name: str, held: dict[str, Any], where: object, wording: str, shape: PromptShape) -> PromptTemplate:
     expected = {"prompt", *shape.words}
     missing = [key for key in sorted(expected) if key not in held]
     unknown = [key for key in held if key not in expected | {"system", "tags"}]

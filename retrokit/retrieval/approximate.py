@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from retrokit.data.jsonl import read_json
 from retrokit.data.quantization import Quantization
-from retrokit.errors import MissingExtra, UsageError, first_line
+from retrokit.errors import DataError, MissingExtra, UsageError, first_line
 from retrokit.notices import notice, progress
 from retrokit.retrieval.compressed import SignIndex, factory_of, keep_as_they_are
 from retrokit.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
@@ -247,9 +248,9 @@ class KeptIndex:
             notice(f"{self._file}: is damaged, and made anew")
             return None
         try:
-            kept = json.loads(self._recall.read_text(encoding="utf-8"))
-            return made, ({int(k): float(share) for k, share in kept["recall"].items()}, int(kept["queries"]))
-        except (OSError, ValueError, KeyError, AttributeError):
+            kept = read_json(self._recall, "a recall", {"recall": dict[str, float], "queries": int})
+            return made, ({int(k): share for k, share in kept["recall"].items()}, kept["queries"])
+        except (ValueError, DataError):
             return made, ({}, 0)
 
     def write(self, made: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from retrokit.data.jsonl import read_json
 from retrokit.errors import DataError
 
 TRAINED = "trainable.pt"
@@ -48,7 +48,7 @@ def check_state(checkpoint: Path, world: int, scaled: bool, engine: bool) -> Non
             raise DataError(checkpoint, f"has no {name}: {_ADVICE}")
     path = checkpoint / "trainer_state.json"
     with intact(path):
-        found = json.loads(path.read_text(encoding="utf-8"))["global_step"]
+        found = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
         if found != step_of(checkpoint):
             raise ValueError(f"it is of step {found}")
 

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Dropout, StaticEm
 from torch import nn
 
 from retrokit import encoders
+from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge, saving_adapters
 from retrokit.encoders.base import Encoder
@@ -153,7 +154,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
 def forget_where_it_came_from(config: Path) -> None:
     """The library writes the path that a model was loaded from into its configuration."""
     if config.is_file():
-        described = json.loads(config.read_text(encoding="utf-8"))
+        described = read_json(config, "the configuration of a model", nan=True)
         if described.pop("_name_or_path", None) is not None:
             config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

@@ -20,6 +20,7 @@ from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError
 from huggingface_hub.utils import disable_progress_bars, validate_repo_id
 
 from retrokit import encoders
+from retrokit.data.jsonl import read_json
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
@@ -92,7 +93,7 @@ def _name_base(asked: PushSettings, config: Path) -> None:
     """An adapter names its base: a folder is on this machine alone."""
     if not config.is_file():
         return
-    described = json.loads(config.read_text(encoding="utf-8"))
+    described = read_json(config, "the configuration of an adapter", nan=True)
     base = str(described.get("base_model_name_or_path"))
     if not _HUB_ID.fullmatch(base) or Path(base).exists():
         if asked.base_model is None:

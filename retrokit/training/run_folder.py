@@ -12,14 +12,14 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
 from retrokit.data.files import parents_of, writing
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.outputs import (
     beside,
     check_apart,
@@ -262,11 +262,13 @@ def _files_of(folder: Path, run: Run) -> list[str]:
     if run.files is not None:
         return run.files
     modules = folder / "modules.json"
-    try:
-        parts = [part["path"] for part in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(modules, f"is not a list of a model's modules: {type(error).__name__} {error}") from None
-    return [*_MODEL, *filter(None, parts)]
+    parts = read_json(modules, "a list of a model's modules", list[_Module], nan=True) if modules.is_file() else []
+    return [*_MODEL, *(part.path for part in parts if part.path)]
+
+
+@dataclass(frozen=True)
+class _Module:
+    path: str
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations import get_reporting_integration_callbacks
 
 from retrokit.data.files import writing
+from retrokit.data.jsonl import read_json
 from retrokit.errors import MissingExtra, ServiceError, first_line
 from retrokit.notices import notice
 from retrokit.training.run_folder import RunFolder
@@ -56,7 +57,9 @@ def tracking(
     Raises:
         ServiceError: a tracker that does not begin.
     """
-    known = json.loads(folder.tracking.read_text()) if folder.tracking.is_file() else {"name": secrets.token_hex(4)}
+    known: dict[str, Any] = {"name": secrets.token_hex(4)}
+    if folder.tracking.is_file():
+        known = read_json(folder.tracking, "names of a tracker's runs", {"name": str})
     args = copy.copy(options)
     args.run_name, args.project, args.about = f"{folder.target.name}-{known['name']}", PROJECT, dict(about)
     said = {_key(row) for row in written}

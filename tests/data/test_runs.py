@@ -34,24 +34,39 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "JSONDecodeError"),
-        ("[" * 100_000, "RecursionError"),
-        ("\xff", "UnicodeDecodeError"),
-        ("[]", "expected an object, found list"),
-        ("null", "expected an object, found NoneType"),
-        ({"name": "package.json"}, "status is missing"),
-        ({"status": "finished", "encoder": "minilm"}, "similarity is missing"),
-        ({"status": "finished", "similarity": "cosine"}, "identity is missing"),
+        ("{", ":1: malformed JSON: Expecting property name"),
+        ("[" * 100_000, "malformed JSON: nested too deeply; expected the description of a run"),
+        ("\xff", "is not UTF-8 text (byte 0xff at position 1)"),
+        ("[]", "is not the description of a run: expected an object, found a list"),
+        ("null", "expected an object, found null"),
+        ({"name": "package.json"}, "no field 'status'"),
+        ({"status": "finished", "encoder": "minilm"}, "no field 'similarity'"),
+        ({"status": "finished", "similarity": "cosine"}, "no field 'identity'"),
         ({"status": "done", "similarity": "cosine", "identity": {}}, "status is 'done'; expected training or finished"),
-        ({"status": "finished", "similarity": 5, "identity": {}}, "similarity is 5; expected a text"),
-        ({"status": "finished", "similarity": "dot", "identity": []}, "identity is []; expected an object"),
-        ({"status": "finished", "similarity": "dot", "identity": {}, "files": "all"}, "expected a list"),
-        ({"status": "finished", "similarity": "dot", "identity": {}, "files": [1]}, "files holds what is not a text"),
-        ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "outcome.steps is null"),
-        ({"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"}, 'steps is "9"; expected'),
+        (
+            {"status": "finished", "similarity": 5, "identity": {}},
+            "'similarity' should be a string",
+        ),
+        (
+            {"status": "finished", "similarity": "dot", "identity": []},
+            "'identity' should be an object",
+        ),
+        (
+            {"status": "finished", "similarity": "dot", "identity": {}, "files": "all"},
+            "'files' should be a list",
+        ),
+        (
+            {"status": "finished", "similarity": "dot", "identity": {}, "files": [1]},
+            "'files.0' should be a string",
+        ),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "no field 'outcome.steps'"),
+        (
+            {"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"},
+            "'steps' should be a whole number",
+        ),
         (
             {"status": "finished", "similarity": "dot", "identity": {}, "made_for": {"encoder": "minilm"}},
-            "made_for.fingerprint is null",
+            "no field 'made_for.fingerprint'",
         ),
     ],
     ids=str,
@@ -61,7 +76,7 @@ def test_a_damaged_a_foreign_and_an_older_description(tmp_path: Path, content: o
     (tmp_path / "retrokit.json").write_text(text, encoding="latin-1")
     with pytest.raises(DataError) as caught:
         read_run(tmp_path, "identity")
-    assert str(caught.value).startswith(f"{tmp_path}/retrokit.json: is not a description of a run: ")
+    assert str(caught.value).startswith(f"{tmp_path}/retrokit.json:")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -11,11 +11,13 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import retrokit
+from retrokit.data.typed import restored
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import T_TEST, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
-from retrokit.evaluation.comparison.results_folder import plain, result_of
+from retrokit.evaluation.comparison.results_folder import plain
+from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.metrics import bootstrap
 from retrokit.notices import listening
@@ -178,7 +180,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     second = dict(zip(sheet.columns, sheet.rows[1], strict=True))
     assert {name for name in (*own_scale, *comparable) if len(second[name]) == 1} == set(own_scale)  # the value alone
     kept = json.loads(json.dumps(plain(results[0])))
-    assert set(result_of(kept).own_scale) == set(results[0].own_scale)
+    assert set(restored(Result, kept).own_scale) == set(results[0].own_scale)
 
 
 def test_the_field_of_the_family(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from retrokit.data.jsonl import read_json
 from retrokit.encoders.store import cache_folder
 from retrokit.errors import disk_errors
 
@@ -60,7 +61,7 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
 def held_graphs(cache: Path) -> list[Graph]:
     """Those that are kept in the cache's folder."""
     found = sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
-    return [Graph(**json.loads(about.read_text("utf-8")), size=_size(about.parent)) for about in found]
+    return [read_json(about, "the note of a graph", Graph, size=_size(about.parent)) for about in found]
 
 
 def clear_graphs(cache: Path) -> None:

@@ -10,16 +10,19 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import retrokit
-from retrokit.data.files import damage, named, writing
+from retrokit.data.files import named, writing
+from retrokit.data.jsonl import checked, read_json
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
-from retrokit.evaluation.comparison.results_folder import library_versions, plain, result_of
+from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System
 from retrokit.notices import notice
 
 FORMAT = 1
+_EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 
 
 def save_baseline(evaluation: Evaluation, path: str) -> None:
@@ -98,18 +101,9 @@ def _digests(evaluation: Evaluation) -> dict[str, str | None]:
 
 def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            content = json.load(stream)
-        if content["format"] != FORMAT:
-            raise ValueError
-        found = []
-        for one in content["systems"]:
-            results = tuple(result_of(each) for each in one["results"])
-            found.append((one["data"], System(results, tuple(one["seeds"]), one["trained_with"], one["distinction"])))
-            _ = found[-1][1].name
-        return Baseline(path, found, dict(content.get("libraries", {})))  # which older files lack
-    except OSError as error:
-        raise DataError(path, damage(error)) from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(path, "is not a baseline that `save_baseline=` of an evaluation has written") from error
+    stored = {"format": int, "systems": list[dict[str, Any]], "libraries?": dict[str, str]}  # which older files lack
+    content = read_json(path, _EXPECTED, stored)
+    systems = [(one.get("data"), checked(System, one, path, _EXPECTED)) for one in content["systems"]]
+    if content["format"] != FORMAT or not all(one.results for _, one in systems):
+        raise DataError(path, f"is not {_EXPECTED}")
+    return Baseline(path, systems, content.get("libraries", {}))

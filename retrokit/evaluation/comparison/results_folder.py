@@ -12,23 +12,21 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import re
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 import retrokit
 from retrokit.data.files import digest, writing
+from retrokit.data.jsonl import read_json
+from retrokit.data.typed import restored
 from retrokit.errors import DataError, disk_errors
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
-from retrokit.metrics.bootstrap import Draws
 from retrokit.notices import notice
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
@@ -222,12 +220,11 @@ class ResultsFolder:
 def _read(file: Path) -> Record | None:
     """The record in ``file``; ``None`` if it is not what was written."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if content.pop("checksum") != _checksum(content) or content.pop("format") != FORMAT:
+        content = read_json(file, "a result")
+        if content.pop("checksum", None) != _checksum(content) or content.pop("format", None) != FORMAT:
             return None
-        training, result = content.pop("training"), result_of(content.pop("result"))
-        return Record(**content, training=Training(**training) if training is not None else None, result=result)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return cast(Record, restored(Record, content))
+    except (ValueError, TypeError, DataError):
         return None
 
 
@@ -249,16 +246,6 @@ def plain(result: Result) -> dict[str, Any]:
         "metrics": {name: known(value) for name, value in result.metrics.items()},
         "resampled": {name: {**vars(one), "drawn": [*map(known, one.drawn.tolist())]} for name, one in drawn.items()},
     }
-
-
-def result_of(plain: dict[str, Any]) -> Result:
-    resampled = {
-        name: Draws(**{**one, "drawn": np.array(one["drawn"], dtype=np.float64)})
-        for name, one in plain["resampled"].items()
-    }
-    metrics = {name: math.nan if value is None else value for name, value in plain["metrics"].items()}
-    own_scale = tuple(plain.get("own_scale", ()))
-    return Result(**{**plain, "metrics": metrics, "resampled": resampled, "own_scale": own_scale})
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:

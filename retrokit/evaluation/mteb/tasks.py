@@ -19,6 +19,7 @@ import mteb as library
 import numpy as np
 
 from retrokit.data.files import writing
+from retrokit.data.jsonl import read_json
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
@@ -248,7 +249,7 @@ def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, 
     """
     if not model.runs or task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
         fresh_or_none = model.runs or not kept.is_file()
-        return {} if fresh_or_none else json.loads(kept.read_text(encoding="utf-8"))
+        return {} if fresh_or_none else read_json(kept, "scores of queries", dict[str, dict[str, float]])
     names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
     found: dict[str, dict[str, float]] = {name: {} for name in names}
     for (split, subset), qrels in judgements(task).items():
