@@ -141,16 +141,6 @@ registry = EncoderRegistry(
             positional="architecture",
         ),
         Entry(
-            "joint",
-            "two encoders side by side in one vector, by whose cosine both count",
-            "retrokit.encoders.joint:joint",
-            (
-                Param("a", str, required=True, summary="encoder; with parameters in quotes"),
-                Param("b", str, required=True, summary="another"),
-                Param("weight", float, 0.1, minimum=0, maximum=1, summary="share of b in the cosine"),
-            ),
-        ),
-        Entry(
             "model",
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
             f"{_OPENING}:model",
