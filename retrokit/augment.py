@@ -21,7 +21,7 @@ from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
-from retrokit.data.outputs import check_file
+from retrokit.data.outputs import check_settings
 from retrokit.encoders import registry as encoders
 from retrokit.settings import taking
 
@@ -60,7 +60,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _pairs(made: Callable[..., Iterator[dict[str, Any]]], asked: PairSettings, crops: CropSettings) -> Counts:
-    check_file(asked.output, [asked.source])
+    check_settings(asked)
     counts, texts = Counts(), Texts(asked.source, asked.field)
     write_jsonl(asked.output, made(texts, crops, asked.per_text, asked.epochs, asked.seed, counts))
     return counts
@@ -81,7 +81,7 @@ def dropout(source: str, output: str, settings: CropSettings = CropSettings(), *
 def mask(asked: MaskSettings) -> Counts:
     """Write pairs with a ``fraction`` of the tokens of ``encoder`` masked in both texts; of a text that is no pair, two
     maskings make one (CROP A.1)."""
-    check_file(asked.output, [asked.source])
+    check_settings(asked)
     tokenizer = encoders.create(asked.encoder, device="cpu").with_tokens().tokenizer
     counts, masker = Counts(), Masker(tokenizer, asked.fraction)
     write_jsonl(asked.output, masked_rows(Rows(asked.source), masker, asked.field, asked.epochs, asked.seed, counts))

@@ -73,7 +73,7 @@ def export(asked: ExportSettings) -> Export:
         raise UsageError(
             f"`shard=` {asked.shard}: the texts must be in a file, and {asked.source} can be read once only"
         )
-    inputs = [path, *paths_in([encoders.registry.parse(asked.encoder)])]
+    inputs = paths_in([path, asked.encoder])
     folder = Path(asked.output)
     if asked.shard is not None:
         if (folder / exports.NOTE).exists():

@@ -18,7 +18,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from retrokit.errors import MissingExtra, UsageError, did_you_mean, out_of_range
 
@@ -185,12 +186,15 @@ class Registry:
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
     """
 
+    every: ClassVar[WeakSet[Registry]] = WeakSet()
+
     def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
         self._scanned = False
+        self.every.add(self)
         for entry in entries:
             self.add(entry)
 
@@ -211,6 +215,11 @@ class Registry:
     def names(self) -> list[str]:
         """All registered names."""
         return [entry.name for entry in self.entries()]
+
+    @classmethod
+    def has(cls, name: str) -> bool:
+        """Whether a registry that is loaded has the name."""
+        return any(name in registry._entries for registry in cls.every)
 
     def _scan(self) -> None:
         if self._scanned:

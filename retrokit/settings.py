@@ -14,6 +14,7 @@ from retrokit.errors import UsageError, out_of_range
 
 OVERLAP_EXAMPLES = "Show so many of the texts of a test that stand in training data too, the same or nearly."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
+FILE, FOLDER, EITHER = "file", "folder", "file or folder"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
@@ -31,6 +32,7 @@ def setting(
     read: Callable[[str], Any] | None = None,
     choices: Iterable[str] = (),
     result: bool = True,
+    writes: str | None = None,
 ) -> Any:
     """A field of :class:`Settings`.
 
@@ -43,9 +45,12 @@ def setting(
         read: its value from what is typed; the default is then given as it would be typed.
         choices: the values that it may have, of a text or of each of several.
         result: whether it decides what comes out.
+        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
+            the setting whose file it may update.
     """
     about = {"help": help, "panel": panel, "flags": flags, "argument": argument, "metavar": metavar, "read": read}
     about["choices"] = tuple(choices)
+    about["writes"] = writes
     bounds = {"above": above, "least": least, "most": most}
     value = read(default) if read is not None and isinstance(default, str) else default
     return field(default=value, metadata={**about, **bounds, "result": result, "typed": default})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from retrokit import cli
+from retrokit.cli.entry import _command
 from retrokit.data.jsonl import write_jsonl
+from retrokit.settings import FOLDER
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -109,7 +112,7 @@ def test_an_input_is_never_the_output(typed: Typed, command: str, how: str) -> N
         os.link(source, output)
     before = content()
     code, err = typed(FILES[command].format(o=output))
-    assert (code, err) == (2, f"retrokit: {output}: is an input too; write to another file\n")
+    assert (code, err) == (2, f"retrokit: {output}: is an input too ({source}); write to another file\n")
     assert content() == before
 
 
@@ -148,3 +151,132 @@ def test_only_what_a_command_made_is_replaced(typed: Typed, command: str) -> Non
     assert typed(line.replace("in/beir", "out/sub").format(o="out"))[0] == 2
     assert content() == before
     assert Path("out", mark).is_file()
+
+
+# --- every command, output and input
+
+LINES = {
+    "augment crops": "in/texts.jsonl",
+    "augment dropout": "in/texts.jsonl",
+    "augment mask": "in/texts.jsonl --encoder in/bert",
+    "augment split": "in/pairs.jsonl",
+    "augment negatives": "in/texts.jsonl --llm openai:x",
+    "augment queries": "in/texts.jsonl --llm openai:x --existing in/pairs.jsonl -o new.jsonl",
+    "augment mine": "in/pairs.jsonl --encoder in/bert --corpus in/beir --judge maxsim:encoder=in/bert",
+    "augment score": "beir:in/beir --with in/bert",
+    "augment mix": "in/pairs.jsonl,weight=2 in/texts.jsonl",
+    "eval": "in/bert run:in/run.trec --on beir:in/beir --trained-on in/pairs.jsonl",
+    "rerank run": "--run in/run.trec --on beir:in/beir --with in/bert --reference in/pairs.jsonl",
+    "rerank train": "cnn in/bert --data in/pairs.jsonl --dev in/texts.jsonl",
+    "rerank shrink": "in/bert --encoder in/bert",
+    "rerank verify": "in/bert in/pairs.jsonl",
+    "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
+    "export": "in/bert --on in/beir",
+    "merge": "in/bert in/bert",
+    "distil-static": "in/bert --corpus in/texts.jsonl",
+    "push": "in/bert me/it --results in/beir",
+    "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
+    "report": "in/baseline.json in/beir",
+    "study run": "in/study.toml",
+    "study plan": "in/study.toml",
+    "study which-similarity": "--data in/pairs.jsonl --encoder in/bert",
+    "study is-it-better-than-bm25": "--on beir:in/beir --encoder in/bert",
+    "study does-it-see-near-misses": "--texts in/texts.jsonl --encoder in/bert",
+    "build-sure build": "in/beir --llm openai:x --prompts in/beir",
+    "build-sure audit": "in/beir",
+    "build-sure judge": "in/beir --llm openai:x",
+    **dict.fromkeys(
+        (f"probe {kind}" for kind in ("magnitude", "fisher", "near-miss", "layers", "geometry", "map")),
+        "in/bert --on beir:in/beir",
+    ),
+    "probe fragments": "in/bert --on beir:in/beir --size 16",
+    "probe contrast": "in/bert --on pairs:in/pairs.jsonl,a=anchor,b=positive --size 16",
+}
+
+
+def outputs_of(command: Any) -> dict[str, str]:
+    """The options of a command that write, with their kind."""
+    noting = [one for one in command.params if getattr(one.callback, "__qualname__", "").startswith("writes.")]
+    return {max(one.opts, key=len): one.callback.__wrapped__.__closure__[0].cell_contents for one in noting}
+
+
+def leaves(command: Any, words: str = "") -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", {})
+    for word, part in below.items():
+        yield from leaves(part, f"{words} {word}".strip())
+    if not below:
+        yield words, command
+
+
+COMMANDS = dict(leaves(_command()))
+OUTPUTS = {name: found for name, command in COMMANDS.items() if (found := outputs_of(command))}
+
+
+def test_every_output_is_known() -> None:
+    """The lines above have every command that writes, and what is named like an output is checked as one."""
+    assert LINES.keys() == OUTPUTS.keys()
+    named = re.compile(r"--(output|save-(?!every).*|plot|junit|markdown.*|store|work|cache|mteb|train|test)")
+    options = {(name, one) for name, command in COMMANDS.items() for param in command.params for one in param.opts}
+    for name, option in options:
+        assert not named.fullmatch(option) or option in OUTPUTS[name]
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_no_output_replaces_an_input(typed: Typed, command: str) -> None:
+    """Under its own name, another spelling or as a link, alone or in a folder, and given in a file of options."""
+    for name in ("run.trec", "baseline.json", "study.toml"):
+        Path("in", name).write_text("content")
+    Path("in/options.toml").write_text("")
+    words = LINES[command]
+    read = [one for word in words.split() for one in re.split("[:=,]", word) if Path(one).exists()]
+    assert read
+    files = [*read, "in/options.toml"]
+    files += [str(path) for one in read if Path(one).is_dir() for path in Path(one).rglob("*.*") if path.is_file()][:6]
+    before = content()
+    for option, kind in OUTPUTS[command].items():
+        others = "".join(f" {one} other{place}" for place, one in enumerate(OUTPUTS[command]) if one != option)
+        for number, path in enumerate(dict.fromkeys(files)):
+            Path(f"hard{number}").symlink_to(path) if Path(path).is_dir() else os.link(path, f"hard{number}")
+            Path(f"link{number}").symlink_to(path)
+            for name in (path, f"./in/../{path}", f"link{number}", f"hard{number}"):
+                code, err = typed(f"{command} {words} --config in/options.toml{others} {option} {name}")
+                assert code == 2, (option, name, err)
+                assert err.startswith(f"retrokit: {name}: "), err
+                assert err.count("\n") == 1
+                if kind != FOLDER and Path(path).is_file():
+                    assert "is an input too (in/" in err
+            for name in (f"hard{number}", f"link{number}"):
+                Path(name).unlink()
+        for other in OUTPUTS[command]:
+            if other != option:
+                code, err = typed(f"{command} {words} {other} same {option} ./same")
+                assert (code, "is the name of two outputs (" in err) == (2, True), err
+    assert content() == before
+
+
+def test_a_baseline_may_be_updated_and_no_other_file_replaces_it(typed: Typed) -> None:
+    line = "eval static:8 --on beir:in/beir --metrics ndcg@10"
+    assert typed(f"{line} --save-baseline base.json")[0] == 0
+    before = content()
+    for other in ("--junit", "--markdown-summary", "--save-run"):
+        code, err = typed(
+            f"{line} --fail-under ndcg@10=0 --baseline base.json --save-baseline ./base.json {other} base.json"
+        )
+        assert (code, "is an input too" in err) == (2, True), err
+    assert content() == before
+    Path("base.json").chmod(0o600)
+    assert typed(f"{line} --baseline base.json --save-baseline ./base.json")[0] == 0
+    assert Path("base.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["runs/", "some/runs/", "there"])
+@pytest.mark.parametrize(
+    "line", ["eval static:8 --on beir:in/beir", FILES["rerank --save-run"].partition(" --save")[0]]
+)
+def test_a_run_goes_into_a_folder_that_is_named_as_one(typed: Typed, line: str, name: str) -> None:
+    Path("there").mkdir()
+    code, err = typed(f"{line} --save-run {name}")
+    assert code == 0, err
+    (run,) = Path(name).iterdir()
+    assert run.suffix == ".trec"
+    assert run.read_text().startswith("q0 Q0 d0 1 ")

@@ -27,7 +27,7 @@ from retrokit.augmentation.settings import MixSettings
 from retrokit.data.columns import pair_columns, scored_columns
 from retrokit.data.files import named, opened, writing
 from retrokit.data.jsonl import Row, fields_of, read_jsonl
-from retrokit.data.outputs import check_file
+from retrokit.data.outputs import check_settings
 from retrokit.data.training_rows import Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
@@ -155,7 +155,7 @@ def mix(asked: MixSettings) -> Mixture:
     chosen = [cast(Part, registry.create(one)) for one in asked.parts]
     if sum(one.path == "-" for one in chosen) > 1:
         raise UsageError("standard input can be read once only")
-    check_file(asked.output, [one.path for one in chosen])
+    check_settings(asked)
     with ExitStack() as stack:
         indexed: list[_Indexed] = []
         for one in chosen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import Settings, numbers, setting
+from retrokit.settings import FILE, FOLDER, Settings, numbers, setting
 
 _OUTPUT, _EPOCHS = "JSON lines to write; - is standard output.", "Passes over the texts, each with fresh pairs."
 SHARES = (0.8, 0.1, 0.1)
@@ -17,7 +17,7 @@ class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
     source: str = setting(help="Texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT")
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     per_text: int = setting(1, "Pairs of a text in an epoch.", least=1)
     epochs: int = setting(1, _EPOCHS, least=1)
@@ -32,7 +32,7 @@ class MaskSettings(Settings):
     source: str = setting(
         help="Pairs or texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT"
     )
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokens are masked.")
     fraction: float = setting(0.15, "Share of the tokens that the mask token replaces.", least=0, most=1)
@@ -50,14 +50,18 @@ class SplitSettings(Settings):
         argument=True,
         metavar="INPUT",
     )
-    output: str | None = setting(None, "BEIR folder of train, dev and test to write.", flags=("--output", "-o"))
+    output: str | None = setting(
+        None, "BEIR folder of train, dev and test to write.", flags=("--output", "-o"), writes=FOLDER
+    )
     _: KW_ONLY
     shares: tuple[float, float, float] | None = setting(
         None, "Shares of the anchors for train, dev and test. Default: 0.8,0.1,0.1.", read=numbers("shares", float, 3)
     )
     seed: int = setting(0, _SEED, least=0)
-    train: str | None = setting(None, "JSON lines to write: nine tenths of the texts, to train on and to learn from.")
-    test: str | None = setting(None, "JSON lines to write: the tenth that knn and classify ask about.")
+    train: str | None = setting(
+        None, "JSON lines to write: nine tenths of the texts, to train on and to learn from.", writes=FILE
+    )
+    test: str | None = setting(None, "JSON lines to write: the tenth that knn and classify ask about.", writes=FILE)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -73,7 +77,7 @@ class TeacherSettings(Settings):
     """Which pairs a teacher scores."""
 
     data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     teacher: str = setting(help="Reranker that scores, e.g. maxsim or a cross-encoder's folder.", flags=("--with",))
     device: str | None = setting(None)
@@ -84,7 +88,7 @@ class MixSettings(Settings):
     """Which parts become a mixture."""
 
     parts: Sequence[str] = setting(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True)
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"))
+    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     field: str | None = setting(
         "source", "Field that names each row's part; empty: none.", read=lambda text: text or None

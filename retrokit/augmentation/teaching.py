@@ -9,7 +9,7 @@ from retrokit import reranking
 from retrokit.augmentation.settings import TeacherSettings
 from retrokit.data import pairs as training_data
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_file, paths_in
+from retrokit.data.outputs import check_settings
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.errors import UsageError
@@ -33,10 +33,10 @@ def score(data: Sequence[str], output: str, **more: Any) -> int:
         Interrupted: Ctrl-C; what is done is kept.
     """
     asked = TeacherSettings(data, output, **more)
-    specs = parse_all(
+    parse_all(
         [(reranking.registry_of(asked.teacher), asked.teacher), *((training_data.registry, spec) for spec in data)]
     )
-    check_file(output, paths_in(specs))
+    check_settings(asked)
     if data.count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = read_pairs(data)

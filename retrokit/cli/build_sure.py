@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 
 import typer
@@ -53,13 +52,6 @@ def build(
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
 
 
-def _read_from(config: SampleConfig) -> list[str]:
-    """The files that a sample is made of."""
-    folder = config.folder
-    files = [os.path.join(folder, name) for name in os.listdir(folder)] if os.path.isdir(folder) else []
-    return [*files, *([config.prompts] if config.prompts is not None else [])]
-
-
 @build_sure.command()
 @takes(SampleConfig)
 def audit(config: SampleConfig) -> None:
@@ -67,12 +59,10 @@ def audit(config: SampleConfig) -> None:
 
     retrokit build-sure audit sure/scifact --sample 50 -o audit.html
     """
-    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample, write_audit_page
     from retrokit.sure.prompts import judge_prompts
 
-    check_file(config.output, _read_from(config))
     judge = judge_prompts(config.prompts)["judge"]
     drawn = draw_sample(config.folder, config.sample, config.seed)
     write_audit_page(config.output, drawn, judge)
@@ -87,7 +77,6 @@ def judge_command(config: JudgeConfig) -> None:
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
-    from retrokit.data.outputs import check_file
     from retrokit.notices import notice
     from retrokit.sure.audit import draw_sample
     from retrokit.sure.judging import judge_sample
@@ -95,7 +84,6 @@ def judge_command(config: JudgeConfig) -> None:
 
     spec = llms.registry.parse(config.llm)
     store = config.kept_in(config.output)
-    check_file(config.output, [*_read_from(config), *([config.store] if config.store is not None else [])])
     wording = judge_prompts(config.prompts)
     judged = judge_sample(
         draw_sample(config.folder, config.sample, config.seed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -20,6 +20,8 @@ from retrokit.cli.registries import named as named
 from retrokit.cli.streams import printing
 from retrokit.errors import UsageError, out_of_range
 from retrokit.notices import harmless
+
+_OUTPUTS = "retrokit.outputs"
 
 
 def option(name: str) -> str:
@@ -47,16 +49,41 @@ class GroupWithDefault(Group):
 
 
 class Command(Described, TyperCommand):
-    """A command that refuses numbers which nothing could compute with, all of them at once."""
+    """A command that refuses numbers which nothing could compute with, all of them at once, and outputs that would
+    replace an input or each other. ``kinds`` are those of the names that it takes."""
+
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the base class; raises :class:`UsageError` for a number out of range. A whole number counts something, and
-        is at least 1 where its option names no least value."""
+        is at least 1 where its option names no least value. Outputs are checked by
+        :func:`~retrokit.data.outputs.check_outputs`."""
         rest = super().parse_args(ctx, args)
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:
             raise UsageError("\n".join(problems))
+        kinds = ctx.meta.get(_OUTPUTS, {})
+        outputs = [(ctx.params[name], kind) for name, kind in kinds.items() if ctx.params[name] is not None]
+        if outputs:
+            from retrokit.data.outputs import check_file, check_outputs
+
+            for place, (path, updated) in enumerate(outputs):
+                if (before := ctx.params.get(updated)) is not None and os.path.realpath(before) == os.path.realpath(
+                    path
+                ):
+                    check_file(path)
+                    del outputs[place]
+                    break
+            given = [value for name, value in ctx.params.items() if name not in kinds]
+            for kind in self.kinds if any(map(_is_there, given)) else ():
+                named(kind)  # a name that it knows is no path
+            check_outputs(outputs, given)
         return rest
+
+
+def _is_there(given: Any) -> bool:
+    """Whether a file or folder has the name that is given, or one of the names."""
+    return any(isinstance(one, str) and os.path.lexists(one) for one in (given if isinstance(given, list) else [given]))
 
 
 def _out_of_range(param: Any, given: Any) -> Iterator[str]:
@@ -100,6 +127,7 @@ def with_names(*kinds: str) -> type[TyperCommand]:
                 )
             show("\n".join(lines) + "\n")
 
+    WithNames.kinds = kinds
     return WithNames
 
 
@@ -135,22 +163,14 @@ def _usable(device: str | None) -> str | None:
     return device
 
 
-def writable_folder(path: str | None) -> str | None:
-    """The folder of an option; raises :class:`DataError` if nothing can be written into it."""
-    if path is not None:
-        from retrokit.data.outputs import check_folder
+def writes(kind: str) -> Callable[..., str | None]:
+    """The callback of an option whose path is written: :class:`Command` checks it beside all other options."""
 
-        check_folder(path)
-    return path
+    def note(ctx: typer.Context, param: typer.CallbackParam, path: str | None) -> str | None:
+        ctx.meta.setdefault(_OUTPUTS, {})[param.name] = kind
+        return path
 
-
-def writable(path: str | None) -> str | None:
-    """The file of an option, or the folder that stands there; raises :class:`DataError` if it cannot be written."""
-    if path is not None:
-        from retrokit.data.outputs import check_file, check_folder
-
-        (check_folder if os.path.isdir(path) else check_file)(path)
-    return path
+    return note
 
 
 DeviceOption = Annotated[

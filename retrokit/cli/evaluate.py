@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from retrokit.cli.common import app, option, show, with_names, writable, writable_folder
+from retrokit.cli.common import app, option, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
 from retrokit.notices import notice
-from retrokit.settings import Settings, setting
+from retrokit.settings import EITHER, FILE, FOLDER, Settings, setting
 
 if TYPE_CHECKING:  # help is shown without loading what computes
     from retrokit.evaluation.comparison.comparison import Evaluation
@@ -30,10 +30,13 @@ class EvaluationOutput(Settings):
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
     as_json: bool = setting(False)
     plot: str | None = setting(
-        None, "Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.", OUTPUT
+        None, "Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.", OUTPUT, writes=FOLDER
     )
     save_run: str | None = setting(
-        None, "Write the ranking of retrieval as a TREC run; a folder if there are several results.", OUTPUT
+        None,
+        "Write the ranking of retrieval as a TREC run; a folder if there are several results, or with a / at its end.",
+        OUTPUT,
+        writes=EITHER,
     )
     deployment: bool = setting(
         False,
@@ -44,16 +47,18 @@ class EvaluationOutput(Settings):
     per_query: bool = setting(False, "With --json: add the values of every query, text or pair.", OUTPUT)
     fail_under: Sequence[str] = setting((), "Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.", GATES)
     fail_if_worse: bool = setting(False, "Exit 1 if a result is significantly worse than the first (p < 0.05).", GATES)
-    save_baseline: str | None = setting(None, "Keep what was reached in this file, unless a gate fails.", GATES)
+    save_baseline: str | None = setting(
+        None, "Keep what was reached in this file, unless a gate fails.", GATES, writes="baseline"
+    )
     max_drop: float | None = setting(
         None,
         "Exit 1 if a result is lower than the baseline's by more than this, and by more than chance.",
         GATES,
         least=0,
     )
-    junit: str | None = setting(None, "Write what became of the gates as JUnit's XML, for CI.", GATES)
+    junit: str | None = setting(None, "Write what became of the gates as JUnit's XML, for CI.", GATES, writes=FILE)
     markdown_summary: str | None = setting(
-        None, "Write gates and tables as Markdown, for a pull request's comment.", GATES
+        None, "Write gates and tables as Markdown, for a pull request's comment.", GATES, writes=FILE
     )
 
     def __post_init__(self) -> None:
@@ -111,12 +116,9 @@ class EvaluationOutput(Settings):
             save_baseline(found, self.save_baseline)
 
 
-WRITTEN = dict.fromkeys(("save_baseline", "junit", "markdown_summary"), writable)
-
-
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
-@takes(EvaluationSettings, results=writable_folder, also=None, keep_runs=None)
-@takes(EvaluationOutput, plot=writable_folder, save_run=writable, **WRITTEN)
+@takes(EvaluationSettings, also=None, keep_runs=None)
+@takes(EvaluationOutput)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, app, show, with_names, writable_folder
+from retrokit.cli.common import Commands, JsonOption, app, show, with_names, writes
 from retrokit.cli.settings import takes
 from retrokit.errors import UsageError
 from retrokit.probing.settings import (
@@ -21,6 +21,7 @@ from retrokit.probing.settings import (
     MapSettings,
     NearMissProbeSettings,
 )
+from retrokit.settings import FOLDER
 
 if TYPE_CHECKING:  # help is shown without loading what probes
     from retrokit.probing.findings import Findings
@@ -33,7 +34,7 @@ app.add_typer(probe, name="probe")
 PlotOption = Annotated[
     str | None,
     typer.Option(
-        callback=writable_folder,
+        callback=writes(FOLDER),
         help="Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there.",
     ),
 ]
@@ -174,7 +175,7 @@ def geometry(settings: GeometrySettings, plot: PlotOption = None, as_json: JsonO
 def text_map(
     settings: MapSettings,
     plot: str = typer.Option(
-        ..., callback=writable_folder, help="Folder for the picture as PNG and SVG and its data as CSV."
+        ..., callback=writes(FOLDER), help="Folder for the picture as PNG and SVG and its data as CSV."
     ),
     as_json: JsonOption = False,
 ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from retrokit.cli.common import PriceOption, app, writable
+from retrokit.cli.common import PriceOption, app, writes
+from retrokit.settings import FILE
 
 
 @app.command()
@@ -16,7 +17,7 @@ def report(
         "rerank or probe was sent to. Repeatable.",
     ),
     output: str = typer.Option(
-        ..., "--output", "-o", callback=writable, help="HTML file to write; - is standard output."
+        ..., "--output", "-o", callback=writes(FILE), help="HTML file to write; - is standard output."
     ),
     title: str | None = typer.Option(None, "--title", help="Title of the page."),
     price_per_hour: PriceOption = None,

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import typer
 
-from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_names, writable_folder
-from retrokit.cli.evaluate import WRITTEN, EvaluationOutput
+from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_names
+from retrokit.cli.evaluate import EvaluationOutput
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
 from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 from retrokit.registry import importing
-from retrokit.settings import setting
+from retrokit.settings import EITHER, FOLDER, setting
 
 
 class _Running(GroupWithDefault):
@@ -37,24 +37,28 @@ class RerankingOutput(EvaluationOutput):
     """How both stages are shown and what is written of them."""
 
     per_query: bool = setting(False, "With --json: add the values of every query or pair.", OUTPUT)
-    plot: str | None = setting(None, "Draw each task as PNG and SVG into this folder, with the data as CSV.", OUTPUT)
+    plot: str | None = setting(
+        None, "Draw each task as PNG and SVG into this folder, with the data as CSV.", OUTPUT, writes=FOLDER
+    )
     save_run: str | None = setting(
         None,
-        "Write the reranked ranking as a TREC run; a folder if there are several; - is standard output, and "
-        "tables go to standard error.",
+        "Write the reranked ranking as a TREC run; a folder if there are several, or with a / at its end; - is "
+        "standard output, and tables go to standard error.",
         OUTPUT,
+        writes=EITHER,
     )
     work: str | None = setting(
         None,
         "Keep scores in this folder: a run that was interrupted goes on, and other metrics or blends need no "
         "new ones. Default: FILE.work beside --save-run FILE, until it is written.",
         OUTPUT,
+        writes=FOLDER,
     )
 
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
-@takes(TwoStageOptions, also=None, results=writable_folder)
-@takes(RerankingOutput, plot=writable_folder, deployment=None, **WRITTEN)
+@takes(TwoStageOptions, also=None)
+@takes(RerankingOutput, deployment=None)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(
         None, help="Encoders or searchers of the first stage; left out where --run gives it."

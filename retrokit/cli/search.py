@@ -7,11 +7,12 @@ import sys
 
 import typer
 
-from retrokit.cli.common import app, show, with_names, writable
+from retrokit.cli.common import app, show, with_names, writes
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.errors import UsageError
 from retrokit.retrieval.settings import SearchSettings
+from retrokit.settings import FILE
 
 FORMS = ("table", "trec", "jsonl")
 
@@ -24,7 +25,7 @@ def search(
         False, "--interactive", "-i", help="Ask for queries, a line each, and answer at once; an empty line ends."
     ),
     output: str | None = typer.Option(
-        None, "--output", "-o", callback=writable, help="File to write; - is standard output."
+        None, "--output", "-o", callback=writes(FILE), help="File to write; - is standard output."
     ),
     form: str | None = typer.Option(
         None, "--format", help="table, trec (a run) or jsonl. Default: table, in a file jsonl or trec by its name."

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from retrokit.cli.common import DeviceOption, JsonOption, option
+from retrokit.cli.common import DeviceOption, JsonOption, option, writes
 from retrokit.cli.completion import choosing
 from retrokit.cli.config import standing_for
 from retrokit.settings import Settings
@@ -21,8 +21,8 @@ from retrokit.settings import Settings
 def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for every field of ``settings``, in place of its parameter of that type.
 
-    ``annotations`` are those of fields whose option has more to it, such as a check of what is given; ``None``: the
-    field is none. ``device`` and ``as_json`` are the same everywhere.
+    ``annotations`` are those of fields whose option has more to it; ``None``: the field is none. ``device`` and
+    ``as_json`` are the same everywhere.
     """
     annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
     given_here = [one for one in settings.ordered() if annotations.get(one.name, one) is not None]
@@ -69,13 +69,13 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
-        check = annotation if inspect.isfunction(annotation) else None
+        check = writes(about["writes"]) if about["writes"] else None
         more = {"help": text, "rich_help_panel": about["panel"], "min": least, "max": most, "callback": check}
         if about["choices"]:
             more |= {"metavar": f"[{'|'.join(about['choices'])}]", "autocompletion": choosing(about["choices"])}
         info = typer.Option(*flags, **more)
     empty = inspect.Parameter.empty if default is MISSING else default
-    kind = annotation if annotation is not None and not inspect.isfunction(annotation) else Annotated[kind, info]
+    kind = annotation if annotation is not None else Annotated[kind, info]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
 
 

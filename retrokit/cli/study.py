@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, with_names
+from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, with_names, writes
 from retrokit.errors import GateFailed, RetrokitError
 from retrokit.notices import notice
-from retrokit.settings import duration
+from retrokit.settings import FOLDER, duration
 
 if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
@@ -25,7 +25,9 @@ app.add_typer(group, name="study")
 
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="File with a table for each command.")]
 FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Where the study is run.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="Folder of all that the study makes.")]
+OutputOption = Annotated[
+    str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder of all that the study makes.")
+]
 
 
 class StepsFailed(RetrokitError):
@@ -119,12 +121,10 @@ def does_it_see_near_misses(
 
 def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
     """Run the study that answers the question."""
-    from retrokit.data.outputs import check_folder
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
     check_engine()
-    check_folder(output)
     options = [
         word
         for name, given in asked.items()

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from retrokit.data.dtypes import DTYPES
-from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
+from retrokit.settings import FOLDER, PRECISION, PRECISIONS, Settings, setting
 
 ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
 
@@ -27,7 +27,7 @@ class ExportSettings(Settings):
     source: str = setting(
         help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",)
     )
-    output: str = setting(help="Folder to write.", flags=("--output", "-o"))
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
     role: str = setting("document", "What the texts are.", choices=ROLES)

@@ -6,7 +6,6 @@ CROP (3.3) divides one file 9:1 at random, unstratified, with seed 42; a benchma
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Any
 
 from retrokit.data.files import named
 from retrokit.data.jsonl import Row, kind_of, read_jsonl, write_jsonl
-from retrokit.data.outputs import check_file
+from retrokit.data.outputs import check_outputs
 from retrokit.errors import DataError, UsageError
+from retrokit.settings import FILE
 
 SEED = 42
 TEST_SHARE = 0.1
@@ -157,10 +157,7 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
         UsageError: an output is the input, or the other output.
         DataError: a wrong line, fewer than two rows, or an output that cannot be written.
     """
-    check_file(train, [path])
-    check_file(test, [path, train])
-    if os.path.realpath(train) == os.path.realpath(test):
-        raise UsageError(f"{test}: both parts would be written to it; name two files")
+    check_outputs([(train, FILE), (test, FILE)], [str(path)])
     rows = [row for _, row in read_jsonl(path, _EXPECTED)]
     if len(rows) < 2:
         raise DataError(named(path), "holds one row, which cannot be divided")

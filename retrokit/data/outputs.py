@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -24,17 +25,17 @@ from filelock import FileLock, Timeout
 
 from retrokit.data.files import mode_of, parents_of
 from retrokit.errors import DataError, UsageError, disk_errors
-from retrokit.registry import Spec
+from retrokit.registry import Registry, split_items
+from retrokit.settings import EITHER, FOLDER, Settings
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes
 _OURS = ".*.retrokit-*"
 
 
-def check_file(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
-    """See before the work that the file ``path`` can be written (``-``: standard output) and is none of the ``inputs``.
+def check_file(path: str | Path) -> None:
+    """See before the work that the file ``path`` can be written (``-``: standard output).
 
     Raises:
-        UsageError: it is an input, be it under another name.
         DataError: it is a folder, or nothing can be written there.
     """
     if str(path) == "-":
@@ -42,9 +43,6 @@ def check_file(path: str | Path, inputs: Iterable[str | Path] = ()) -> None:
     if os.path.isdir(path) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     _check_place(path)
-    for one in inputs:
-        if os.path.isfile(path) and os.path.exists(one) and os.path.samefile(path, one):
-            raise UsageError(f"{path}: is an input too; write to another file")
 
 
 def check_folder(path: str | Path) -> None:
@@ -103,16 +101,102 @@ def check_own(path: Path) -> None:
 # --- inputs
 
 
-def paths_in(specs: Iterable[Spec]) -> list[str]:
-    """The files and folders that parsed names hold, in names within them too."""
-    found = []
-    for spec in specs:
-        for name, value in spec.params.items():
-            parts = re.split(r'[:=,"]', str(value))
-            if name == spec.positional or os.sep in str(value) or "." in str(value):
-                found.append(str(value))
-            found += parts if len(parts) > 1 else []
-    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+_LAYOUT = (
+    *("corpus.jsonl*", "queries.jsonl*", "*.tsv", "*.safetensors", "config*.json", "modules.json", "tokenizer*.json"),
+    *("vocab.*", "adapter_*", "retrokit.json", "export.json", "ids.jsonl*", "*.npy"),
+)
+"""Names of files that are read from the folder of a data set, a model or an export."""
+_MOST_FILES, _DEPTH = 20_000, 4
+
+
+def check_settings(settings: Settings) -> None:
+    """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs."""
+    values = [(getattr(settings, one.name), one.metadata["writes"]) for one in fields(settings)]
+    outputs = [(path, kind) for path, kind in values if kind and path is not None]
+    check_outputs(outputs, [value for value, kind in values if not kind])
+
+
+def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[object]) -> None:
+    """See before the work that all outputs of a command can be written, and that none replaces an input or another.
+
+    Args:
+        outputs: paths, each with what is written there: ``FILE``, ``FOLDER``, or ``EITHER``.
+        given: whatever else the command was given: texts, or sequences of them, that may be or contain paths.
+
+    Raises:
+        UsageError: an output is an input, or a file of a folder that is one, under whatever name; a new file would be
+            read as a part of such a folder; or two outputs have one name.
+        DataError: an output cannot be written.
+    """
+    inputs = paths_in(given)
+    files: dict[tuple[int, int], str] = {}
+    names: dict[str, str | Path] = {}
+    for path, kind in outputs:
+        is_folder = kind == FOLDER or (kind == EITHER and (str(path).endswith(os.sep) or os.path.isdir(path)))
+        (check_folder if is_folder else check_file)(path)
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            continue  # a pipe or a device
+        name = "-" if str(path) == "-" else os.path.realpath(path)
+        if name in names:
+            raise UsageError(f"{path}: is the name of two outputs ({names[name]}); name another for one of them")
+        names[name] = path
+        files = files or {_identity(file): file for one in inputs for file in _files_of(one)}
+        if name != "-" and os.path.exists(path) and (read := files.get(_identity(path))) is not None:
+            raise UsageError(f"{path}: is an input too ({read}); write to another {'folder' if is_folder else 'file'}")
+        if not is_folder and not os.path.exists(path) and any(fnmatch(os.path.basename(name), one) for one in _LAYOUT):
+            for one in inputs:
+                if os.path.isdir(one) and Path(name).is_relative_to(os.path.realpath(one)):
+                    raise UsageError(f"{path}: would be read as a part of an input ({one}); write to another file")
+
+
+def _identity(path: str | Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _files_of(path: str) -> Iterator[str]:
+    """The path itself, and the files below a folder, ``_DEPTH`` folders deep, at most ``_MOST_FILES``."""
+    yield path
+    deepest = path.rstrip(os.sep).count(os.sep) + _DEPTH
+    left = _MOST_FILES
+    for place, folders, names in os.walk(path, followlinks=True):
+        if place.count(os.sep) >= deepest or left < len(names):
+            folders.clear()
+        yield from filter(os.path.isfile, (os.path.join(place, name) for name in names[:left]))
+        left -= len(names[:left])
+
+
+def paths_in(given: Iterable[object]) -> list[str]:
+    """The files and folders that are there and that texts name, or specs in them.
+
+    A registered name alone is none, and neither is a parameter's word (``split=test``), unless it names the folder of a
+    model or of a data set.
+
+    Args:
+        given: texts, or sequences of them; anything else is left out.
+    """
+    found: dict[str, None] = {}
+    for value in given:
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            for part, is_word in _parts(text) if isinstance(text, str) and not Registry.has(text) else ():
+                if os.path.lexists(part) and (not is_word or os.sep in part or os.path.isfile(part) or _is_read(part)):
+                    found[part] = None
+    return list(found)
+
+
+def _is_read(folder: str) -> bool:
+    return any(fnmatch(name, pattern) for name in os.listdir(folder) for pattern in _LAYOUT)
+
+
+def _parts(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
+    """What may be a path in a text, which may be a spec; and whether it is no more than a word of it."""
+    yield text, is_word
+    for spec in filter(None, (text, text.partition(":")[2])):
+        with suppress(UsageError):  # it is no spec
+            for key, value in split_items(spec, text):
+                if value != text:
+                    yield from _parts(value, key is not None)
+    yield from ((part, True) for part in re.split(r'[:=,+"]', text))
 
 
 def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:

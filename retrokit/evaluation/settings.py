@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.data.dtypes import stored_as
 from retrokit.errors import UsageError
-from retrokit.settings import OVERLAP_EXAMPLES, PRECISION, PRECISIONS, Settings, listed, numbers, one_or_more, setting
+from retrokit.settings import (
+    FOLDER,
+    OVERLAP_EXAMPLES,
+    PRECISION,
+    PRECISIONS,
+    Settings,
+    listed,
+    numbers,
+    one_or_more,
+    setting,
+)
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.retrieval.two_stage import Fusion
@@ -58,6 +68,7 @@ class EvaluationSettings(Settings):
         "Keep results in this folder, and use them again while nothing has changed. "
         "Without encoders: show what is there.",
         OUTPUT,
+        writes=FOLDER,
     )
     keep_runs: bool = setting(False)
     trained_on: Sequence[str] = setting(
@@ -139,7 +150,10 @@ class TwoStageOptions(Settings):
     )
     also: Sequence[str] = setting(())
     results: str | None = setting(
-        None, "Keep results of rankings in this folder, and use them again while nothing has changed.", OUTPUT
+        None,
+        "Keep results of rankings in this folder, and use them again while nothing has changed.",
+        OUTPUT,
+        writes=FOLDER,
     )
     precision: str = setting(
         "auto", "Precision of the first stage. Rerankers have their own.", FIRST_STAGE, choices=PRECISIONS

@@ -9,7 +9,6 @@ pooled score of the first stage's encoder. The two stages themselves are a searc
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, reranking, retrieval, similarities
-from retrokit.data.outputs import check_file, check_folder, check_own, locked
+from retrokit.data.outputs import check_folder, check_outputs, check_own, locked
 from retrokit.data.shards import Shards
 from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
@@ -38,6 +37,7 @@ from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.run import RunSearcher
 from retrokit.retrieval.shared import Shared
 from retrokit.retrieval.two_stage import TwoStage
+from retrokit.settings import EITHER, FOLDER
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -101,7 +101,8 @@ def rerank(
         for task in loaded:
             baseline.check(task.spec, task.digest())
     if save_run is not None:
-        _check_output(save_run, loaded, max(1, len(given)) * len(set(rerankers)), options.run)
+        read = [given, on, rerankers, *vars(options).values()]
+        _check_output(save_run, loaded, max(1, len(given)) * len(set(rerankers)), read)
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
     folder = None if place is None else Path(place)
     if folder is not None:
@@ -148,7 +149,7 @@ def _in_two_stages(
     return found
 
 
-def _check_output(path: str, loaded: Sequence[Task], systems: int, run: str | None) -> None:
+def _check_output(path: str, loaded: Sequence[Task], systems: int, read: Sequence[object]) -> None:
     """Hours of scoring should not end with a place that cannot be written to."""
     rankings = sum(task.searches for task in loaded)
     if not rankings:
@@ -156,10 +157,7 @@ def _check_output(path: str, loaded: Sequence[Task], systems: int, run: str | No
     several = rankings * systems > 1
     if path == "-" and several:
         raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
-    if several or os.path.isdir(path):
-        check_folder(path)
-    else:
-        check_file(path, [] if run is None else [run])
+    check_outputs([(path, FOLDER if several else EITHER)], read)
 
 
 def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:

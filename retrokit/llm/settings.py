@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit.errors import UsageError
-from retrokit.settings import Settings, setting
+from retrokit.settings import FILE, Settings, setting
 
 if TYPE_CHECKING:
     from retrokit.llm.base import Sampling
@@ -21,7 +21,9 @@ class Asking(Settings):
     temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
     answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
     store: str | None = setting(
-        None, "File that keeps every answer; several commands may share one. Default: OUTPUT.answers.sqlite."
+        None,
+        "File that keeps every answer; several commands may share one. Default: OUTPUT.answers.sqlite.",
+        writes=FILE,
     )
     concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
     max_tokens: int | None = setting(

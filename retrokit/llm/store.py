@@ -12,13 +12,13 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from retrokit.errors import DataError, Interrupted, UsageError, disk_errors
+from retrokit.errors import DataError, Interrupted, disk_errors
 from retrokit.llm.base import Completion, CompletionRequest
 
 _APPLICATION = 0x72746B4C
@@ -188,12 +188,6 @@ class ResponseStore:
         if done.rowcount:
             return completion
         return _completion(self._database.execute(_ANSWER, (request.key,)).fetchone()) or completion
-
-
-def check_store(store: str | Path, outputs: Iterable[str | Path]) -> None:
-    """Raise :class:`UsageError` if one of ``outputs`` would take the place of the file ``store``."""
-    if os.path.realpath(store) in map(os.path.realpath, outputs):
-        raise UsageError(f"{store}: the answers need a file of their own, another than the output")
 
 
 def default_store(output: str | Path) -> Path:

@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 
 import retrokit
 from retrokit.data.files import writing
+from retrokit.data.outputs import check_outputs
 from retrokit.data.typed import restored
 from retrokit.errors import UsageError
 from retrokit.notices import harmless
@@ -28,6 +29,7 @@ from retrokit.report.html import number_pictures_anew, to_html
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import Sources, read_sources
 from retrokit.report.words import sentences
+from retrokit.settings import FILE
 from retrokit.study.state import DONE, FAILED, MISSING
 from retrokit.sure.audit import code_source
 
@@ -97,6 +99,7 @@ def write_page(
     """
     if not paths and study is None:
         raise UsageError("give results to report: folders, or files of --json")
+    check_outputs([(output, FILE)], [[str(path) for path in paths]])
     page = page_of(read_sources([str(path) for path in paths]), title, study, price_per_hour)
     with writing(output) as stream:
         stream.write(page)

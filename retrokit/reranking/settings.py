@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
+from retrokit.settings import FILE, FOLDER, PRECISION, PRECISIONS, Settings, setting
 
 KEEP = ("all", "accepted", "rejected")
 _RUN = "Folder that rerank train has made."
@@ -38,7 +38,7 @@ class ShrinkSettings(Settings):
     folder: str = setting(
         help="Folder of a verifier that rerank train --end-to-end has made.", argument=True, metavar="RUN"
     )
-    output: str = setting(help="Folder to write.", flags=("--output", "-o"))
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
     rank: int = setting(32, "Of the matrices that hold what training has changed of a weight.", above=0)
     encoder: str | None = setting(
         None, "Encoder to begin with, of the same shape. Default: what the training began with."
@@ -57,7 +57,7 @@ class VerifySettings(Settings):
 
     folder: str = setting(help=_JUDGE, argument=True, metavar="RUN")
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
     threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")
     keep: str = setting("all", "Lines to write.", choices=KEEP)
     _: KW_ONLY

@@ -11,7 +11,7 @@ from typing import Any
 
 from retrokit.data.files import check_exists, writing
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
-from retrokit.data.outputs import check_file
+from retrokit.data.outputs import check_settings
 from retrokit.errors import UsageError
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.remarks import decided
@@ -60,7 +60,7 @@ def verify(asked: VerifySettings) -> Verdicts:
     if not math.isfinite(threshold):
         raise UsageError(f"`threshold=` {threshold} is not a finite number")
     check_exists(asked.pairs)
-    check_file(asked.output, [asked.pairs])
+    check_settings(asked)
     verdicts = Verdicts(threshold)
     reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)
     with writing(asked.output) as file:

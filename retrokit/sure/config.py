@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrokit.errors import UsageError
 from retrokit.llm.settings import Asking
-from retrokit.settings import Settings, setting
+from retrokit.settings import FILE, FOLDER, Settings, setting
 
 if TYPE_CHECKING:
     from retrokit.sure.build import BuildSettings, Built, Estimate
@@ -20,7 +20,7 @@ class SampleConfig(Settings):
 
     folder: str = setting(help="A SURE folder: one that was built, or the release's.", argument=True)
     _: KW_ONLY
-    output: str = setting(help="HTML file to write.", flags=("--output", "-o"))
+    output: str = setting(help="HTML file to write.", flags=("--output", "-o"), writes=FILE)
     sample: int = setting(50, "How many queries; each brings all its variants.", least=1)
     seed: int = setting(0, "Seed of the sample: one seed, one sample for all annotators, people and models.", least=0)
     prompts: str | None = setting(None, "Folder whose judge.toml takes the place of ours; the paper gives none.")
@@ -32,7 +32,9 @@ class JudgeConfig(Asking, SampleConfig):
 
     _: KW_ONLY
     llm: str = setting(help="Language model that judges.")
-    output: str = setting(help="JSON lines of verdicts to write; - is standard output.", flags=("--output", "-o"))
+    output: str = setting(
+        help="JSON lines of verdicts to write; - is standard output.", flags=("--output", "-o"), writes=FILE
+    )
     annotator: str | None = setting(None, "Name in the verdicts. Default: the model's.")
 
 
@@ -44,7 +46,9 @@ class SureConfig(Asking):
         None, "A BEIR folder with judgements, or the name of a BEIR set.", argument=True, metavar="DATA"
     )
     llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS; needed unless `dry_run=`.")
-    output: str | None = setting(None, "Folder to write; needed unless `dry_run=`.", flags=("--output", "-o"))
+    output: str | None = setting(
+        None, "Folder to write; needed unless `dry_run=`.", flags=("--output", "-o"), writes=FOLDER
+    )
     split: str = setting("test", "Split of the BEIR folder whose queries are used.")
     queries: str | None = setting(None, "Instead of DATA: queries as JSON lines of id, text and passage_id; .gz too.")
     passages: str | None = setting(None, "With `queries=`: passages as JSON lines of id, text and optionally title.")

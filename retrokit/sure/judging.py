@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.outputs import check_outputs
 from retrokit.errors import ServiceError
 from retrokit.llm.answers import Rejected, read_verdict
 from retrokit.llm.base import LLM, Completion, Sampling
 from retrokit.llm.dialogue import ask_until
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
-from retrokit.llm.store import ResponseStore, check_store
+from retrokit.llm.store import ResponseStore
 from retrokit.notices import progress
+from retrokit.settings import FILE
 from retrokit.sure.audit import Judgeable, Sample
 
 
@@ -57,7 +59,7 @@ def judge_sample(
         DataError: a file cannot be written.
     """
     check_limits(concurrency, max_tokens)
-    check_store(store, [output])
+    check_outputs([(output, FILE), (store, FILE)], [])
     prompt = prompts["judge"]
     name = annotator or llm.identity
     told: Counter[bool | None] = Counter()

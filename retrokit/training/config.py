@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, Spec, parse_all
-from retrokit.settings import OVERLAP_EXAMPLES, PRECISIONS, Settings, duration, number_or, numbers, setting
+from retrokit.settings import FOLDER, OVERLAP_EXAMPLES, PRECISIONS, Settings, duration, number_or, numbers, setting
 from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class TrainingConfig(Settings):
     data: Sequence[str] = setting(
         help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."
     )
-    output: str | None = setting(None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False)
+    output: str | None = setting(
+        None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False, writes=FOLDER
+    )
     _: KW_ONLY
     epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
     steps: int | None = setting(None, "Optimizer steps, instead of `epochs=`.", BATCHES, above=0)
@@ -139,7 +141,7 @@ class TrainingConfig(Settings):
         """The paths that are read."""
         from retrokit.data.outputs import paths_in
 
-        return paths_in(registry.parse(spec) for registry, spec in self.read_specs())
+        return paths_in(getattr(self, one.name) for one in fields(self) if not one.metadata["writes"])
 
 
 @dataclass(frozen=True)

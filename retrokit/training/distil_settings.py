@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import Settings, setting
+from retrokit.settings import FOLDER, Settings, setting
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class DistilSettings(Settings):
     """Which encoder's tokens, and what is made of them."""
 
     encoder: str = setting(help="Encoder whose tokens are embedded.", argument=True)
-    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"))
+    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     dims: int | None = setting(256, "Dimensions to keep, the first principal components.", least=1)
     sif: float = setting(

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from retrokit import encoders, similarities
 from retrokit.registry import parse_all
-from retrokit.settings import Settings, numbers, setting
+from retrokit.settings import FOLDER, Settings, numbers, setting
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class MergeSettings(Settings):
     """
 
     encoders: Sequence[str] = setting(help="Encoders to average, two or more.", argument=True)
-    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"))
+    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     weights: Sequence[float] | None = setting(
         None, "What each one counts: 0.7,0.3. Default: all alike.", least=-1e6, most=1e6, read=numbers("weights", float)

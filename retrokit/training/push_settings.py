@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import Settings, setting
+from retrokit.settings import FOLDER, Settings, setting
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class PushSettings(Settings):
     )
     results: Sequence[str] = setting((), "Folder of results (of eval --results) for the card. Repeatable.")
     mteb: str | None = setting(
-        None, "Write MTEB's results among `results=` into this new folder, as its submission takes them."
+        None,
+        "Write MTEB's results among `results=` into this new folder, as its submission takes them.",
+        writes=FOLDER,
     )
-    dry_run: str | None = setting(None, "Write what would be uploaded into this new folder, and upload nothing.")
+    dry_run: str | None = setting(
+        None, "Write what would be uploaded into this new folder, and upload nothing.", writes=FOLDER
+    )

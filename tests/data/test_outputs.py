@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,19 @@ from typing import Any
 import pytest
 from filelock import FileLock, Timeout
 
+from retrokit import encoders
 from retrokit.data import outputs
-from retrokit.data.outputs import check_file, check_folder, check_replaceable, folder_in_the_making, locked, paths_in
+from retrokit.data.outputs import (
+    check_file,
+    check_folder,
+    check_outputs,
+    check_replaceable,
+    folder_in_the_making,
+    locked,
+    paths_in,
+)
 from retrokit.errors import DataError, UsageError
-from retrokit.registry import Spec
+from retrokit.settings import EITHER, FILE, FOLDER
 
 
 def everything_in(folder: Path) -> dict[str, str | None]:
@@ -90,23 +100,62 @@ def test_an_input_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     Path("sub").mkdir()
     Path("link").symlink_to("input.jsonl")
     os.link("input.jsonl", "hard")
-    with pytest.raises(UsageError, match="is an input too; write to another file"):
-        check_file(output, ["-", "none", "input.jsonl"])
-    check_file("other", ["input.jsonl"])
-    check_file("/dev/null", ["/dev/null"])
+    for given in (["-", "none", "input.jsonl"], ['pairs:"input.jsonl",a=b'], [("x", "input.jsonl,weight=2")], ["."]):
+        with pytest.raises(UsageError) as caught:
+            check_outputs([("other", FILE), (output, FILE)], given)
+        message = str(caught.value)
+        assert message.startswith(f"{output}: is an input too (")
+        assert message.endswith("); write to another file")
+    check_outputs([("other", FILE), ("-", FILE)], ["input.jsonl", "-"])
+    check_outputs([("/dev/null", FILE), ("/dev/null", FILE)], ["/dev/null"])
+    assert Path("input.jsonl").read_text() == "content"
+    assert sorted(os.listdir()) == ["hard", "input.jsonl", "link", "sub"]
+
+
+def test_outputs_in_folders_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there stays, and nothing new is put where it would be read."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/qrels", "elsewhere", "model"):
+        Path(name).mkdir(parents=True)
+    Path("elsewhere/corpus.jsonl").write_text("content")
+    Path("data/corpus.jsonl").symlink_to("../elsewhere/corpus.jsonl")
+    Path("data/qrels/test.tsv").touch()
+    Path("data/link").symlink_to("../model")
+    Path("model/notes.txt").touch()
+    existing = [
+        "data/corpus.jsonl",
+        "elsewhere/corpus.jsonl",
+        "data/qrels/test.tsv",
+        "model/notes.txt",
+        "model/../data",
+    ]
+    for path in existing:
+        with pytest.raises(UsageError, match=rf"^{re.escape(path)}: is an input too \(data"):
+            check_outputs([(path, EITHER)], ["beir:data,split=test"])
+    for path in ("data/queries.jsonl.gz", "data/qrels/dev.tsv", "data/config.json"):
+        with pytest.raises(UsageError, match=rf"^{path}: would be read as a part of an input \(data\)"):
+            check_outputs([(path, FILE)], ["beir:data"])
+    check_outputs([("data/run.trec", FILE), ("data/plots", FOLDER), ("model/x/", EITHER)], ["beir:data", "model"])
+
+
+@pytest.mark.parametrize("names", [("out", "./out"), ("-", "-"), ("out", "link")])
+def test_two_outputs_have_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("out")
+    with pytest.raises(UsageError, match=f"^{names[1]}: is the name of two outputs \\({names[0]}\\)"):
+        check_outputs([(names[0], FILE), (names[1], EITHER)], [])
 
 
 def test_the_paths_in_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("data", "data/set", "test", "verifier", "a,b"):
         Path(name).mkdir()
-    specs = [
-        Spec("beir", {"path": "data/set", "split": "test"}, "path"),
-        Spec("sure", {"path": "gone", "reference": "cnn:verifier,threshold=1"}, "path"),
-        Spec("model", {"path": "a,b", "max_length": 8}, "path"),
-        Spec("jsonl", {"path": "-"}, "path"),
-    ]
-    assert paths_in(specs) == ["data/set", "verifier", "a,b"]
+    Path("verifier/retrokit.json").touch()
+    Path("minilm").mkdir()
+    specs = ["beir:data/set,split=test", 'sure:path=gone,reference="cnn:verifier,threshold=1"', 'model:"a,b",bits=8']
+    given = [specs, "-", "minilm", None, 7, "data", "x" * 5000, "a prompt: " + "word, " * 2000, "NUL\0"]
+    assert encoders.registry.parse("minilm").name == "minilm"
+    assert paths_in(given) == ["data/set", "verifier", "a,b", "data"]
 
 
 # --- what may be replaced

@@ -16,7 +16,7 @@ from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_file, paths_in
+from retrokit.data.outputs import check_file, check_settings
 from retrokit.data.pairs import read_pairs
 from retrokit.data.shards import Shards
 from retrokit.data.training_rows import Pair
@@ -51,7 +51,8 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     requests += [(training_data.registry, spec) for spec in data]
     requests += [(similarities.registry, asked.sim)] if asked.sim else []
     requests += [(reranking.registry_of(asked.judge), asked.judge)] if asked.judge else []
-    check_file(output, paths_in(parse_all(requests)) + ([] if asked.corpus is None else [asked.corpus]))
+    parse_all(requests)
+    check_settings(asked)
     if [*data, asked.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = read_pairs(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, PRECISIONS, Settings, number_or, setting
+from retrokit.settings import FILE, PRECISION, PRECISIONS, Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
 
@@ -22,7 +22,7 @@ class MinedFiles(Settings):
 
     searcher: str = setting(help="Encoder, or another searcher such as bm25, that searches.", flags=("--encoder",))
     data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that ranks; default: the encoder's own.")
     corpus: str | None = setting(

@@ -18,12 +18,12 @@ from retrokit.augmentation.negatives.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.data.files import writing
 from retrokit.data.jsonl import json_line
-from retrokit.data.outputs import check_file
+from retrokit.data.outputs import check_outputs
 from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
-from retrokit.llm.store import ResponseStore, check_store, default_store
+from retrokit.llm.store import ResponseStore, default_store
 from retrokit.notices import notice
-from retrokit.settings import taking
+from retrokit.settings import FILE, taking
 
 _LOOKED_AT = 10_000
 
@@ -81,15 +81,12 @@ def write_near_misses(settings: NearMissSettings) -> Written:
     chosen = load_families(settings.families) if settings.llm is None else _prompted(settings.families)
     texts = _texts(settings)
     files = _files(output, split)
-    for file in files.values():
-        check_file(file, [path, *([store] if store is not None else [])])
+    check_outputs([(file, FILE) for file in (*files.values(), *([store] if store is not None else []))], [path])
     with ExitStack() as stack:
         writer = None
         if settings.llm is not None:
             store = str(default_store(output)) if store is None and output != "-" else store
             budget = settings.max_tokens or BUDGET
-            if store is not None:
-                check_store(store, files.values())
             if Path(path).is_file():  # a pipe can be read once only
                 notice(f"{estimate(_texts(settings), chosen, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(settings.llm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from retrokit.settings import Settings, listed, setting
+from retrokit.settings import FILE, Settings, listed, setting
 
 POSITIVES = ("anchor", "paraphrase")
 BUDGET = 10_000_000
@@ -21,7 +21,7 @@ class NearMissSettings(Settings):
         argument=True,
         metavar="INPUT",
     )
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
     families: Sequence[str] = setting(
         "negation,binding,spatial", "Kinds of near-misses, with commas between.", read=listed
     )
@@ -35,7 +35,9 @@ class NearMissSettings(Settings):
         None, "Share for training; writes NAME.train.jsonl and NAME.test.jsonl.", least=0, most=1
     )
     llm: str | None = setting(None, "Language model that makes the near-misses. Default: rules, and no model.")
-    store: str | None = setting(None, "File that keeps each of its answers. Default: OUTPUT.answers.sqlite.")
+    store: str | None = setting(
+        None, "File that keeps each of its answers. Default: OUTPUT.answers.sqlite.", writes=FILE
+    )
     max_tokens: int | None = setting(
         None, "Budget of its prompts and answers together. Default: 10,000,000.", least=1, most=2**53
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from retrokit.llm.settings import Asking
 from retrokit.llm.shapes import PromptShape
-from retrokit.settings import listed, setting
+from retrokit.settings import FILE, listed, setting
 
 NONE = "none"
 TYPES = ("keywords", "question", "claim", "how-to", "situation")
@@ -46,7 +46,7 @@ class QuerySettings(Asking):
         argument=True,
         metavar="CORPUS",
     )
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"))
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
     _: KW_ONLY
     llm: str = setting(help="Language model that writes the queries, e.g. openai:MODEL,url=ADDRESS.")
     types: Sequence[str] = setting(

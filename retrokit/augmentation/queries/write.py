@@ -27,13 +27,13 @@ from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import named
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_file, paths_in
+from retrokit.data.outputs import check_settings
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.llm.answers import Rejected
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import PromptTemplate, load_prompts
 from retrokit.llm.session import Session, run_all, wait_for
-from retrokit.llm.store import ResponseStore, check_store
+from retrokit.llm.store import ResponseStore
 from retrokit.llm.words import words_of
 from retrokit.notices import progress
 from retrokit.registry import Registry, parse_all
@@ -88,11 +88,9 @@ def queries(asked: QuerySettings) -> WrittenQueries:
         (llms.registry, spec) for spec in (asked.llm, asked.judge) if spec not in (None, NONE)
     ]
     requests += [(retrieval.registry_of(asked.searcher), asked.searcher)] if asked.searcher != NONE else []
-    inputs = [training_data.texts_file(asked.source, corpus_file), asked.prompts, *_files(asked)]
-    inputs += paths_in(parse_all(requests))
-    check_file(asked.output, inputs)
+    parse_all(requests)
+    check_settings(asked)
     store = asked.kept_in(asked.output)
-    check_store(store, [asked.output])
     wording = _prompts(asked)
     passages, known = _passages(asked), _existing(asked)
     index = None

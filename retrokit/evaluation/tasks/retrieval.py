@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -119,7 +120,7 @@ def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
 
 
 def save_runs(results: Sequence[Result], path: str) -> None:
-    """Write one TREC run to ``path``, or a file per result into the folder ``path``.
+    """Write one TREC run to ``path``, or a file per result into the folder ``path``, as ``/`` at its end says too.
 
     Results of tasks that do not rank documents have none; a notice says so where there is no other.
     """
@@ -128,7 +129,7 @@ def save_runs(results: Sequence[Result], path: str) -> None:
     if not results:
         notice(f"{path} is not written: no task here ranks documents")
         return
-    if len(results) == 1 and not target.is_dir():
+    if len(results) == 1 and not target.is_dir() and not path.endswith(os.sep):
         write_run(target, results[0].run, tag="retrokit")
         return
     with disk_errors(target):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import reranking
 from retrokit.registry import Registry
-from retrokit.settings import Settings, setting
+from retrokit.settings import FOLDER, Settings, setting
 from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of, rank_or_spec
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class VerifierConfig(TrainingConfig, _What):
         "Folder of a cache for token embeddings. Default: the embedding cache; if that is off, in the run.",
         RUN,
         result=False,
+        writes=FOLDER,
     )
 
     @property
@@ -149,7 +150,7 @@ class VerifierConfig(TrainingConfig, _What):
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def inputs(self) -> list[str]:
-        return [*super().inputs(), *(path for path in (self.start, self.cache) if path is not None)]
+        return [*super().inputs(), *([] if self.cache is None else [self.cache])]
 
     def read_specs(self) -> list[tuple[Registry, str]]:
         from retrokit.data.pairs import registry as sources
