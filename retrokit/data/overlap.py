@@ -1,13 +1,13 @@
 """What of a test stands in training data too: the same but for case and white space, or nearly the same.
 
-Two texts are nearly the same whose sets of pairs of neighbouring words have a Jaccard similarity of :data:`NEAR` or
-more: one word of a sentence of a dozen differs. MinHash (Broder, "On the resemblance and containment of documents",
+Two texts are nearly the same whose sets of pairs of neighbouring words (of characters in scripts that put no spaces
+between words, see :mod:`retrokit.data.words`) have a Jaccard similarity of :data:`NEAR` or more: one word of a sentence
+of a dozen differs. MinHash (Broder, "On the resemblance and containment of documents",
 1997) in bands finds the candidates, which are then compared exactly.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from retrokit.data.images import Image
 from retrokit.data.pairs import Source
 from retrokit.data.records import text_id
 from retrokit.data.training_rows import ScoredPair, normal_form, texts_of_record
+from retrokit.data.words import units
 from retrokit.notices import progress
 
 NEAR = 0.7
@@ -28,7 +29,6 @@ _AT_ONCE = 4096  # texts
 _MOST = 8  # comparisons of a text for each band, where many have the same words
 _FACTORS = np.random.default_rng(42).integers(2**63, size=(_BANDS * _ROWS, 1), dtype=np.uint64) * 2 + 1
 _SIDES = ("queries", "documents")
-_WORD = re.compile(r"\w+")
 
 
 class Shingles:
@@ -41,7 +41,7 @@ class Shingles:
         """The pairs of all texts, uint64 ``[n]``, one text after another, and where each begins and the last one ends,
         ``[texts + 1]``. Of a text of one word they hold that; of one without words, or an image, a 0."""
         number = self._words
-        words = [[] if isinstance(text, Image) else _WORD.findall(text.casefold()) or [""] for text in texts]
+        words = [[] if isinstance(text, Image) else units(text) or [""] for text in texts]
         ids = np.array(list(map(number.__getitem__, chain.from_iterable(words))), dtype=np.uint64)
         lengths = np.array(list(map(len, words)))
         ends = np.cumsum(lengths)

@@ -11,6 +11,7 @@ from retrokit.data.columns import pair_columns, scored_columns, teacher_columns,
 from retrokit.data.files import named
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, kind_of
+from retrokit.data.words import normalized
 from retrokit.errors import DataError
 
 Kind = Literal["pairs", "taught", "scored", "texts"]
@@ -57,12 +58,12 @@ def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[
 
 
 def normal_form(item: str) -> str:
-    """A text in lower case, with single spaces; an image as it is.
+    """A text as :func:`~retrokit.data.words.normalized` has it, with single spaces; an image as it is.
 
     >>> normal_form("What  is BM25? ")
     'what is bm25?'
     """
-    return item if isinstance(item, Image) else " ".join(item.casefold().split())
+    return item if isinstance(item, Image) else " ".join(normalized(item).split())
 
 
 def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:

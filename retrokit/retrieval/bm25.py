@@ -19,7 +19,8 @@ import numpy as np
 import Stemmer
 
 from retrokit.data.images import check_texts
-from retrokit.notices import progress
+from retrokit.data.words import COUNTED, normalized, spaced, unspaced_scripts
+from retrokit.notices import notice, progress
 from retrokit.retrieval.base import Index, Ranking, Searcher, TextList, check_k, check_pairs
 
 
@@ -30,7 +31,9 @@ class BM25Index(Index):
         self._k1, self._b = k1, b
         self._stop_words = None if language == "none" else language
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
+        self._is_turkish = language == "turkish"
         words = self._words(documents)
+        _notice_scripts(documents)
         self._documents = documents
         self._count = len(documents)
         self._mean_length = float(np.mean([len(found) for found in words])) if words else 0.0
@@ -78,7 +81,9 @@ class BM25Index(Index):
             return []
         check_texts(texts, "bm25")
         words: list[list[str]] = bm25s.tokenize(
-            list(texts), stopwords=self._stop_words, stemmer=self._stemmer, return_ids=False, show_progress=False
+            [spaced(normalized(text, self._is_turkish)) for text in texts],
+            **{"lower": False, "token_pattern": COUNTED, "return_ids": False, "show_progress": False},
+            **{"stopwords": self._stop_words, "stemmer": self._stemmer},
         )
         return words
 
@@ -100,8 +105,16 @@ class BM25Index(Index):
         return score
 
 
+def _notice_scripts(documents: Sequence[str]) -> None:
+    letters: Counter[str] = sum(map(unspaced_scripts, documents), Counter())
+    if letters:
+        share = letters.total() / sum(len(text) - text.count(" ") for text in documents)
+        notice(f"bm25: character bigrams for {', '.join(sorted(letters))} ({share:.1%} of the characters)")
+
+
 class BM25(Searcher):
-    """Ranks documents by the words that they share with the query."""
+    """Ranks documents by the words that they share with the query, or the pairs of characters
+    (:mod:`retrokit.data.words`)."""
 
     def __init__(self, k1: float, b: float, language: str) -> None:
         self._settings = (k1, b, language)
@@ -110,7 +123,7 @@ class BM25(Searcher):
         return BM25Index(documents, *self._settings)
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"bm25 {self._settings} bm25s {bm25s.__version__}".encode()).hexdigest()
+        return hashlib.sha256(f"bm25 {self._settings} words 2 bm25s {bm25s.__version__}".encode()).hexdigest()
 
 
 bm25 = BM25

@@ -33,6 +33,41 @@ def test_pairs_of_words_by_hand() -> None:
             assert similarity(sets[i], sets[j]) == expected, (one, other)
 
 
+@pytest.mark.parametrize(
+    ("text", "near", "apart"),
+    [
+        (
+            "申请护照需要携带身份证到出入境管理局办理一般需要十个工作日。",
+            "申请护照需要携带身份证到出入境管理局办理一般需要七个工作日",
+            "护照",
+        ),
+        (
+            "Ｔｈｅ cafe\u0301 is open on every day of the long week",
+            "The caf\u00e9 is open on every day of the long weekend",
+            "café",
+        ),
+        (
+            "भारत की राजधानी नई दिल्ली है और यह एक बड़ा शहर है",
+            "भारत की राजधानी नई दिल्ली है और यह एक बड़ा शहर हैं",
+            "भारत को राजधाना नया दिल्ला हो",
+        ),
+    ],
+)
+def test_near_duplicates_of_any_script(text: str, near: str, apart: str) -> None:
+    finder = TextFinder([text], Shingles())
+    finder.look_in([apart])
+    assert not finder.near
+    finder.look_in([near])
+    assert finder.near == {0: near}
+    assert not finder.exact
+
+
+def test_one_text_in_two_forms_of_unicode() -> None:
+    finder = TextFinder(["Ａ cafe\u0301"], Shingles())
+    finder.look_in(["a  CAF\u00c9"])
+    assert finder.exact == {0: "a  CAF\u00c9"}
+
+
 @pytest.mark.parametrize("at_once", [7, 4096])
 def test_it_finds_what_comparing_all_finds(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(overlap, "_AT_ONCE", at_once)

@@ -13,6 +13,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import RerankerReference
+from retrokit.notices import heard
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
@@ -66,6 +67,60 @@ def test_what_shares_no_word_is_not_found():
 def test_equal_scores_rank_in_the_order_of_the_documents():
     index = registry.create("bm25").index(["red cat", "blue cat", "green cat", "house"])
     assert [positions.tolist() for _, positions in index.search(["cat", "cat"], 2)] == [[0, 1]] * 2
+
+
+@pytest.mark.parametrize("language", ["english", "none"])
+@pytest.mark.parametrize(
+    ("query", "relevant", "other"),
+    [
+        ("如何申请护照", "护照在出入境管理局办理。", "今天天气晴朗。"),
+        ("猫が好き", "白い猫は寝ている。", "明日は晴れです。"),  # a Han character that is a word
+        ("ﾊﾟｽﾎﾟｰﾄ", "パスポートの申請は市役所で。", "カレーライス"),  # half width
+        ("서울 날씨", "오늘 서울의 날씨는 맑습니다.", "김치를 볶는다."),
+        ("อากาศกรุงเทพ", "วันนี้ที่กรุงเทพร้อนมาก", "ต้มยำกุ้งง่ายๆ"),
+        ("ພາສາລາວ", "ຂ້ອຍເວົ້າພາສາລາວ", "ອາຫານແຊບ"),
+        ("ភាសាខ្មែរ", "ខ្ញុំនិយាយភាសាខ្មែរ", "អាហារឆ្ងាញ់"),
+        ("မြန်မာ", "ကျွန်တော်မြန်မာစကားပြောတယ်", "ထမင်းစားပြီးပြီ"),
+        ("कि", "वह कि कहाँ", "का के"),  # told apart by vowels alone
+        ("python 教程", "用Python写代码", "用Java写代码"),
+        ("Ｃａｆｅ", "a cafe", "a bar"),
+        ("cafe\u0301", "a caf\u00e9", "a cafe"),
+        ("istanbul", "İSTANBUL", "Ankara"),
+        ("ISPARTA", "ısparta", "Ankara"),
+        ("STRASSE", "die Straße", "der Weg"),
+        ("محمد", "مُحَمَّد", "علي"),
+    ],
+)
+def test_every_script_is_found(query, relevant, other, language):
+    index = registry.create(f"bm25:language={language}").index([other, relevant])
+    assert index.search([query], 2)[0][1].tolist() == [1]
+    assert index.score_pairs([query], [relevant]) == index.search([query], 1)[0][0]
+
+
+def test_bigrams_are_counted_as_words_and_said():
+    """A document of the words that the pairs of characters are, and each Han character, scores as the text does."""
+    documents = ["護照申請 abc", "天気がいい", "plain words"]
+    with heard() as said:
+        index = registry.create("bm25:language=none").index(documents)
+    assert said == ["bm25: character bigrams for Han, Hiragana (40.9% of the characters)"]
+    by_words = [
+        "護照 照申 申請 護 照 申 請 abc".split(),
+        "天気 気が がい いい 天 気".split(),
+        ["plain", "words"],
+    ]
+    average, length = sum(map(len, by_words)) / 3, len(by_words[0])
+    expected = 4 * math.log(1 + 2.5 / 1.5) / (1 + 1.5 * (0.25 + 0.75 * length / average))
+    ((scores, positions),) = index.search(["申請 請"], 3)
+    assert positions.tolist() == [0]
+    assert scores == pytest.approx([expected], rel=1e-5)
+    with heard() as said:
+        registry.create("bm25").index(["only café"])
+    assert said == []
+
+
+def test_turkish_keeps_its_dotless_letter():
+    index = registry.create("bm25:language=turkish").index(["kız", "kiz"])
+    assert [places.tolist() for _, places in index.search(["KIZ", "KİZ"], 2)] == [[0], [1]]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
