@@ -91,6 +91,9 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
     described = read_json(path, "the description of a run", _DESCRIBED)
     if described["status"] not in (TRAINING, FINISHED):
         raise DataError(path, f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}")
+    for name in described.get("files", ()):
+        if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
+            raise DataError(path, f"'files' has {name[:60]!r}; expected names of files in the folder")
     if lacking := [name for name in needed if name not in described]:
         raise DataError(path, f"is not the description of a {what}: no field {lacking[0]!r}")
     known = {one.name: described.pop(one.name) for one in fields(Run) if one.name in described}

@@ -84,6 +84,9 @@ def push(asked: PushSettings) -> Pushed:
 def _copy(run: Run, folder: Path, staged: Path) -> None:
     for name in run.files or ():
         source = folder / name
+        for path in (source, *source.rglob("*")):
+            if path.is_symlink():
+                raise DataError(path, "is a link, and is not uploaded; put the file itself there")
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
     told = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
     write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=told), staged)

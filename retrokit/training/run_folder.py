@@ -7,6 +7,7 @@ is made beside it, and takes its place at the end.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -260,7 +261,7 @@ def check_name_of_model(folder: str | Path) -> None:
 def _files_of(folder: Path, run: Run) -> list[str]:
     """Names of the model's files at the top of a run's folder: those that it lists, or as the libraries name them."""
     if run.files is not None:
-        return run.files
+        return [glob.escape(name) for name in run.files]
     modules = folder / "modules.json"
     parts = read_json(modules, "a list of a model's modules", list[_Module], nan=True) if modules.is_file() else []
     return [*_MODEL, *(part.path for part in parts if part.path)]

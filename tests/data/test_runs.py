@@ -59,6 +59,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             {"status": "finished", "similarity": "dot", "identity": {}, "files": [1]},
             "'files.0' should be a string",
         ),
+        *(
+            (
+                {"status": "finished", "similarity": "dot", "identity": {}, "files": ["README.md", name]},
+                f"'files' has {name!r}; expected names of files in the folder",
+            )
+            for name in ("../secret.txt", "/etc/passwd", "..", "sub/model.bin", "")
+        ),
         ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "no field 'outcome.steps'"),
         (
             {"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"},

@@ -172,6 +172,37 @@ def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_pa
     assert SentenceTransformer(str(tmp_path / "upload"), device="cpu").encode(["a cat"]).shape == (1, 16)
 
 
+@pytest.mark.parametrize("place", ["model.safetensors", "1_Pooling/notes.txt", "1_Pooling"])
+def test_a_link_is_not_uploaded(folder, service, tmp_path, capsys, place):
+    """Neither what a link of a run leads to, nor anything by a planted link in the place of the dry run."""
+    run = shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "config.json").write_text("secret")
+    path = run / place
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "secret" if place == "1_Pooling" else tmp_path / "secret" / "config.json")
+    for words in ([], ["--dry-run", str(tmp_path / "upload")]):
+        assert cli.run(["push", str(run), "me/qnorm", *words]) == 2
+        assert (
+            capsys.readouterr().err == f"retrokit: {path}: is a link, and is not uploaded; put the file itself there\n"
+        )
+    assert service.calls == []
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["run", "secret"]
+
+
+def test_files_outside_the_run_are_not_uploaded(folder, service, tmp_path, capsys):
+    run = shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "secret.txt").write_text("secret")
+    about = json.loads((run / "retrokit.json").read_text())
+    (run / "retrokit.json").write_text(json.dumps({**about, "files": [*about["files"], "../secret.txt"]}))
+    assert cli.run(["push", str(run), "me/qnorm", "--dry-run", str(tmp_path / "upload")]) == 2
+    said = "'files' has '../secret.txt'; expected names of files in the folder"
+    assert capsys.readouterr().err == f"retrokit: {run / 'retrokit.json'}: {said}\n"
+    assert not (tmp_path / "upload").exists()
+
+
 def test_results_are_written_as_mteb_takes_them(folder, service, tmp_path):
     given = {"results": [str(folder / "results")], "mteb": str(tmp_path / "submission")}
     retrokit.push(str(folder / "run"), "me/qnorm", license="mit", **given)
