@@ -41,7 +41,6 @@ class Private(NamedTuple):
 
 TRAINER = ("transformers.trainer:Trainer", "transformers", "training/trainer.py")
 OPERATORS = ("torch:ops.mkldnn", "torch", "encoders/onednn.py")
-CONNECTION = ("httpx2", "llm/service.py")
 USED = [
     Private(
         "_load_with_module_classes",
@@ -73,10 +72,6 @@ USED = [
     Private("_forward_pre_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
     Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/private.py"),
     Private("_evaluators", "mteb._evaluators:ClusteringEvaluator", "mteb", "evaluation/mteb/private.py"),
-    Private("_transport", "httpx2:AsyncClient", *CONNECTION),
-    Private("_pool", "httpx2:AsyncHTTPTransport", *CONNECTION),
-    Private("_connection", "httpcore2._async.connection:AsyncHTTPConnection", *CONNECTION),
-    Private("_h11_state", "httpcore2._async.http11:AsyncHTTP11Connection", *CONNECTION),
 ]
 STANDARD = {"_replace", "_exit"}
 

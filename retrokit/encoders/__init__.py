@@ -103,6 +103,7 @@ registry = EncoderRegistry(
                 Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
                 Param("query_prompt", str, summary="text put before every query"),
                 Param("document_prompt", str, summary="text put before every document"),
+                Param("input_type", str, summary="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
             ),
             positional="model",
             extra="llm",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,7 +19,7 @@ from retrokit.data.images import check_texts
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
 from retrokit.errors import ServiceError, UsageError
-from retrokit.llm.base import PromptRefused, encodable
+from retrokit.llm.base import PromptRefused, ServerFailed, TryAgain, encodable
 from retrokit.llm.retries import Tries
 from retrokit.llm.service import Service, service
 from retrokit.llm.session import wait_for
@@ -31,6 +33,14 @@ _MOST_BYTES = 256 << 20
 
 Part = TypeVar("Part")
 
+INPUT_TYPES = {
+    "cohere": "input_type:search_query:search_document",
+    "jina": "task:retrieval.query:retrieval.passage",
+    "nvidia": "input_type:query:passage",
+    "voyage": "input_type:query:document",
+}
+"""How services are told queries from documents: the field of a request, and its value for either."""
+
 
 class ServiceEncoder(Encoder):
     """One model of one service. What it embeds is known by the service's name for it, the revision that the user gives,
@@ -42,6 +52,7 @@ class ServiceEncoder(Encoder):
         revision: str | None,
         dimensions: int | None,
         prompts: Mapping[str, str | None],
+        input_type: str | None,
         batch: int,
         concurrency: int,
     ) -> None:
@@ -50,13 +61,15 @@ class ServiceEncoder(Encoder):
         self._service = service
         self._revision = revision
         self._asked = {"model": service.model, **({"dimensions": dimensions} if dimensions else {})}
+        self._format = {"encoding_format": "float"}
         self._prompts = prompts
+        self._input_types = _input_types(input_type)
         self._batch, self._concurrency = batch, concurrency
         self._tries = Tries(kept="; what was embedded is kept, and the same command goes on from there")
 
     @cached_property
     def _probe(self) -> np.ndarray:
-        return wait_for(self._together([[PROBE]]))[0][0]
+        return wait_for(self._together([[PROBE]], "document"))[0][0]
 
     @property
     def dimension(self) -> int:
@@ -81,6 +94,7 @@ class ServiceEncoder(Encoder):
     @cached_property
     def _fingerprint(self) -> str:
         about = {**self._asked, "service": self._service.where, "revision": self._revision, "prompts": self._prompts}
+        about |= {"input_type": self._input_types} if self._input_types else {}
         return fingerprint_of(self.spec, about, self._probe)
 
     def fingerprint(self) -> str:
@@ -105,36 +119,113 @@ class ServiceEncoder(Encoder):
             for rows in _parts(len(texts), self._batch * self._concurrency * CALLS):
                 now = texts[rows.start : rows.stop]
                 parts = [now[part.start : part.stop] for part in _parts(len(now), self._batch)]
-                made = np.concatenate(wait_for(self._together(parts)))
+                made = np.concatenate(wait_for(self._together(parts, role)))
                 if made.shape[1] != self.dimension:
                     problem = f"gives {made.shape[1]} dimensions, and gave {self.dimension} for the first text"
                     raise ServiceError(f"{self._service.where} {problem}")
                 yield np.array(rows), made
                 advance(len(rows))
 
-    async def _together(self, parts: Sequence[list[str]]) -> list[np.ndarray]:
-        return await together(self._service, self._embedded, parts, self._concurrency)
+    async def _together(self, parts: Sequence[list[str]], role: Role) -> list[np.ndarray]:
+        async def call(texts: list[str]) -> np.ndarray:
+            return await self._call(texts, role)
 
-    async def _embedded(self, texts: list[str]) -> np.ndarray:
-        """Embeddings float32 ``[n, d]``; of too many texts for the service in several calls."""
+        async def embedded(texts: list[str]) -> np.ndarray:
+            return await halved(
+                self._tries, call, texts, lambda: call([PROBE]), lambda text: f"the text begins {text[:60]!r}"
+            )
+
+        return await together(self._service, embedded, parts, self._concurrency)
+
+    async def _call(self, texts: list[str], role: Role) -> np.ndarray:
+        """Embeddings float32 ``[n, d]``."""
+        body = {**self._asked, **self._format, **self._input_types.get(role, {}), "input": texts}
         try:
-            return await self._tries.of(lambda: self._call(texts))
+            rows = await self._service.each(body, ("data",), len(texts), _vector, _EXPECTED)
         except PromptRefused as refused:
-            if len(texts) == 1:
-                raise ServiceError(f"{refused}; the text begins {texts[0][:60]!r}") from refused
-            half = len(texts) // 2
-            return np.concatenate([await self._embedded(part) for part in (texts[:half], texts[half:])])
+            if "encoding_format" not in body or "encoding_format" not in str(refused):
+                raise
+            self._format = {}  # some take base64 or nothing
+            return await self._call(texts, role)
+        if len(widths := {len(row) for row in rows}) > 1:
+            raise ServiceError(f"{self._service.where}: embeddings of {sorted(widths)} dimensions in one answer")
+        return np.stack(rows)
 
-    async def _call(self, texts: list[str]) -> np.ndarray:
-        asked = {**self._asked, "input": texts, "encoding_format": "float"}
-        return await self._service.each(asked, "data", len(texts), _vectors, "embeddings")
+
+_EXPECTED = "{index: number, embedding: list of numbers, or base64 of float32}"
 
 
-def _vectors(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    made = np.array([answer["embedding"] for answer in answers], dtype=np.float32)
-    if made.ndim != 2 or not made.shape[1]:
+def _vector(row: Any, place: int) -> tuple[int, np.ndarray]:
+    """The index and the embedding float32 ``[d]`` of an answer, which may be the vector only."""
+    row = row if isinstance(row, dict) else {"embedding": row}
+    vector = row["embedding"]
+    if isinstance(vector, str):
+        vector = np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4")
+    made = np.array(vector, dtype=np.float32)
+    if not made.size or made.size != made.shape[-1]:  # llama.cpp nests the one vector of a text
         raise ValueError
-    return made
+    return row.get("index", place), made.ravel()
+
+
+def _input_types(text: str | None) -> dict[str, dict[str, str]]:
+    """The field of a request that says the role, by role.
+
+    >>> _input_types("voyage")
+    {'query': {'input_type': 'query'}, 'document': {'input_type': 'document'}}
+
+    Raises:
+        UsageError: neither a known service nor FIELD:QUERY:DOCUMENT.
+    """
+    if text is None:
+        return {}
+    field, *values = INPUT_TYPES.get(text, text).split(":")
+    if len(values) != 2 or not all((field, *values)):
+        known = ", ".join(INPUT_TYPES)
+        raise UsageError(
+            f"api: input_type={text} is neither {known} nor FIELD:QUERY:DOCUMENT, as in task:query:passage"
+        )
+    return {role: {field: value} for role, value in zip(("query", "document"), values, strict=True)}
+
+
+async def halved(
+    tries: Tries,
+    call: Callable[[list[str]], Awaitable[np.ndarray]],
+    texts: list[str],
+    probe: Callable[[], Awaitable[np.ndarray]],
+    named: Callable[[str], str],
+) -> np.ndarray:
+    """The rows of ``call`` for ``texts``. A batch that the service refuses, or fails on twice, is halved; a single text
+    that fails before and after ``probe``, a call that works, is to blame.
+
+    Args:
+        named: a text to its name in messages.
+
+    Raises:
+        ServiceError: a text that is refused or fails is named; and as :meth:`Tries.of`.
+    """
+    failures, works = 0, False
+
+    async def attempt() -> np.ndarray:
+        nonlocal failures, works
+        try:
+            return await call(texts)
+        except ServerFailed as error:
+            failures += 1
+            if failures > 1 and (len(texts) > 1 or works):
+                raise PromptRefused(str(error)) from error
+            if failures > 1:
+                with suppress(TryAgain):
+                    await probe()
+                    works = True
+            raise
+
+    try:
+        return await tries.of(attempt)
+    except PromptRefused as refused:
+        if len(texts) == 1:
+            raise ServiceError(f"{refused}; {named(texts[0])}") from refused
+        half = len(texts) // 2
+        return np.concatenate([await halved(tries, call, part, probe, named) for part in (texts[:half], texts[half:])])
 
 
 async def together(
@@ -187,9 +278,10 @@ def api(
     concurrency: int,
     query_prompt: str | None,
     document_prompt: str | None,
+    input_type: str | None,
     device: str | None = None,
 ) -> ServiceEncoder:
     """The encoder ``api``; raises as :func:`retrokit.llm.service.service`."""
     made = service("api", model, url, "embeddings", key_env, timeout, _MOST_BYTES)
     prompts = {"query": query_prompt, "document": document_prompt}
-    return ServiceEncoder(made, revision, dimensions, prompts, batch, concurrency)
+    return ServiceEncoder(made, revision, dimensions, prompts, input_type, batch, concurrency)

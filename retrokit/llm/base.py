@@ -17,6 +17,7 @@ from retrokit.errors import ServiceError, UsageError
 
 HOTTEST = 100
 LONGEST_ANSWER = 10_000_000
+REASONING = "reasoning"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Completion:
     Attributes:
         text: without what a reasoning model thought, and without white space around it.
         prompt_tokens, completion_tokens: as the model counts them, else estimated.
-        finish: ``stop``, ``length`` where it was cut off, or what else the service says.
+        finish: ``stop``, ``length`` where it was cut off, ``reasoning`` where it has nothing else, or what else the
+            service says.
         estimated: whether the token counts are estimates.
     """
 
@@ -153,6 +155,10 @@ class TryAgain(ServiceError):
         self.wait = wait
         self.rate_limited = rate_limited
         self.instead = instead
+
+
+class ServerFailed(TryAgain):
+    """A failure within the server, which may pass, or come from one text that its model cannot compute."""
 
 
 class PromptRefused(ServiceError):

@@ -10,7 +10,16 @@ from http import HTTPStatus
 from typing import Any
 
 from retrokit.errors import ServiceError
-from retrokit.llm.base import LLM, Completion, Sampling, TryAgain, encodable, estimated_tokens, without_thinking
+from retrokit.llm.base import (
+    LLM,
+    REASONING,
+    Completion,
+    Sampling,
+    TryAgain,
+    encodable,
+    estimated_tokens,
+    without_thinking,
+)
 from retrokit.llm.service import Reply, Service, error_of, service
 from retrokit.notices import notice
 
@@ -37,11 +46,8 @@ class OpenAILLM(LLM):
         while True:
             body = self._body(prompt, system, sampling)
             reply = await self._service.post(body)
-            if reply.status != HTTPStatus.OK:
-                if self._adapts(reply, body):
-                    continue
-                raise self._service.failure(reply)
-            return self._completion(reply, prompt, system, sampling)
+            if not self._adapts(reply, body):
+                return self._completion(self._service.checked(reply), prompt, system, sampling)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -72,24 +78,27 @@ class OpenAILLM(LLM):
         refused = next((name for name in _OPTIONAL if name in body and name == error.get("param")), None)
         if refused is None or not error.get("code", "").startswith("unsupported"):
             return False
+        if refused not in self._refused:
+            notice(f"{self._service.model} takes no {refused.replace('_', '-')}: it goes by its own")
         self._refused.add(refused)
-        notice(f"{self._service.model} takes no {refused.replace('_', '-')}: it goes by its own")
         return True
 
-    def _completion(self, reply: Reply, prompt: str, system: str | None, sampling: Sampling) -> Completion:
-        answer = reply.json
+    def _completion(self, answer: Any, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         try:
-            if "error" in answer and "choices" not in answer:  # some gateways say 200 and fail
-                code = answer["error"].get("code") if isinstance(answer["error"], dict) else None
-                raise self._service.failure(reply, code if type(code) is int and code in range(400, 600) else 502)
-            choice = answer["choices"][0]
-            content = choice["message"].get("content") or ""
+            # an empty list of choices is an empty answer
+            choice: Any = answer["choices"][0] if answer["choices"] != [] else {"message": {}, "finish_reason": "other"}
+            said = choice["message"]
+            content = said.get("content") or ""
+            if isinstance(content, list):
+                content = "".join(part["text"] for part in content if part["type"] == "text")
             finish = choice.get("finish_reason") or "stop"
             if not isinstance(content, str):
                 raise TypeError
         except (LookupError, TypeError, AttributeError) as error:
-            raise TryAgain(f"{self._service.where}: the answer is cut off or no chat completion") from error
+            raise self._service.unexpected(answer, "choices: list of {message: {content: text}}") from error
         text = without_thinking(encodable(content))
+        if not text and finish == "stop" and (content or said.get("reasoning_content") or said.get("reasoning")):
+            finish = REASONING
         most = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
         if len(text) > most:
             text, finish = text[:most], "length"
@@ -102,11 +111,12 @@ class OpenAILLM(LLM):
             text=text,
             prompt_tokens=prompt_tokens or estimated_tokens(system, prompt),
             completion_tokens=completion_tokens or estimated_tokens(content),
-            finish=finish if finish in _FINISHES else "other",
+            finish=finish if finish in (*_FINISHES, REASONING) else "other",
             estimated=prompt_tokens is None or completion_tokens is None,
         )
-        if not text and completion.finish == "stop":
-            raise TryAgain(f"{self._service.where}: an empty answer", instead=completion)
+        if not text and (completion.finish in ("stop", REASONING) or not answer["choices"]):
+            kind = "of reasoning only" if completion.finish == REASONING else "without text"
+            raise TryAgain(f"{self._service.where}: an answer {kind}", instead=completion)
         return completion
 
 

@@ -13,16 +13,16 @@ import math
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 
 from retrokit.errors import ServiceError, UsageError
-from retrokit.llm.base import PromptRefused, TryAgain, encodable
+from retrokit.llm.base import PromptRefused, ServerFailed, TryAgain, encodable
 from retrokit.llm.secret import Secret
 
 OFFICIAL = "https://api.openai.com/v1"
@@ -31,14 +31,18 @@ _MOST_BYTES_OF_A_FAILURE = 64 << 10
 # the others can make gigabytes of one piece
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _PASSING = {408, 409, 425, 429}
+_FOR_GOOD = {501, 505}
+# TEI answers 424 where the model fails
+_OF_SOME_TEXT = {424, 500}
 _ABOUT_THE_REQUEST = {400, 413, 422}
+_JSON_TYPES = {str: "text", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
 Answer = TypeVar("Answer")
 
 
 class Reply(NamedTuple):
-    """What a service sent: its status, its headers, and its JSON, ``None`` where it is none."""
+    """Status, headers and JSON that a service sent; ``json`` is ``None`` for a failure without JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -87,47 +91,50 @@ class Service:
         """Whether the key is in a text."""
         return self._secret is not None and self._secret.inside(text)
 
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """A client that nobody else uses meanwhile, so that it has one connection: a pool of many would look at all
-        of them whenever it takes one."""
-        headers = {"Accept-Encoding": "gzip, deflate"}
-        if self._secret is not None:
-            headers["Authorization"] = f"Bearer {self._secret.key}"
-        if self._idle:
-            client = self._idle.pop()
-        else:
-            client = httpx2.AsyncClient(headers=headers, timeout=self._timeout, verify=self._tls)
-        try:
-            yield client
-        finally:
-            if _has_more(client):
-                await client.aclose()
-            else:
-                self._idle.append(client)
-
     async def post(self, body: Mapping[str, Any]) -> Reply:
-        """What the service answers to ``body``, whatever its status.
+        """The reply to ``body``, whatever its status.
 
         Raises:
-            TryAgain: no answer in time, or a broken connection.
-            ServiceError: an answer that is too large, or packed otherwise than was asked for.
+            TryAgain: no answer in time, a broken connection, or JSON that is cut off.
+            ServiceError: an answer that is too large, no JSON, or packed in a way that was not requested.
             UsageError: no address for HTTP.
         """
+        # each client has one connection: a pool of many looks at all of them for every call
+        client = self._idle.pop() if self._idle else self._client()
         try:
             # the client's own limit is for each piece: a byte a second would never end
-            async with (
-                asyncio.timeout(self._seconds),
-                self._client() as client,
-                client.stream("POST", self._endpoint, json=body) as response,
-            ):
-                return Reply(response.status_code, response.headers, _parsed(await self._read(response)))
+            async with asyncio.timeout(self._seconds), client.stream("POST", self._endpoint, json=body) as response:
+                return Reply(response.status_code, response.headers, self._parsed(response, await self._read(response)))
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise TryAgain(f"{self.where}: no answer in {self._seconds:g} s") from error
         except httpx2.UnsupportedProtocol as error:
             raise UsageError(f"{self.where} is not an http:// or https:// address") from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise TryAgain(f"{self.where}: {self._told(error) or 'the connection broke'}") from error
+            is_for_good = isinstance(error, httpx2.ConnectError) and "[SSL" in str(error)
+            raise (ServiceError if is_for_good else TryAgain)(
+                f"{self.where}: {self._told(error) or 'the connection broke'}"
+            ) from error
+        finally:
+            self._idle.append(client)
+
+    def _client(self) -> httpx2.AsyncClient:
+        headers = {"Accept-Encoding": "gzip, deflate"}
+        if self._secret is not None:
+            headers["Authorization"] = f"Bearer {self._secret.key}"
+        return httpx2.AsyncClient(headers=headers, timeout=self._timeout, verify=self._tls)
+
+    def _parsed(self, response: httpx2.Response, body: bytes) -> Any:
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            if response.status_code != HTTPStatus.OK:
+                return None
+            begins = body[:200].decode("utf-8", "replace").strip()
+            if begins[:1] in ("", "{", "[") and not isinstance(error, RecursionError):
+                raise TryAgain(f"{self.where}: the answer is cut off") from error
+            kind = response.headers.get("content-type", "unknown type")
+            words = self._told(f"{begins[:60]!r} ({kind})")
+            raise ServiceError(f"{self.where}: the answer is not JSON and begins {words}; check the url") from error
 
     async def _read(self, response: httpx2.Response) -> bytes:
         """The body; of a failure, as much as a message can be made of."""
@@ -144,24 +151,57 @@ class Service:
         return bytes(found)
 
     async def each(
-        self, body: Mapping[str, Any], name: str, count: int, read: Callable[[list[Any]], Answer], what: str
-    ) -> Answer:
-        """What ``read`` makes of the answers to ``count`` things, a list called ``name``, in the things' order.
+        self,
+        body: Mapping[str, Any],
+        names: tuple[str, ...],
+        count: int,
+        read: Callable[[Any, int], tuple[int, Answer]],
+        expected: str,
+    ) -> list[Answer]:
+        """The answers to ``count`` items, in the items' order.
+
+        Args:
+            names: fields that may hold the list of answers; a bare list is read too.
+            read: an answer and its place in the list to the item's index and the value; what it raises of LookupError,
+                TypeError, ValueError means that the answer has another shape.
+            expected: the shape of an answer, for messages.
 
         Raises:
-            TryAgain: they are not ``what`` was asked for; and as :meth:`post`.
-            ServiceError: as :meth:`failure`.
+            TryAgain: as :meth:`post`.
+            ServiceError: answers of another shape or number; and as :meth:`checked`.
         """
-        reply = await self.post(body)
+        answer = self.checked(await self.post(body))
+        fields = answer if isinstance(answer, dict) else {}
+        rows = answer if isinstance(answer, list) else next((fields[name] for name in names if name in fields), None)
+        if not isinstance(rows, list):
+            raise self.unexpected(answer, f"{names[0]}: list of {count} of {expected}")
+        if len(rows) != count:
+            raise ServiceError(f"{self.where}: {len(rows):,} answers for {count:,} texts; expected one for each")
+        values: dict[int, Answer] = {}
+        for place, row in enumerate(rows):
+            try:
+                index, value = read(row, place)
+                if index in values or index not in range(count):
+                    wrong = f"the index {self._told(repr(index))} in answer {place}"
+                    raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
+                values[index] = value
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                raise self.unexpected(row, f"{expected} for each text") from error
+        return [values[index] for index in range(count)]
+
+    def checked(self, reply: Reply) -> Any:
+        """The JSON of a reply of status 200. Raises as :meth:`failure` for others, and for an error in place of it."""
         if reply.status != HTTPStatus.OK:
             raise self.failure(reply)
-        try:
-            answers = sorted(reply.json[name], key=lambda answer: int(answer["index"]))
-            if [answer["index"] for answer in answers] != list(range(count)):
-                raise ValueError
-            return read(answers)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
-            raise TryAgain(f"{self.where}: the answer is cut off or no {what}") from error
+        answer = reply.json
+        if isinstance(answer, dict) and answer.get("error") and not {"choices", "data", "results"} & answer.keys():
+            code = answer["error"].get("code") if isinstance(answer["error"], dict) else None
+            raise self.failure(reply, code if type(code) is int and code in range(400, 600) else 502)
+        return answer
+
+    def unexpected(self, answer: Any, expected: str) -> ServiceError:
+        """The error for an answer of another shape: the fields and types that came, and those expected."""
+        return ServiceError(f"{self.where}: the answer is {self._told(shape_of(answer))}; expected {expected}")
 
     def failure(self, reply: Reply, status: int | None = None) -> ServiceError:
         """What an answer other than 200 means, in a line."""
@@ -169,9 +209,11 @@ class Service:
         error = error_of(reply.json)
         phrases = {known.value: known.phrase for known in HTTPStatus}
         said = self._told(error.get("message") or phrases.get(status, "it failed"))
-        if status == HTTPStatus.TOO_MANY_REQUESTS and error.get("code") == "insufficient_quota":
+        if status == HTTPStatus.TOO_MANY_REQUESTS and "insufficient_quota" in (error.get("code"), error.get("type")):
             return ServiceError(f"{self.where}: {said} (429)")
-        if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if status in _OF_SOME_TEXT:
+            return ServerFailed(f"{self.where}: {said} ({status})", _retry_after(reply.headers))
+        if status in _PASSING or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in _FOR_GOOD):
             limited = status == HTTPStatus.TOO_MANY_REQUESTS
             return TryAgain(f"{self.where}: {said} ({status})", _retry_after(reply.headers), limited)
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -226,30 +268,31 @@ def _endpoint(url: str, kind: str) -> httpx2.URL:
         raise UsageError("the service's url is not an address; expected one like http://localhost:8000/v1")
     if whole.userinfo or any("key" in name.lower() or "token" in name.lower() for name in whole.params):
         raise UsageError(f"the url of {whole.host} holds a key or password; put it into an environment variable")
-    path = whole.path.rstrip("/").removesuffix(f"/{kind}") or "/v1"
-    return whole.copy_with(path=f"{path}/{kind}")
+    path = whole.path.rstrip("/")
+    return whole.copy_with(path=path if path.endswith(f"/{kind}") else f"{path or '/v1'}/{kind}")
 
 
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+def shape_of(value: Any, depth: int = 5) -> str:
+    """The fields and types of JSON, of a list those of its first element.
 
-
-def _has_more(client: httpx2.AsyncClient) -> bool:
-    """Whether a service sent more than its answer, which the client would take for the answer to the next call."""
-    pool = client._transport._pool  # type: ignore[attr-defined]
-    return any(held._connection._h11_state.trailing_data[0] for held in pool.connections if held._connection)
+    >>> shape_of({"data": [{"index": 0, "embedding": [[0.5, 1], [2, 3]]}], "model": None})
+    '{data: list of 1 of {index: number, embedding: list of 2 of list of 2 of number}, model: null}'
+    """
+    if isinstance(value, dict) and depth:
+        fields = [f"{name}: {shape_of(inside, depth - 1)}" for name, inside in islice(value.items(), 8)]
+        return f"{{{', '.join([*fields, *(['…'] if len(value) > len(fields) else [])])}}}"
+    if isinstance(value, list):
+        return f"list of {len(value)}" + (f" of {shape_of(value[0], depth - 1)}" if value and depth else "")
+    return _JSON_TYPES.get(type(value), "object")
 
 
 def error_of(body: Any) -> dict[str, str]:
-    """The error that a service describes, in OpenAI's form or what others send: ``message``, ``code``, ``param``, as
-    far as they are there."""
+    """The error that a service describes, in OpenAI's form or what others send: ``message``, ``code``, ``param`` and
+    ``type``, as far as they are there."""
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
         return {} if error is None else {"message": _text_of(error)}
-    named = {name: error.get(name) for name in ("code", "param")}
+    named = {name: error.get(name) for name in ("code", "param", "type")}
     named["message"] = error.get("message") or error.get("detail")
     return {name: _text_of(value) for name, value in named.items() if value is not None}
 

@@ -9,7 +9,7 @@ each time if none is answered meanwhile. A model that refuses everything is give
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from retrokit.errors import RetrokitError, ServiceError, UsageError
 from retrokit.llm.base import (
     LLM,
+    REASONING,
     Completion,
     CompletionRequest,
     PromptRefused,
@@ -29,6 +30,7 @@ from retrokit.llm.base import (
 )
 from retrokit.llm.retries import Tries
 from retrokit.llm.store import ResponseStore
+from retrokit.notices import notice
 
 EMPTY_ANSWERS = 3
 MOST_AT_ONCE = 1024
@@ -66,7 +68,7 @@ class Session:
         retries: how often a call is tried again.
         backoff: seconds before the first of these; it doubles each time, up to a minute.
         patience: seconds in all that a call waits for a service that limits the rate.
-
+        limit: the setting that raises the length of an answer, for messages; ``""``: there is none.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Session:
         retries: int = 7,
         backoff: float = 0.5,
         patience: float = 900.0,
+        limit: str = "answer_tokens",
     ) -> None:
         check_limits(concurrency, max_tokens)
         self.llm, self.store, self.sampling = llm, store, sampling
@@ -91,6 +94,8 @@ class Session:
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
         self._in_vain, self._last_vain = 0, ""  # prompts that brought no text since one did
+        self._limit = limit
+        self._short: Counter[str] = Counter()  # answers that were cut or have no text, by finish
         self._answered_any = False
 
     async def ask(
@@ -117,10 +122,12 @@ class Session:
             self._note_vain(str(refusal))
             raise
         self._answered_any = True
+        if completion.finish == "length" or not completion.text:
+            self._short[completion.finish if completion.finish in ("length", REASONING) else ""] += 1
         if completion.text:
             self._in_vain = 0
         else:
-            self._note_vain("an answer without text")
+            self._note_vain(self.shortfall)
         return completion
 
     async def _answer(self, request: CompletionRequest) -> Completion:
@@ -203,6 +210,17 @@ class Session:
         counts of :class:`~retrokit.llm.retries.Tries`."""
         return {**self._counts, **self._tries.counts}
 
+    @property
+    def shortfall(self) -> str:
+        """How many answers were cut at the limit or have no text, and what to do; ``""`` where there are none."""
+        most = self.sampling.max_tokens
+        cut = (
+            f"were cut at {self._limit}={most}; raise {self._limit}" if self._limit else f"were cut at {most:,} tokens"
+        )
+        reasons = {REASONING: "have reasoning only", "": "have no text", "length": cut}
+        counts = {reason: self._short[kind] for kind, reason in reasons.items() if self._short[kind]}
+        return ", ".join(f"{count:,} answers {reason}" for reason, count in counts.items())
+
     def summary(self) -> str:
         """What was asked and what it took, in a line."""
         counts = self.counts
@@ -229,6 +247,8 @@ class Session:
         await self.close(at_once=kind is not None and not issubclass(kind, Exception))
         if kind is None:
             self.check()
+            if self.shortfall:
+                notice(f"{self.llm.spec}: {self.shortfall}")
 
 
 class _Budget:

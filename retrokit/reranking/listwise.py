@@ -83,8 +83,9 @@ class _Tally:
         self.nameless += not names_some
         self.in_a_row = 0 if names_some else self.in_a_row + 1
 
-    def useless(self, spec: str) -> ServiceError:
-        return ServiceError(f"{spec}: {self.in_a_row:,} answers in a row name no passage of those that were shown")
+    def useless(self, spec: str, shortfall: str) -> ServiceError:
+        why = f" ({shortfall})" if shortfall else ""
+        return ServiceError(f"{spec}: {self.in_a_row:,} answers in a row name no passage of those that were shown{why}")
 
 
 class ListwiseReranker(Reranker):
@@ -182,8 +183,8 @@ class ListwiseReranker(Reranker):
                     async for order in self._ordered(session, lists, tally):
                         found.append(order)
                         advance(1)
-                if tally.nameless == tally.answers > 2:
-                    raise tally.useless(self.spec)
+                    if tally.nameless == tally.answers > 2:
+                        raise tally.useless(self.spec, session.shortfall)
             finally:
                 for name, count in session.counts.items():
                     self._counts[name] = self._counts.get(name, 0) + count
@@ -211,7 +212,7 @@ class ListwiseReranker(Reranker):
                 self._count(faults)
                 tally.add(faults["left_out"] < len(inside))
                 if tally.in_a_row >= IN_VAIN:
-                    raise tally.useless(self.spec)
+                    raise tally.useless(self.spec, session.shortfall)
                 order[part] = [inside[place] for place in places]
             return order
 

@@ -1,16 +1,19 @@
-"""Scores of a service that reranks, by the protocol that Cohere set (``POST …/v1/rerank``): Jina, vLLM, hosted ones."""
+"""Scores of a service that reranks, by the protocol that Cohere set (``POST …/v1/rerank``): Jina, vLLM, Voyage, TEI.
+
+TEI takes ``texts`` in place of ``documents``, as its first answer says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from retrokit.encoders.api import fingerprint_of, together
-from retrokit.errors import ServiceError
+from retrokit.encoders.api import fingerprint_of, halved, together
 from retrokit.llm.base import PromptRefused, encodable
 from retrokit.llm.retries import Tries
 from retrokit.llm.service import Service, service
@@ -28,6 +31,7 @@ class ServiceReranker(PairwiseReranker):
         self.spec = f"rerank-api:{service.model}"
         self._service, self._revision = service, revision
         self._batch, self._concurrency = batch, concurrency
+        self._field, self._takes_top_n = "documents", True
         self._tries = Tries()
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
@@ -50,25 +54,45 @@ class ServiceReranker(PairwiseReranker):
         about = {"reranker": self._service.model, "service": self._service.where, "revision": self._revision}
         return fingerprint_of(self.spec, about, self.score_pairs([PROBE] * len(PROBED), PROBED))
 
-    async def _scored(self, call: tuple[str, list[str]]) -> np.ndarray:
-        try:
-            return await self._tries.of(lambda: self._call(*call))
-        except PromptRefused as refused:
-            raise ServiceError(f"{refused}; the query begins {call[0][:60]!r}") from refused
+    async def _scored(self, part: tuple[str, list[str]]) -> np.ndarray:
+        query, documents = part
+
+        async def call(documents: list[str]) -> np.ndarray:
+            return await self._call(query, documents)
+
+        def named(document: str) -> str:
+            return f"the query begins {query[:60]!r}, the document {document[:60]!r}"
+
+        return await halved(self._tries, call, documents, lambda: self._call(PROBE, list(PROBED)), named)
 
     async def _call(self, query: str, documents: list[str]) -> np.ndarray:
-        texts = [encodable(text) or " " for text in documents]
-        asked = {
+        """Scores float32 ``[n]``."""
+        field = self._field
+        body = {
             "model": self._service.model,
             "query": encodable(query) or " ",
-            "documents": texts,
-            "top_n": len(texts),
+            field: [encodable(text) or " " for text in documents],
+            **({"top_n": len(documents)} if self._takes_top_n else {}),
         }
-        return await self._service.each(asked, "results", len(texts), _scores, "ranking")
+        try:
+            scores = await self._service.each(body, ("results", "data"), len(documents), _score, _EXPECTED)
+        except PromptRefused as refused:
+            if field != "texts" and _WANTS_TEXTS.search(str(refused)):
+                self._field = "texts"
+            elif "top_n" in body and "top_n" in str(refused):
+                self._takes_top_n = False
+            else:
+                raise
+            return await self._call(query, documents)
+        return np.array(scores, dtype=np.float32)
 
 
-def _scores(answers: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    return np.array([float(answer["relevance_score"]) for answer in answers], dtype=np.float32)
+_WANTS_TEXTS = re.compile(r"missing field `texts`|[\"']body[\"'], [\"']texts[\"']")
+_EXPECTED = "{index: number, relevance_score or score: number}"
+
+
+def _score(row: Any, place: int) -> tuple[int, float]:
+    return row["index"], float(row["score"] if "score" in row else row["relevance_score"])
 
 
 def rerank_api(

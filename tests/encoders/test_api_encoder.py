@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -77,25 +80,134 @@ def test_a_fault_that_passes_changes_nothing(fault: str) -> None:
         np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)
 
 
+def data(*rows: object) -> bytes:
+    return json.dumps({"data": rows}).encode()
+
+
+def row(index: int, embedding: object) -> dict[str, object]:
+    return {"index": index, "embedding": embedding}
+
+
+def described(shape: str) -> str:
+    return (
+        f"the answer is {shape}; expected {{index: number, embedding: list of numbers, or base64 of float32}} for each"
+    )
+
+
 BAD = {
-    "one is missing": embeddings(EXPECTED[:1].tolist())[:-30],
-    "too few": b'{"data": []}',
-    "twice the same": b'{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}',
-    "ragged": b'{"data": [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": [1]}]}',
-    "words": b'{"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": ["y"]}]}',
-    "a number": b'{"data": 7}',
-    "nothing": b"null",
-    "no vectors": b'{"data": [{"index": 0, "embedding": 3}, {"index": 1, "embedding": 4}]}',
+    "too few": (data(), "0 answers for 2 texts; expected one for each"),
+    "too many": (data(row(0, [1]), row(1, [1]), row(2, [1])), "3 answers for 2 texts"),
+    "twice the same": (data(row(0, [1]), row(0, [1])), "the index 0 in answer 1; expected each of 0 to 1 once"),
+    "negative": (data(row(0, [1]), row(-1, [1])), "the index -1 in answer 1"),
+    "an index of text": (data(row(0, [1]), {"index": "1", "embedding": [1]}), "the index '1' in answer 1"),
+    "ragged": (data(row(0, [1, 2]), row(1, [1])), "embeddings of [1, 2] dimensions in one answer"),
+    "words": (data(row(0, ["x"]), row(1, ["y"])), described("{index: number, embedding: list of 1 of text}")),
+    "no base64": (data(row(0, "?"), row(1, "?")), described("{index: number, embedding: text}")),
+    "no vectors": (data(row(0, 3), row(1, 4)), described("{index: number, embedding: number}")),
+    "of tokens": (
+        data(row(0, [[1, 2], [3, 4]]), row(1, [[1, 2]])),
+        described("{index: number, embedding: list of 2 of list of 2 of number}"),
+    ),
+    "a number": (
+        b'{"data": 7}',
+        "the answer is {data: number}; expected data: list of 2 of {index: number, embedding: ",
+    ),
+    "nothing": (b"null", "the answer is null; expected data: list of 2 of"),
+    "other fields": (
+        b'{"embeddings": [[1], [2]]}',
+        "the answer is {embeddings: list of 2 of list of 1 of number}; exp",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_answer_ends_in_one_line(name: str) -> None:
-    with (
-        ChatServer(Plan(reply=lambda body: message(200, BAD[name]) if len(body["input"]) > 1 else None)) as server,
-        pytest.raises(ServiceError, match="cut off or no embeddings"),
-    ):
-        retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
+def test_what_is_no_answer_is_described_at_once(name: str) -> None:
+    body, problem = BAD[name]
+    with ChatServer(Plan(reply=lambda asked: message(200, body) if len(asked["input"]) > 1 else None)) as server:
+        with pytest.raises(ServiceError, match=re.escape(problem)):
+            retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
+        assert len(server.log.bodies) == 2, "the probe, and one call"
+
+
+DIALECTS = {
+    "base64": lambda vectors: data(*(row(i, b64(vector)) for i, vector in enumerate(vectors))),
+    "nested": lambda vectors: data(*(row(i, [vector]) for i, vector in enumerate(vectors))),
+    "no index": lambda vectors: data(*({"embedding": vector} for vector in vectors)),
+    "bare objects": lambda vectors: json.dumps([row(i, vector) for i, vector in enumerate(vectors)][::-1]).encode(),
+    "bare vectors": lambda vectors: json.dumps(vectors).encode(),
+}
+
+
+def b64(vector: list[float]) -> str:
+    return base64.b64encode(np.array(vector, "<f4").tobytes()).decode()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_dialects_are_read(name: str) -> None:
+    def reply(body: dict[str, list[str]]) -> bytes:
+        return message(200, DIALECTS[name]([letters(text) for text in body["input"]]))
+
+    with ChatServer(Plan(reply=reply)) as server:
+        np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)
+
+
+def test_a_service_that_takes_no_encoding_format() -> None:
+    def reply(body: dict[str, list[str]]) -> bytes | None:
+        return message(400, error("Argument 'encoding_format' is not supported")) if "encoding_format" in body else None
+
+    with ChatServer(Plan(reply=reply)) as server:
+        np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)
+        assert sum("encoding_format" in body for body in server.log.bodies) == 1
+
+
+def test_a_text_that_the_server_fails_on_is_named() -> None:
+    def reply(body: dict[str, list[str]]) -> bytes | None:
+        return message(500, error("unsupported value: NaN")) if "a sofa" in body["input"] else None
+
+    with ChatServer(Plan(reply=reply)) as server:
+        with pytest.raises(ServiceError, match=r"unsupported value: NaN \(500\); the text begins 'a sofa'"):
+            retrokit.encoder(spec(server)).embed([*TEXTS[:9], "a sofa", *TEXTS[10:16]], "query")
+        asked = [body["input"] for body in server.log.bodies]
+        assert sum("a sofa" in texts for texts in asked) == 2 * 4 + 3, "batches of 16, 8, 4, 2 twice, and the text"
+        assert retries.clock.now() < 5
+
+
+def test_a_server_that_is_down_blames_no_text() -> None:
+    plan = Plan()
+    with ChatServer(plan) as server:
+        made = retrokit.encoder(spec(server))
+        assert made.dimension == 8
+        plan.reply = lambda body: message(500, error("out of memory"))
+        with pytest.raises(
+            ServiceError, match=r"^the model failed 8 times, at last with .* out of memory \(500\); what"
+        ):
+            made.embed(TEXTS[:16], "query")
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "query", "document"),
+    [
+        ("cohere", "input_type", "search_query", "search_document"),
+        ("jina", "task", "retrieval.query", "retrieval.passage"),
+        ("nvidia", "input_type", "query", "passage"),
+        ("voyage", "input_type", "query", "document"),
+        ("task_type:RETRIEVAL_QUERY:RETRIEVAL_DOCUMENT", "task_type", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT"),
+    ],
+)
+def test_the_role_is_sent(given: str, field: str, query: str, document: str) -> None:
+    with ChatServer() as server:
+        made = retrokit.encoder(spec(server, f",input_type={given}"))
+        made.embed(["cat"], "query")
+        made.embed(["cat"], "document")
+        assert [body[field] for body in server.log.bodies] == [document, query, document]
+        assert made.fingerprint() != retrokit.encoder(spec(server)).fingerprint()
+        assert field not in server.log.bodies[-1]
+
+
+@pytest.mark.parametrize("given", ["coher", "task:query", "task::document", "a:b:c:d"])
+def test_an_input_type_that_is_none(given: str) -> None:
+    with pytest.raises(UsageError, match=f"input_type={given} is neither cohere, jina, nvidia, voyage nor FIELD:QUERY"):
+        retrokit.encoder(f"api:model,url=http://127.0.0.1:9/v1,input_type={given}")
 
 
 def test_numbers_that_are_none() -> None:

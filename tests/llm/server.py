@@ -140,7 +140,6 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "null": lambda good: message(200, completion(None)),
     "empty": lambda good: message(200, completion(" \n")),
     "slow": lambda good: message(200, good),  # after longer than the caller waits
-    "twice": lambda good: message(200, good) + message(200, good),
 }
 CLOSING = {"drop", "drop-in-head", "drop-in-body", "not-http"}
 SLOW = 1.5
@@ -248,7 +247,6 @@ class ChatServer:
         if plan.faults and met < plan.each:
             self._met[digest] += 1
             fault = plan.faults[(digest[0] + met) % len(plan.faults)]
-            log.answered[prompt] += fault == "twice"
             return fault, FAULTS[fault](good)
         log.answered[prompt] += 1
         return None, message(200, good)

@@ -107,7 +107,7 @@ def test_whatever_the_server_does_the_answers_are_the_same(tmp_path: Path) -> No
 def test_each_fault_passes(fault: str) -> None:
     with ChatServer(Plan(lambda body: "yes", faults=[fault])) as server:
         assert ask(f"openai:m,url={server.url},timeout=1", "p")[0].text == "yes"
-        assert len(server.log.bodies) == (1 if fault == "twice" else 2)
+        assert len(server.log.bodies) == 2
         if fault in ("429", "503"):
             assert server.log.times[1] - server.log.times[0] >= 0.05
 
@@ -118,8 +118,7 @@ def test_each_fault_passes(fault: str) -> None:
         ("500", r"127.0.0.1:\d+/v1/chat/completions: Internal Server Error \(500\)$"),
         ("503", r"loading \(503\)$"),
         ("drop", r"without sending a response"),
-        ("truncated", r"the answer is cut off or no chat completion$"),
-        ("no-choices", r"the answer is cut off or no chat completion$"),
+        ("truncated", r"the answer is cut off$"),
         ("error-in-200", r"upstream failed \(502\)$"),
     ],
 )
@@ -130,9 +129,52 @@ def test_a_fault_that_stays_is_told(fault: str, told: str) -> None:
         assert len(server.log.bodies) == 3
 
 
-def test_an_empty_answer_that_stays_is_an_answer() -> None:
-    found, log = served(Plan(faults=["null"], each=99))
+@pytest.mark.parametrize("fault", ["null", "no-choices"])
+def test_an_empty_answer_that_stays_is_an_answer(fault: str) -> None:
+    found, log = served(Plan(faults=[fault], each=99))
     assert (found.text, len(log.bodies)) == ("", 4)
+
+
+def chat(message: object, finish: str = "stop") -> bytes:
+    """A reply with that message."""
+    return reply_of({"choices": [{"message": message, "finish_reason": finish}]})
+
+
+def reply_of(body: object) -> bytes:
+    return message(200, json.dumps(body).encode())
+
+
+def test_reasoning_only_is_reported() -> None:
+    found, log = served(Plan(reply=lambda _: chat({"content": None, "reasoning_content": "Cats, or"})))
+    assert (found.text, found.finish, len(log.bodies)) == ("", "reasoning", 4)
+
+
+def test_content_in_parts_is_read() -> None:
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Cats "}, {"type": "text", "text": "do."}]
+    assert served(Plan(reply=lambda _: chat({"content": parts})))[0].text == "Cats do."
+
+
+EXPECTED = "expected choices: list of {message: {content: text}}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (reply_of({"choices": None}), f"the answer is {{choices: null}}; {EXPECTED}"),
+        (reply_of({"response": "Cats."}), f"the answer is {{response: text}}; {EXPECTED}"),
+        (chat(None), f"the answer is {{choices: list of 1 of {{message: null, finish_reason: text}}}}; {EXPECTED}"),
+        (reply_of([1, 2]), f"the answer is list of 2 of number; {EXPECTED}"),
+        (
+            message(200, b"<!doctype html><p>Hello"),
+            "the answer is not JSON and begins '<!doctype html><p>Hello' (application/json); check the url",
+        ),
+        (message(200, b"data: {}"), "the answer is not JSON and begins 'data: {}' (application/json); check the url"),
+        (message(501, error("start it with --chat")), "start it with --chat (501)"),
+        (reply_of({"error": {"message": "no credit", "code": 402}}), "no credit (402)"),
+    ],
+)
+def test_an_answer_of_another_shape_is_described_at_once(reply: bytes, told: str) -> None:
+    assert refused(reply) == (ServiceError, f"URL: {told}", 1)
 
 
 def test_nobody_there() -> None:

@@ -12,6 +12,7 @@ from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import Completion, PromptRefused, Sampling, TryAgain
 from retrokit.llm.session import BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
+from retrokit.notices import heard
 
 
 class Fake:
@@ -58,6 +59,36 @@ def run(session: Callable[[], Session], *prompts: str) -> tuple[list[str], dict[
             return [completion.text for completion in found], opened.counts
 
     return asyncio.run(asked())
+
+
+class Finishing(Fake):
+    """Answers ``finish text`` prompts with that finish and text."""
+
+    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
+        finish, _, text = prompt.partition(" ")
+        return Completion(text, 1, 1, finish)
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (
+            {},
+            "fake: 1 answers have reasoning only, 2 answers have no text, "
+            "3 answers were cut at answer_tokens=256; raise answer_tokens",
+        ),
+        (
+            {"limit": ""},
+            "fake: 1 answers have reasoning only, 2 answers have no text, 3 answers were cut at 256 tokens",
+        ),
+    ],
+)
+def test_answers_that_are_cut_or_empty_are_counted(limit: dict[str, str], told: str) -> None:
+    prompts = ("length a", "length b", "length", "reasoning", "stop", "other", "stop c")
+    with heard() as said:
+        run(lambda: Session(Finishing(), None, sampling=Sampling(max_tokens=256), **limit), *prompts)
+        run(lambda: Session(Finishing(), None), "stop c")
+    assert said == [told]
 
 
 def test_a_second_time_makes_no_call(store: ResponseStore) -> None:

@@ -62,7 +62,7 @@ class Writer:
         concurrency: int,
         counts: Counter[str],
     ) -> None:
-        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
+        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens, limit="")
         self._asked_of = {family.name: family for family in families}
         self.families = tuple(replace(family, edits=partial(self._edits, family)) for family in families)
         self._counts = counts
