@@ -87,7 +87,7 @@ class ServiceReranker(PairwiseReranker):
         return np.array(scores, dtype=np.float32)
 
 
-_WANTS_TEXTS = re.compile(r"missing field `texts`|[\"']body[\"'], [\"']texts[\"']")
+_WANTS_TEXTS = re.compile(r"missing field .texts.|[\"']body[\"'], [\"']texts[\"']")
 _EXPECTED = "{index: number, relevance_score or score: number}"
 
 
