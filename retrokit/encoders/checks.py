@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 
 from retrokit.encoders import engine
 from retrokit.encoders.modules import Prepare
+from retrokit.encoders.towers import towers
 
 LISTED = 3  # names in a message
 UNUSED = ("pooler",)  # what pools here is a module of its own, behind the transformer
@@ -89,19 +90,22 @@ def listed(names: Collection[str]) -> str:
 
 def check_parts(loaded: SentenceTransformer, path: str) -> None:
     """Check tokenizer, settings and table of a model that was loaded from ``path``, and try it on one text."""
-    _check_tokenizer(loaded, path)
+    for tower in towers(loaded):
+        _check_tokenizer(tower, path)
+        _check_positions(tower)
     prompts = loaded.prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise ValueError("its prompts are not texts by name")
-    for module in loaded:
+    for module in (module for tower in towers(loaded) for module in tower):
         for name in ("max_seq_length", "query_length", "document_length"):
             length = getattr(module, name, None)
             if length is not None and (isinstance(length, bool) or not isinstance(length, int | float) or length < 1):
                 raise ValueError(f"its {name} is {length!r}, and no number of tokens")
-    _check_positions(loaded)
-    made, told = engine.plainly(loaded, _PROBE).shape[-1], loaded.get_embedding_dimension()
-    if made != told and not isinstance(loaded[-1], Prepare):  # which may take some of them
-        raise ValueError(f"its embeddings have {made} dimensions, and it says {told}")
+    told = loaded.get_embedding_dimension()
+    for role in ("query", "document"):
+        made = engine.plainly(loaded, _PROBE, role).shape[-1]
+        if made != told and not isinstance(loaded[-1], Prepare):  # which may take some of them
+            raise ValueError(f"its {role} embeddings have {made} dimensions, and it says {told}")
 
 
 def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch
+from retrokit.encoders.towers import keywords, tower_of
 from retrokit.errors import UsageError
 from retrokit.notices import notice, progress
 
@@ -51,26 +52,36 @@ def batches(
 ) -> Iterator[Batch]:
     """Embeddings of ``texts``, a chunk at a time, the longest texts first; they may be not finite. The first module
     computes in ``dtype``, pooling and what follows in float32."""
-    rest = list(model)[1:]
-    for chunk, parts in _outputs(model, texts, role, prompt, dtype):
-        positions, made = [], []
-        for rows, features in parts:
-            for module in rest:
-                features = module(features)
-            positions.append(chunk[rows])
-            made.append(features["sentence_embedding"].float().cpu().numpy())
-        yield np.concatenate(positions), np.concatenate(made)
+    shown = np.array([isinstance(text, Image) for text in texts], dtype=bool)
+    for modality, items in (("text", np.flatnonzero(~shown)), ("image", np.flatnonzero(shown))):
+        if not len(items):
+            continue
+        tower = tower_of(model, role, modality)
+        for chunk, parts in _outputs(tower, [texts[item] for item in items], role, prompt, dtype):
+            positions, rows_of_parts = [], []
+            for rows, features in parts:
+                positions.append(items[chunk[rows]])
+                rows_of_parts.append(_embeddings(tower, features, role).float().cpu().numpy())
+            yield np.concatenate(positions), np.concatenate(rows_of_parts)
 
 
 @torch.inference_mode()
-def plainly(model: SentenceTransformer, text: str) -> Tensor:
+def plainly(model: SentenceTransformer, text: str, role: str) -> Tensor:
     """The embedding ``[1, d]`` of one text by the model as it is, without a copy that computes faster."""
     model.eval()
-    features = _forward(model[0], model.preprocess([text], prompt=None, task="document"), model.device)
-    for module in list(model)[1:]:
-        features = module.float()(features)
-    made: Tensor = features["sentence_embedding"]
-    return made
+    tower = tower_of(model, role)
+    for module in list(tower)[1:]:
+        module.float()
+    return _embeddings(tower, _forward(tower, tower[0], preprocess(tower, [text], None, role), role), role)
+
+
+def _embeddings(model: SentenceTransformer, features: dict[str, Any], role: str) -> Tensor:
+    """The embeddings ``[n, d]`` that the modules behind the first one make of its output, as the library truncates
+    them."""
+    for name, module in list(model.named_children())[1:]:
+        features = module(features, **keywords(model, name, module, role))
+    embeddings: Tensor = features["sentence_embedding"]
+    return embeddings[:, : model.truncate_dim]
 
 
 @torch.inference_mode()
@@ -82,6 +93,7 @@ def encode_tokens(
     Padding and special tokens are left out (not the one for unknown words), and a prompt that the pooling leaves out.
     The arguments are those of :func:`batches`.
     """
+    model = tower_of(model, role)
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long)
     embeddings: list[np.ndarray] = [np.empty(0)] * len(texts)
     for chunk, parts in _outputs(model, texts, role, prompt, dtype):
@@ -100,6 +112,7 @@ def train_tokens(
 
     The tokens are those of :func:`encode_tokens`, but the gradients are kept and the model stays in the mode it is in.
     """
+    model = tower_of(model, role)
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long, device=model.device)
     order = longest_first(texts)
     found: list[Tensor] = [torch.empty(0)] * len(texts)
@@ -107,7 +120,7 @@ def train_tokens(
         np.split(order, range(TRAINED_TEXTS, len(order), TRAINED_TEXTS)) if model.device.type == "cpu" else [order]
     ):
         part = model.preprocess([texts[row] for row in rows], prompt=prompt, task=role)
-        tokens, lengths = _tokens(model, _forward(model[0], part, model.device), special)
+        tokens, lengths = _tokens(model, _forward(model, model[0], part, role), special)
         for row, of_text in zip(rows, tokens.split(lengths.tolist()), strict=True):
             found[row] = of_text
     padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
@@ -157,7 +170,8 @@ def longest_first(texts: Sequence[str]) -> np.ndarray:
 def _outputs(
     model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
-    """Chunks of positions in ``texts``, each with what the first module makes of its batches, in float32."""
+    """Chunks of positions in ``texts``, all of them texts or all images, each with what the first module makes of its
+    batches, in float32."""
     from retrokit.encoders.packed import computing
 
     device = model.device
@@ -175,7 +189,7 @@ def _outputs(
             while part := waiting.pop() if waiting else next(parts, None):
                 rows, batch = part
                 try:
-                    made = _forward(transformer, batch, device)
+                    made = _forward(model, transformer, batch, role)
                 except torch.OutOfMemoryError:
                     waiting += _halves(rows, batch, device)
                     if _is_by_items(batch, len(rows)):  # of the chunks that follow
@@ -195,12 +209,8 @@ def _tokenised(
     model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
-    shown = np.array([isinstance(text, Image) for text in texts], dtype=bool)[order]
-    chunks = [
-        kind[start : start + size]
-        for kind, size in ((order[~shown], texts_at_once(model.device)), (order[shown], IMAGES))
-        for start in range(0, len(kind), size)
-    ]
+    size = IMAGES if isinstance(texts[0], Image) else texts_at_once(model.device)
+    chunks = [order[start : start + size] for start in range(0, len(order), size)]
     limit = token_limit(model, role)
 
     def features(chunk: np.ndarray) -> dict[str, Any]:
@@ -251,6 +261,7 @@ def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: s
 
 def token_limit(model: SentenceTransformer, role: str) -> int | None:
     """Tokens of a text that count in its role; ``None``: all."""
+    model = tower_of(model, role)
     truncation = getattr(model.tokenizer, "truncation", None)  # of the package tokenizers: a static encoder's
     length = truncation["max_length"] if truncation else None
     if not hasattr(model.tokenizer, "encode_batch"):
@@ -315,9 +326,11 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
     return features["token_embeddings"][counts], counts.sum(dim=1)
 
 
-def _forward(transformer: nn.Module, batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def _forward(model: SentenceTransformer, first: nn.Module, batch: dict[str, Any], role: str) -> dict[str, Any]:
+    """The output of ``first``, which computes as the first module of ``model``; its floats are float32."""
+    device = model.device
     features = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}
-    features = transformer(features)
+    features = first(features, **keywords(model, next(iter(model.named_children()))[0], model[0], role))
     return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from retrokit.data.files import digest
 from retrokit.encoders.attention import attention_of
+from retrokit.encoders.towers import has_routes, towers
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -80,7 +81,9 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def describe(model: SentenceTransformer) -> dict[str, Any]:
-    """Architecture, modules with their settings, and tokenizer."""
+    """Architecture, modules with their settings, and tokenizer; of several towers those of each."""
+    if has_routes(model):
+        return {"towers": [describe(tower) for tower in towers(model)]}
     config = getattr(model[0], "config", None)
     settings = {"class": type(model[0]).__name__} if config is None else config.to_dict()
     attention = attention_of(config)
@@ -94,6 +97,8 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
             {"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()} for module in model
         ],
         "tokenizer": tokenizer_settings(backend) if is_fast else sorted(tokenizer.get_vocab().items()),
+        **({} if model.truncate_dim is None else {"truncate_dim": model.truncate_dim}),
+        **({"keywords": model.module_kwargs} if any((model.module_kwargs or {}).values()) else {}),
         **_describe_images(model),
     }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrokit.data.images import Image
 from retrokit.encoders import engine
+from retrokit.encoders.towers import tower_of
 from retrokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str | None) -> np.ndarray | None:
     """Which items have more tokens than count in that role, prompt and special tokens included, bool ``[n]``; ``None``:
     its tokenizer does not tell."""
+    model = tower_of(model, role)
     is_cut, limit = np.zeros(len(items), dtype=bool), engine.token_limit(model, role)
     backend = _backend(model)
     if limit is None or backend is None:
@@ -39,6 +41,7 @@ def spans(
     model: SentenceTransformer, texts: Sequence[str], prompt: str | None, size: int, overlap: int, spec: str
 ) -> list[np.ndarray]:
     """The chunks of each text as :meth:`retrokit.encoders.base.Encoder.spans` gives them; it raises the same."""
+    model = tower_of(model, "document")
     backend, limit = _backend(model), engine.token_limit(model, "document")
     if backend is None:
         raise UsageError(f"{spec}: its tokenizer does not tell where tokens lie, so there are no chunks")

@@ -28,6 +28,7 @@ from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS, choose_precision
 from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.towers import towers
 from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.notices import notice
 from retrokit.similarities import registry as similarities
@@ -175,11 +176,12 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs=dict(kwargs), **options
         )
-        if isinstance(loaded[0], Transformer) and loaded.tokenizer.pad_token is None:
-            loaded.tokenizer.pad_token = loaded.tokenizer.eos_token  # decoders often have none; the mask hides it
-        if isinstance(loaded[0], Transformer):
-            merge(loaded[0].model)
-            keep_as_stored(loaded[0].model)
+        for part in loaded.modules():
+            if isinstance(part, Transformer):
+                if part.tokenizer.pad_token is None:
+                    part.tokenizer.pad_token = part.tokenizer.eos_token  # decoders often have none; the mask hides it
+                merge(part.model)
+                keep_as_stored(part.model)
         check_parts(loaded, path)
     return loaded
 
@@ -232,10 +234,11 @@ def _finish(
     max_length: int | None = None,
 ) -> TorchEncoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
-    if dtype is not None:
-        cast(loaded[0], dtype)
-    for module in list(loaded)[1:]:
-        module.float()  # its input is float32
+    for tower in towers(loaded):
+        if dtype is not None:
+            cast(tower[0], dtype)
+        for module in list(tower)[1:]:
+            module.float()  # its input is float32
     learned = _take_off_last(loaded, Prepare)
     had_normalize = _take_off_last(loaded, Normalize) is not None
     if learned is not None:
@@ -243,12 +246,14 @@ def _finish(
         similarity.spec = learned.similarity_spec
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
-    modes = [getattr(module, "pooling_mode", None) for module in loaded if isinstance(module, Pooling)]
-    if "lasttoken" in modes and isinstance(loaded[0], Transformer):
-        _append_eos(loaded, name)
+    for tower in towers(loaded):
+        modes = [getattr(module, "pooling_mode", None) for module in tower if isinstance(module, Pooling)]
+        if "lasttoken" in modes and isinstance(tower[0], Transformer):
+            _append_eos(tower, name)
     prompts = {"query": query_prompt, "document": document_prompt}
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
-    _set_lengths(loaded, max_length, query_max_length, name)
+    for tower in towers(loaded):
+        _set_lengths(tower, max_length, query_max_length, name)
     own = similarity or similarities.create(_DECLARED[loaded.similarity_fn_name])
     return TorchEncoder(name, loaded, own, had_normalize)
 
