@@ -57,11 +57,11 @@ def batches(
         if not len(items):
             continue
         tower = tower_of(model, role, modality)
-        for chunk, parts in _outputs(tower, [texts[item] for item in items], role, prompt, dtype):
+        for chunk, parts in _outputs(tower, [texts[item] for item in items.tolist()], role, prompt, dtype):
             positions, rows_of_parts = [], []
             for rows, features in parts:
                 positions.append(items[chunk[rows]])
-                rows_of_parts.append(_embeddings(tower, features, role).float().cpu().numpy())
+                rows_of_parts.append(embeddings_of(tower, features, role).float().cpu().numpy())
             yield np.concatenate(positions), np.concatenate(rows_of_parts)
 
 
@@ -72,14 +72,15 @@ def plainly(model: SentenceTransformer, text: str, role: str) -> Tensor:
     tower = tower_of(model, role)
     for module in list(tower)[1:]:
         module.float()
-    return _embeddings(tower, _forward(tower, tower[0], preprocess(tower, [text], None, role), role), role)
+    features = tower.preprocess([text], prompt=None, task=role)
+    return embeddings_of(tower, _forward(tower[0], features, model.device, **keywords(tower, 0, role)), role)
 
 
-def _embeddings(model: SentenceTransformer, features: dict[str, Any], role: str) -> Tensor:
+def embeddings_of(model: SentenceTransformer, features: dict[str, Any], role: str) -> Tensor:
     """The embeddings ``[n, d]`` that the modules behind the first one make of its output, as the library truncates
     them."""
-    for name, module in list(model.named_children())[1:]:
-        features = module(features, **keywords(model, name, module, role))
+    for place in range(1, len(model)):
+        features = model[place](features, **keywords(model, place, role))
     embeddings: Tensor = features["sentence_embedding"]
     return embeddings[:, : model.truncate_dim]
 
@@ -120,7 +121,7 @@ def train_tokens(
         np.split(order, range(TRAINED_TEXTS, len(order), TRAINED_TEXTS)) if model.device.type == "cpu" else [order]
     ):
         part = model.preprocess([texts[row] for row in rows], prompt=prompt, task=role)
-        tokens, lengths = _tokens(model, _forward(model, model[0], part, role), special)
+        tokens, lengths = _tokens(model, _forward(model[0], part, model.device, **keywords(model, 0, role)), special)
         for row, of_text in zip(rows, tokens.split(lengths.tolist()), strict=True):
             found[row] = of_text
     padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
@@ -178,7 +179,7 @@ def _outputs(
     if device.type == "cpu":
         keep_freed()
     model.eval()
-    transformer = computing(model[0], dtype)
+    transformer, taken = computing(model[0], dtype), keywords(model, 0, role)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
         most, most_items = tokens_at_once(device), GPU_CHUNK
@@ -189,7 +190,7 @@ def _outputs(
             while part := waiting.pop() if waiting else next(parts, None):
                 rows, batch = part
                 try:
-                    made = _forward(model, transformer, batch, role)
+                    made = _forward(transformer, batch, device, **taken)
                 except torch.OutOfMemoryError:
                     waiting += _halves(rows, batch, device)
                     if _is_by_items(batch, len(rows)):  # of the chunks that follow
@@ -209,7 +210,7 @@ def _tokenised(
     model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
-    size = IMAGES if isinstance(texts[0], Image) else texts_at_once(model.device)
+    size = IMAGES if len(texts) and isinstance(texts[0], Image) else texts_at_once(model.device)
     chunks = [order[start : start + size] for start in range(0, len(order), size)]
     limit = token_limit(model, role)
 
@@ -326,11 +327,10 @@ def _tokens(model: SentenceTransformer, features: dict[str, Any], special: Tenso
     return features["token_embeddings"][counts], counts.sum(dim=1)
 
 
-def _forward(model: SentenceTransformer, first: nn.Module, batch: dict[str, Any], role: str) -> dict[str, Any]:
-    """The output of ``first``, which computes as the first module of ``model``; its floats are float32."""
-    device = model.device
+def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **taken: str) -> dict[str, Any]:
+    """The output of a first module, which takes more than features; its floats are float32."""
     features = {key: value.to(device) if isinstance(value, Tensor) else value for key, value in batch.items()}
-    features = first(features, **keywords(model, next(iter(model.named_children()))[0], model[0], role))
+    features = first(features, **taken)
     return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.engine import embeddings_of
+from retrokit.encoders.towers import has_routes, tower_of, with_modules
 from retrokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,53 +23,62 @@ if TYPE_CHECKING:
     from sentence_transformers.base.modules import Transformer
 
 
-def every_layer(
-    model: SentenceTransformer, transformer: Transformer, spec: str
-) -> tuple[SentenceTransformer, list[int]]:
+def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransformer, list[int]]:
     """A model of the embeddings after every layer, side by side, and the dimensions of each; it shares the modules.
 
     A hidden layer is pooled as the last one is; what the model has behind its pooling (Dense) was made for the last
     layer and applies to that alone. To be run within :func:`hidden_states`.
     """
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Router
 
-    count, rest = _count(transformer), list(model)[1:]
-    if not rest:
-        raise UsageError(f"{spec} pools within its transformer: its hidden layers cannot be had")
-    widths = [*[int(rest[0].get_embedding_dimension())] * count, int(model.get_embedding_dimension())]
-    modules = [transformer, _PoolEveryLayer(rest, count)]
-    return SentenceTransformer(modules=modules, device=str(model.device), prompts=model.prompts), widths
+    routes, widths = {}, []
+    for role in ("query", "document"):
+        tower = tower_of(model, role)
+        count, rest = _count(tower[0]), list(tower)[1:]
+        if not rest:
+            raise UsageError(f"{spec} pools within its transformer: its hidden layers cannot be had")
+        widths.append([*[int(rest[0].get_embedding_dimension())] * count, int(model.get_embedding_dimension())])
+        routes[role] = [tower[0], _PoolEveryLayer(tower, count)]
+    if widths[0] != widths[1]:
+        raise UsageError(f"{spec}: the layers of its two towers have different dimensions, {widths[0]} and {widths[1]}")
+    modules = [Router(routes)] if has_routes(model) else routes["document"]
+    made = with_modules(model, modules)
+    made.truncate_dim, made.module_kwargs = None, None
+    return made, widths[0]
 
 
 @contextmanager
-def hidden_states(transformer: Transformer) -> Iterator[None]:
-    """Have the model give its hidden states; the switch is in its configuration, which others use as well."""
-    config = transformer.model.config
-    before = config.output_hidden_states
-    config.output_hidden_states = True
+def hidden_states(transformers: Sequence[Transformer]) -> Iterator[None]:
+    """Have the models give their hidden states; the switch is in their configurations, which others use as well."""
+    configs = [transformer.model.config for transformer in transformers]
+    before = [config.output_hidden_states for config in configs]
+    for config in configs:
+        config.output_hidden_states = True
     try:
         yield
     finally:
-        config.output_hidden_states = before
+        for config, value in zip(configs, before, strict=True):
+            config.output_hidden_states = value
 
 
 class _PoolEveryLayer(nn.Module):
     """Pools every hidden state, and takes the last one through all modules behind the transformer."""
 
-    def __init__(self, rest: Sequence[nn.Module], count: int) -> None:
+    forward_kwargs = ("task",)
+
+    def __init__(self, tower: SentenceTransformer, count: int) -> None:
         super().__init__()
-        self.rest = nn.ModuleList(rest)
+        self.rest = nn.ModuleList(list(tower)[1:])
+        self._tower = [tower]  # no part of this module
         self.count = count
 
-    def forward(self, features: dict[str, Any]) -> dict[str, Any]:
+    def forward(self, features: dict[str, Any], task: str) -> dict[str, Any]:
         """``token_embeddings [n, t, d]`` of every layer → ``sentence_embedding [n, (layers + 1) · d]``."""
         states = features.pop("all_layer_embeddings")
         if len(states) != self.count + 1:
             raise UsageError(f"the model has {self.count} layers but gives {len(states)} hidden states")
         pooled = [self._pooled(features, state) for state in states[:-1]]
-        for module in self.rest:
-            features = module(features)
-        features["sentence_embedding"] = torch.cat([*pooled, features["sentence_embedding"]], dim=1)
+        features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
         return features
 
     def _pooled(self, features: dict[str, Any], state: Tensor) -> Tensor:
@@ -80,12 +91,14 @@ def _count(transformer: Transformer) -> int:
     return int(transformer.model.config.num_hidden_layers)
 
 
-def weights(transformer: Transformer, spec: str) -> list[dict[str, Tensor]]:
+def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Tensor]]:
     """The weights of the embedding layer, then of each transformer layer, by their name within the model; on the CPU.
 
     What stands outside of both (a pooler that is not used, a last normalisation) belongs to no layer.
     """
-    model, count = transformer.model, _count(transformer)
+    if len(transformers) > 1:
+        raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")
+    model, count = transformers[0].model, _count(transformers[0])
     stacks = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == count]
     if not stacks:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.base.modules import Normalize, Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from transformers import PreTrainedModel
 
@@ -259,11 +259,17 @@ def _finish(
 
 
 def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> Any:
+    """Remove the last module, of a ``Router`` that of each route, if it is of that kind; ``None`` if it is not."""
     last = list(loaded)[-1]
-    if not isinstance(last, kind) or getattr(last, "module_input_name", "sentence_embedding") != "sentence_embedding":
-        return None
-    del loaded[len(loaded) - 1]
-    return last
+    ends: list[Any] = [*last.sub_modules.values()] if isinstance(last, Router) else [loaded]
+    for end in ends:
+        module = end[len(end) - 1]
+        is_kind = isinstance(module, kind) and len(end) > 1
+        if not is_kind or getattr(module, "module_input_name", "sentence_embedding") != "sentence_embedding":
+            return None
+    for end in ends:
+        del end[len(end) - 1]
+    return module
 
 
 _DECLARED = {"cosine": "cosine", "dot": "dot", "euclidean": "l2", "manhattan": "l1"}

@@ -28,6 +28,7 @@ from retrokit.encoders.base import (
 )
 from retrokit.encoders.fingerprint import Weights, code_of, describe
 from retrokit.encoders.precision import PRECISIONS, choose_precision, multiplies, name_of
+from retrokit.encoders.towers import tower_of, towers
 from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
@@ -116,7 +117,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def token_dimension(self) -> int:
-        return int(self._model[0].get_embedding_dimension())
+        return int(tower_of(self._model, "document")[0].get_embedding_dimension())
 
     @property
     def tells_roles_apart(self) -> bool:
@@ -136,17 +137,19 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return made, made.widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
-        return layers.weights(self._transformer(), self.spec)
+        return layers.weights(self._transformers(), self.spec)
 
     @property
     def model(self) -> SentenceTransformer:
         return self._model
 
     def with_tokens(self) -> TokenEncoder:
-        return self if gives_tokens(self._model[0]) else super().with_tokens()
+        firsts = [tower[0] for tower in towers(self._model)]
+        fit = len({first.get_embedding_dimension() for first in firsts}) == 1 and all(map(gives_tokens, firsts))
+        return self if fit else super().with_tokens()
 
     def with_layers(self) -> LayeredEncoder:
-        self._transformer()
+        self._transformers()
         return self
 
     def to_train(self) -> TrainableEncoder:
@@ -155,11 +158,12 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def _computing_in(self, precision: str) -> torch.dtype:
         return choose_precision(precision, self.device, multiplies(self._model))
 
-    def _transformer(self) -> Transformer:
-        first = self._model[0]
-        if not isinstance(first, Transformer) or not gives_tokens(first):
+    def _transformers(self) -> list[Transformer]:
+        """The transformer of each tower."""
+        firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
+        if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
-        return first
+        return firsts
 
 
 def gives_tokens(first: Any) -> bool:
@@ -171,7 +175,7 @@ class _EveryLayer(TorchEncoder):
     """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
 
     def __init__(self, whole: TorchEncoder) -> None:
-        model, self.widths = layers.every_layer(whole.model, whole._transformer(), whole.spec)
+        model, self.widths = layers.every_layer(whole.model, whole.spec)
         super().__init__(whole.spec, model, whole.similarity)
         self._whole = whole
 
@@ -181,7 +185,7 @@ class _EveryLayer(TorchEncoder):
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
         dtype = self._computing_in(precision)
-        with layers.hidden_states(self._transformer()):
+        with layers.hidden_states(self._transformers()):
             yield from engine.batches(self._model, items, role, self.prompts[role], dtype)
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:

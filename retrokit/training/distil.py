@@ -23,6 +23,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.towers import tower_of
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import progress
 from retrokit.settings import taking
@@ -55,7 +56,7 @@ def distil_static(asked: DistilSettings) -> Distilled:
     check_name_of_model(asked.output)
     with folder_in_the_making(asked.output) as staged:
         encoder = encoders.registry.create(asked.encoder, device=asked.device)
-        model = encoder.to_train().model
+        model = tower_of(encoder.to_train().model, "document")
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
         if tokenizer is None or not hasattr(model[0], "auto_model"):
             raise UsageError(f"{encoder.spec}: tokens alone take a transformer with a fast tokenizer")
@@ -84,7 +85,8 @@ def _tokens_alone(encoder: Encoder, model: Any, tokenizer: Any) -> np.ndarray:
             frame = [torch.tensor(side, dtype=torch.int64).expand(len(part), -1) for side in (before, after)]
             inputs = torch.cat([frame[0], part[:, None], frame[1]], dim=1).to(model.device)
             features = {"input_ids": inputs, "attention_mask": torch.ones_like(inputs)}
-            parts.append(model(features)["sentence_embedding"].double().cpu())
+            embeddings = model(features, task="document")["sentence_embedding"]
+            parts.append(embeddings[:, : encoder.dimension].double().cpu())
             advance(len(part))
     rows = torch.cat(parts).numpy()
     if not np.isfinite(rows).all():

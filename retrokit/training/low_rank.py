@@ -50,6 +50,8 @@ class LowRank:
             raise MissingExtra("`lora=`", "lora") from error
         if isinstance(first, StaticEmbedding):
             raise UsageError(f"`lora=`: {name} is one table of embeddings and has no linear layers")
+        if hasattr(first, "sub_modules"):
+            raise UsageError(f"`lora=`: {name} begins with a Router; leave out `lora=` to train all of its weights")
         transformer: Any = getattr(first, "auto_model", first)
         if is_quantized(transformer):  # norms and embeddings in float32 (QLoRA)
             prepare_model_for_kbit_training(transformer, use_gradient_checkpointing=False)

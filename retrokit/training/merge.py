@@ -16,6 +16,7 @@ from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
+from retrokit.encoders.towers import with_modules
 from retrokit.errors import UsageError
 from retrokit.notices import notice, progress
 from retrokit.settings import taking
@@ -128,7 +129,7 @@ class _Sum:
             prepare.similarity.load_state_dict(own.state_dict())
         prepare.similarity.spec = self.similarity
         trained = encoder.to_train().model
-        return SentenceTransformer(modules=[*trained, prepare], device="cpu", prompts=trained.prompts)
+        return with_modules(trained, [*trained, prepare])
 
     def _compare(self, encoder: Encoder) -> None:
         if encoder.similarity.spec != self.similarity and not self.chosen:
@@ -136,7 +137,8 @@ class _Sum:
             raise self._cannot(encoder, f"{both}; give the `sim=` of the result")
         mine, other = self._traits, _traits(encoder)
         if different := [key for key in {**mine, **other} if mine.get(key) != other.get(key)]:
-            count = 1 if different[0] in ("modules", "model_type") else _LISTED  # all else follows from these
+            # all else follows from these
+            count = 1 if different[0].startswith(("towers", "modules", "model_type")) else _LISTED
             raise self._cannot(encoder, ", ".join(_shown(key, mine, other) for key in different[:count]))
         first = self.first
         if first.prompts != encoder.prompts:
@@ -151,15 +153,17 @@ class _Sum:
 def _traits(encoder: Encoder) -> dict[str, Any]:
     """What must be the same: architecture, what follows the transformer, tokenizer."""
     described = describe(encoder.to_train().model)
-    modules = described.pop("modules")
-    settings = described.pop("architecture")
-    traits = {"modules": " → ".join(module["class"] for module in modules), "model_type": settings.get("model_type")}
-    for key, value in settings.items():
-        if key not in _OF_TRAINING and "drop" not in key:
-            traits[key] = value
-    for module in modules[1:]:
-        traits |= {f"{module['class']} {key}": value for key, value in module["config"].items()}
-    return {**traits, **described}
+    parts = described.get("towers", [described])
+    traits: dict[str, Any] = {"towers": len(parts)}
+    for number, part in enumerate(parts):
+        modules, settings = part.pop("modules"), part.pop("architecture")
+        own = {"modules": " → ".join(module["class"] for module in modules), "model_type": settings.get("model_type")}
+        own |= {key: value for key, value in settings.items() if key not in _OF_TRAINING and "drop" not in key}
+        for module in modules[1:]:
+            own |= {f"{module['class']} {key}": value for key, value in module["config"].items()}
+        tower = f" of tower {number + 1}" if len(parts) > 1 else ""
+        traits |= {f"{key}{tower}": value for key, value in {**own, **part}.items()}
+    return traits
 
 
 def _shown(key: str, mine: dict[str, Any], other: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.towers import with_modules
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
@@ -49,7 +50,8 @@ def build(
     """The model to train, which computes in ``dtype``, and the similarity inside it. The encoder's modules are shared,
     not copied, but what is trained of them is float32 from here on: a step of 2e-5 is lost in the rounding of bf16.
     What an adapter leaves as it is lies in ``dtype`` from here on."""
-    sizes = sorted({*prefixes, encoder.dimension}) if prefixes else None
+    trained = encoder.to_train().model
+    sizes = sorted({*prefixes, encoder.dimension}) if prefixes or trained.truncate_dim else None
     prepare = Prepare(spec, sizes)
     for size in sizes or [encoder.dimension]:
         if size > encoder.dimension:
@@ -58,7 +60,6 @@ def build(
     if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
-    trained = encoder.to_train().model
     modules = list(trained)
     base = _base_of(encoder) if lora is not None and not merge_lora else None
     if is_quantized(modules[0]):
@@ -83,8 +84,7 @@ def build(
         _checkpoint_layers(encoder)
     if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
         raise UsageError(f"`freeze=` {freeze}: nothing of {encoder.spec} is left to train")
-    model = SentenceTransformer(modules=[*modules, prepare], device=str(encoder.device), prompts=trained.prompts)
-    return model, prepare.similarity
+    return with_modules(trained, [*modules, prepare.to(encoder.device)]), prepare.similarity
 
 
 def _in_float32(module: nn.Module, given: Any, features: dict[str, Any]) -> dict[str, Any]:
@@ -125,8 +125,7 @@ def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
     """A view of the model under training as an encoder of raw embeddings; nothing is copied."""
     *modules, prepare = list(model)
     kept = [module for module in modules if not isinstance(module, Dropout)]
-    view = SentenceTransformer(modules=kept, device=str(model.device), prompts=model.prompts)
-    return TorchEncoder(spec, view, prepare.similarity)
+    return TorchEncoder(spec, with_modules(model, kept), prepare.similarity)
 
 
 def export(model: SentenceTransformer, folder: Path) -> None:
@@ -139,12 +138,10 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     if similarity.export == "normalize":
         kept.append(Normalize())
     elif similarity.export == "prepared":
-        last = Prepare(prepare.similarity_spec)
+        last = Prepare(prepare.similarity_spec, None if model.truncate_dim is None else [model.truncate_dim])
         last.similarity.load_state_dict(similarity.state_dict())
         kept.append(last)
-    made = SentenceTransformer(
-        modules=kept, device="cpu" if model.device.type == "cpu" else str(model.device), prompts=model.prompts
-    )
+    made = with_modules(model, kept)
     made.similarity_fn_name = similarity.library_name
     with no_progress_bars(), saving_adapters(kept[0]):
         made.save(str(folder), create_model_card=False)

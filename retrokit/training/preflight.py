@@ -13,6 +13,7 @@ import torch
 from retrokit.data.images import Image
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet
 from retrokit.training.config import TrainingConfig
@@ -108,7 +109,7 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
 def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: int | None) -> dict[str, Any]:
     """Token counts of a sample of texts, as the encoder's tokenizer makes them without a limit; ``limit`` is that of
     training."""
-    tokenizer = encoder.to_train().model.tokenizer
+    tokenizer = tower_of(encoder.to_train().model, role).tokenizer
     prompt = encoder.prompts[role] or ""
     prompted = [prompt + text for text in texts]
     if hasattr(tokenizer, "encode_batch"):
