@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from retrokit.data.corpus import Document, read_corpus, read_queries
+from retrokit.data.faults import Faults
 from retrokit.data.files import digest, plain_or_packed, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
 from retrokit.data.outputs import folder_in_the_making
@@ -40,9 +42,11 @@ class RetrievalData:
 
     ``documents`` and ``queries`` are texts, aligned with ``document_ids`` and ``query_ids``, in file order; a
     document's text is its title and text joined as BEIR does. ``query_ids`` holds only queries that ``qrels`` (query
-    id → document id → grade) judges; a grade of zero or below means not relevant. ``counts`` has the keys documents,
+    id → document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has the keys documents,
     documents_without_text, queries, queries_without_judgements (left out: in the file, but not in the split),
-    judgements, queries_without_relevant (every grade zero or below).
+    judgements, queries_without_relevant (every grade below ``level``). If ``qrels`` judges documents that are not among
+    ``documents``: also judgements_of_absent_documents, and reachable_recall, the mean over queries with a relevant
+    document of the share of their relevant documents that can be found.
     """
 
     name: str
@@ -52,22 +56,39 @@ class RetrievalData:
     query_ids: list[str]
     queries: list[str]
     qrels: dict[str, dict[str, int]]
-    counts: dict[str, int]
+    counts: dict[str, float]
+    level: int = 1
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Ids of each query and each of its relevant documents that is among the documents."""
+        there = set(self.document_ids)
+        for query in self.query_ids:
+            relevant = _relevant(self.qrels.get(query, {}), self.level)
+            yield from ((query, document) for document in relevant if document in there)
+
+
+def _relevant(grades: Mapping[str, int], level: int) -> list[str]:
+    return [document for document, grade in grades.items() if grade >= level]
 
 
 def read_beir(
-    folder: str | Path, split: str = "test", images: bool = False, documents: Mapping[str, str] | None = None
+    folder: str | Path,
+    split: str = "test",
+    images: bool = False,
+    documents: Mapping[str, str] | None = None,
+    level: int = 1,
 ) -> RetrievalData:
     """Read the corpus of a BEIR folder and the queries that ``split`` judges; ``images`` is that of
     :func:`~retrokit.data.corpus.read_corpus`.
 
-    Judgements may also be in TREC's four columns, and their header may be missing. ``folder`` may also be the name of
-    one of BEIR's sets (:func:`located`). ``documents`` by id are those of the corpus, where they were read before.
+    Judgements are read by :func:`~retrokit.data.trec.read_judgements`. Those of absent queries are left out, those of
+    absent documents stay; both are counted and reported. ``folder`` may also be the name of one of BEIR's sets
+    (:func:`located`). ``documents`` by id are those of the corpus, where they were read before.
 
     Raises:
         MissingExtra, ServiceError: as for :func:`located`.
-        DataError: no folder, no BEIR folder, no such split (the message lists those that are there), or a line of any
-            of the three files that is wrong: also one that judges a query or a document that is not there.
+        DataError: no folder, no BEIR folder, no such split (the message lists those that are there), a line of any
+            of the three files that is wrong, or a split that judges none of the queries or none of the documents.
     """
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
@@ -75,13 +96,22 @@ def read_beir(
         documents = {document.id: document.full_text for document in read_corpus(corpus_path, images=images)}
     queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
+    faults, absent_queries = Faults(qrels_path), set()
     for line, query_id, document_id, grade in read_judgements(qrels_path):
         if query_id not in queries:
-            raise DataError(qrels_path, f"query {query_id!r} is not in {queries_path.name}", line)
+            faults.add("queries", f"query {query_id!r} is not in {queries_path.name}", line)
+            absent_queries.add(query_id)
+            continue
         if document_id not in documents:
-            raise DataError(qrels_path, f"document {document_id!r} is not in {corpus_path.name}", line)
+            faults.add("documents", f"document {document_id!r} is not in {corpus_path.name}", line)
         qrels.setdefault(query_id, {})[document_id] = grade
-    return retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels)
+    if not qrels:
+        raise DataError(qrels_path, f"none of its queries is in {queries_path.name}")
+    data = retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels, level=level)
+    faults.report("queries", f"{{n}} judgements of {len(absent_queries):,} absent queries are left out")
+    reachable = f"recall can reach {data.counts.get('reachable_recall', 1):.4f}"
+    faults.report("documents", f"{{n}} judgements are of absent documents, which cannot be retrieved: {reachable}")
+    return data
 
 
 def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData | None:
@@ -91,12 +121,12 @@ def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData |
     for split in ("dev", "train"):
         if split == data.split or plain_or_packed(located(folder) / "qrels" / f"{split}.tsv") is None:
             continue
-        found = read_beir(folder, split, True, documents)
+        found = read_beir(folder, split, True, documents, data.level)
         pairs = zip(found.query_ids, found.queries, strict=True)
         kept = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
         qrels = {id: found.qrels[id] for id in kept}
         if qrels:
-            return retrieval_data(found.name, split, documents, kept, qrels)
+            return retrieval_data(found.name, split, documents, kept, qrels, level=data.level)
     return None
 
 
@@ -106,21 +136,27 @@ def retrieval_data(
     documents: Mapping[str, str],
     queries: Mapping[str, str],
     qrels: dict[str, dict[str, int]],
-    more_counts: Mapping[str, int] | None = None,
+    more_counts: Mapping[str, float] | None = None,
+    level: int = 1,
 ) -> RetrievalData:
     """What was read, counted: of the ``queries`` those that ``qrels`` judges; all of them, where it judges none."""
     asked = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
+    relevant = [found for grades in qrels.values() if (found := _relevant(grades, level))]
+    counts: dict[str, float] = {
+        "documents": len(documents),
+        "documents_without_text": sum(not text.strip() for text in documents.values()),
+        "queries": len(asked),
+        "queries_without_judgements": len(queries) - len(asked),
+        "judgements": sum(map(len, qrels.values())),
+        "queries_without_relevant": len(qrels) - len(relevant),
+    }
+    if absent := sum(document not in documents for grades in qrels.values() for document in grades):
+        reachable = [sum(document in documents for document in found) / len(found) for found in relevant]
+        counts |= {"judgements_of_absent_documents": absent, "reachable_recall": mean(reachable) if reachable else 1.0}
     return RetrievalData(
         *(name, split, list(documents), list(documents.values()), list(asked), list(asked.values()), qrels),
-        counts={
-            "documents": len(documents),
-            "documents_without_text": sum(not text.strip() for text in documents.values()),
-            "queries": len(asked),
-            "queries_without_judgements": len(queries) - len(asked),
-            "judgements": sum(map(len, qrels.values())),
-            "queries_without_relevant": sum(max(grades.values()) <= 0 for grades in qrels.values()),
-            **(more_counts or {}),
-        },
+        counts={**counts, **(more_counts or {})},
+        level=level,
     )
 
 

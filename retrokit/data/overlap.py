@@ -159,13 +159,8 @@ class JudgedTexts:
     def judged(cls, data: RetrievalData) -> JudgedTexts:
         """The queries and the documents that are judged relevant to them."""
         documents = dict(zip(data.document_ids, data.documents, strict=True))
-        asked = zip(data.query_ids, data.queries, strict=True)
-        return cls.of(
-            (query, documents[document])
-            for id, query in asked
-            for document, grade in data.qrels.get(id, {}).items()
-            if grade > 0 and document in documents
-        )
+        queries = dict(zip(data.query_ids, data.queries, strict=True))
+        return cls.of((queries[query], documents[document]) for query, document in data.pairs())
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ _USE = (
     Param("document_prompt", summary="text before each positive and negative"),
 )
 _SPLIT = Param("split", default="train", summary="which split")
+_LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")
 
 registry = Registry(
     "training data",
@@ -83,7 +84,7 @@ registry = Registry(
             "beir",
             "the judged queries of a BEIR folder, each with every relevant document",
             "retrokit.data.pairs:from_beir",
-            (Param("path", required=True, summary="the folder"), _SPLIT, *_USE),
+            (Param("path", required=True, summary="the folder"), _SPLIT, _LEVEL, *_USE),
             positional="path",
         ),
         Entry(
@@ -182,8 +183,9 @@ def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     return build_source(iterate_records(rows, kind, path), spec_text, name, digest_read, **use)
 
 
-def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
-    """The source ``beir``: one pair per query and document with a grade above 0 in the split; or the corpus' texts.
+def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+    """The source ``beir``: one pair per query and document with a grade of at least ``level`` in the split; or the
+    corpus' texts.
 
     Documents without any text are left out, counted, and mentioned in a notice. Raises as :func:`read_source`.
     """
@@ -193,15 +195,15 @@ def from_beir(path: str, split: str, *, kind: Kind, spec_text: str, **use: Any) 
     if kind != "pairs":
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
-    data = read_beir(path, split, images=True)
+    data = read_beir(path, split, images=True, level=level)
     documents = dict(zip(data.document_ids, data.documents, strict=True))
-    records, without_text = [], 0
-    for query_id, query in zip(data.query_ids, data.queries, strict=True):
+    queries = dict(zip(data.query_ids, data.queries, strict=True))
+    for query_id, query in queries.items():
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
-        relevant = [documents[document_id] for document_id, grade in data.qrels[query_id].items() if grade > 0]
-        records += [Pair(query, document) for document in relevant if document]
-        without_text += relevant.count("")
+    pairs = [(queries[query_id], documents[document_id]) for query_id, document_id in data.pairs()]
+    records = [Pair(query, document) for query, document in pairs if document]
+    without_text = len(pairs) - len(records)
     if without_text:
         notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
     kinds = None

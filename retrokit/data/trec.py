@@ -10,64 +10,100 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
+from retrokit.data.faults import Faults
 from retrokit.data.files import named, read_lines, writing
 from retrokit.data.jsonl import check_id
 from retrokit.errors import DataError
 
 LARGEST_GRADE = 1_000_000
 """Measuring takes memory for every grade up to the largest."""
-_GRADE = re.compile(r"[+-]?[0-9]{1,99}")
-_HEADER = re.compile(r"(query|topic|q)([-_ ]?id)?", re.IGNORECASE)
+_GRADE = re.compile(r"([+-]?[0-9]{1,99})(\.[0-9]{0,99})?")
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eval; an id may hold any other character
 _QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
+_FIELDS = (
+    {"query", "query_id", "queryid", "qid", "q_id", "q", "topic", "topic_id"},
+    {"corpus_id", "document", "document_id", "doc_id", "docid", "docno", "did", "passage_id", "pid"},
+    {"score", "grade", "relevance", "rel", "label"},
+)
+"""Names of the query's, the document's and the grade's column, in small letters with ``_`` for ``-``."""
 
 
 def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     """``(line, query id, document id, grade)`` of each judgement of a qrels file, in file order, repetitions left out.
 
-    The first line decides whether the file has three columns (BEIR) or four (TREC), and may be a header. Grades are
-    whole numbers; zero and below mean not relevant.
+    The file is read by its content: columns (three, BEIR; four, TREC; or those that a header names), JSON lines, or a
+    JSON object of query id → document id → grade. Grades of zero and below mean not relevant. As in trec_eval, decimals
+    of a grade are cut off. Such grades, comments and blank lines are counted and reported.
 
     Raises:
-        DataError: a line (named) with another number of columns or a grade that is no whole number or beyond
-            1,000,000, a document judged twice for a query with different grades, or no judgement at all.
+        DataError: a line (named) with another number of columns or a grade that is no number or beyond 1,000,000, a
+            document judged twice for a query with different grades, or no judgement at all.
     """
+    faults = Faults(path)
     grades: dict[tuple[str, str], int] = {}
-    columns = 0
-    for line, text in read_lines(path, _QRELS):
-        cells = _cells(text)
-        if not columns:
-            if len(cells) not in (3, 4):
-                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {len(cells)}", line)
-            columns = len(cells)
-            if _HEADER.fullmatch(cells[0]) and not _GRADE.fullmatch(cells[-1]):
-                continue
-        if len(cells) != columns:
-            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
-        query_id, document_id, grade = cells[0], cells[-2], cells[-1]
+    for line, query_id, document_id, given in _judged(path, faults):
         if not query_id or not document_id:
             raise DataError(named(path), "an id is empty", line)
-        if not _GRADE.fullmatch(grade):
-            raise DataError(named(path), f"the grade {grade[:40]!r} is not a whole number", line)
-        if abs(int(grade)) > LARGEST_GRADE:
-            problem = f"the grade {grade!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
+        number = _GRADE.fullmatch(given)
+        if number is None:
+            raise DataError(named(path), f"the grade {given[:40]!r} is not a whole number", line)
+        grade = int(number[1])
+        if abs(grade) > LARGEST_GRADE:
+            problem = f"the grade {given!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
             raise DataError(named(path), problem, line)
+        if number[2] is not None:
+            kind = "fractions" if number[2].strip(".0") else "decimals"
+            faults.add(kind, f"the grade {given!r} is not a whole number", line)
         check_id(query_id + document_id, path, line)
         pair = query_id, document_id
         if pair not in grades:
-            grades[pair] = int(grade)
-            yield line, query_id, document_id, int(grade)
-        elif grades[pair] != int(grade):
+            grades[pair] = grade
+            yield line, query_id, document_id, grade
+        elif grades[pair] != grade:
             problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
-            raise DataError(named(path), f"{problem}, here {int(grade)}", line)
+            raise DataError(named(path), f"{problem}, here {grade}", line)
     if not grades:
         raise DataError(named(path), f"holds a header alone; expected {_QRELS}")
+    faults.report("comments", "{n} comments are skipped")
+    faults.report("blank", "{n} blank lines are skipped")
+    faults.report("decimals", "{n} grades are read without their decimals")
+    faults.report("fractions", "{n} grades are cut to whole numbers, as in trec_eval")
+
+
+def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
+    """Line, query id, document id and grade as they are written."""
+    columns, places, last = 0, (0, -2, -1), 0
+    for line, text in read_lines(path, _QRELS):
+        for blank in range(last + 1, line):
+            faults.add("blank", "the line is blank", blank)
+        last = line
+        cells = _cells(text)
+        fits = len(cells) == columns if columns else len(cells) in (3, 4)
+        is_judgement = fits and _GRADE.fullmatch(cells[places[2]]) is not None
+        if text.startswith("#") and not is_judgement:
+            faults.add("comments", "the line is a comment", line)
+            continue
+        if not columns:
+            columns = len(cells)
+            names = [re.sub("[- ]", "_", cell.lower()) for cell in cells]
+            named_places = [next((i for i, name in enumerate(names) if name in field), None) for field in _FIELDS]
+            if not is_judgement and None not in named_places:
+                places = cast(tuple[int, int, int], tuple(named_places))
+                continue
+            if columns not in (3, 4):
+                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}", line)
+            if not is_judgement and names[0] in _FIELDS[0]:
+                continue
+        if len(cells) != columns:
+            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
+        yield line, *(cells[place] for place in places)
 
 
 def _cells(text: str) -> list[str]:
-    by_tab = [cell.strip(" ") for cell in text.split("\t")]
-    return by_tab if len(by_tab) in (3, 4) else _WORD.findall(text)
+    by_tab = [cell.strip(" ") for cell in text.rstrip(" \t").split("\t")]
+    return by_tab if len(by_tab) >= 3 else _WORD.findall(text)
 
 
 def read_run_lines(

@@ -64,7 +64,12 @@ registry = _Tasks(
             "retrieval on a BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv",
             "retrieval:beir",
             Param("split", str, "test", summary="which judgements"),
-            Param("ignore_identical_ids", bool, False, summary="leave a document with the query's own id out"),
+            Param(
+                "ignore_identical_ids",
+                bool,
+                summary="leave a document with the query's own id out; default: for the sets for which mteb does",
+            ),
+            Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant; nDCG takes all grades"),
             path="the folder, or the name of one of BEIR's sets",
         ),
         _task(

@@ -38,11 +38,13 @@ def check_metric(name: str) -> str:
     raise UsageError(f"unknown metric {name!r}{hint}; it is one of {', '.join(METRICS)}, then @ and a cutoff")
 
 
-def evaluate_run(qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRICS) -> dict[str, dict[str, float]]:
+def evaluate_run(
+    qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRICS, level: int = 1
+) -> dict[str, dict[str, float]]:
     """Scores per metric and query: ``{metric: {query: value}}``, for every query of ``qrels``.
 
     Documents are ranked as trec_eval does: by score in single precision, equal scores by descending id. A query that
-    ``run`` lacks counts as 0. Grades of 0 and below are not relevant.
+    ``run`` lacks counts as 0. Grades below ``level`` are not relevant; nDCG takes all grades above 0.
 
     >>> scores = evaluate_run({"q": {"a": 1, "b": 0}}, {"q": {"a": 0.5, "b": 0.9}}, ["mrr@10", "accuracy@1"])
     >>> scores["mrr@10"], scores["accuracy@1"]
@@ -55,7 +57,7 @@ def evaluate_run(qrels: Qrels, run: Run, metrics: Iterable[str] = DEFAULT_METRIC
     # pytrec_eval refuses any numbers but Python's own.
     plain = {q: {d: float(score) for d, score in found.items()} for q, found in run.items() if q in qrels and found}
     measures = {_measure(name) for name in names}
-    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures)
+    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures, level)
     for query, scores in evaluator.evaluate(plain).items():
         for name, values in results.items():
             values[query] = _value(name, scores)

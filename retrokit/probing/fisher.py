@@ -297,10 +297,4 @@ def _judged_pairs(spec: str) -> list[tuple[str, str]]:
     task = read_retrieval(spec)
     documents = dict(zip(task.data.document_ids, task.data.documents, strict=True))
     queries = dict(zip(task.data.query_ids, task.data.queries, strict=True))
-    pairs = [
-        (queries[query], documents[document])
-        for query, grades in task.data.qrels.items()
-        for document, grade in grades.items()
-        if grade > 0 and document in documents
-    ]
-    return list(dict.fromkeys(pairs))
+    return list(dict.fromkeys((queries[query], documents[document]) for query, document in task.data.pairs()))

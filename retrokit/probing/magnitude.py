@@ -7,6 +7,7 @@ apart.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -120,12 +121,14 @@ def _groups(
 ) -> tuple[Moments, Moments]:
     """The lengths of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
     at = {document: position for position, document in enumerate(task.data.document_ids)}
+    judged: defaultdict[str, list[str]] = defaultdict(list)
+    for query, document in task.data.pairs():
+        judged[query].append(document)
     relevant, others = [], []
     for query in task.data.query_ids:
         found = list(run[query])  # best first
         if options.proxies is None:
-            judged = task.data.qrels[query]
-            chosen = [document for document, grade in judged.items() if grade > 0 and document in at]
+            chosen = judged[query]
         else:
             chosen = found[: options.proxies]
         those = set(chosen)

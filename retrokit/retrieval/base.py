@@ -7,8 +7,9 @@ searches takes any of them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -63,7 +64,14 @@ class Account:
 
 
 class Index(Protocol):
-    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`."""
+    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`.
+
+    Attributes:
+        unlisted: scores of what the last search ranks without having it among the documents, by the ids of query and
+            document; only a TREC run has such.
+    """
+
+    unlisted: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
     @abstractmethod
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
+from retrokit.data.faults import Faults
 from retrokit.data.files import named
 from retrokit.data.trec import read_run_lines
 from retrokit.errors import DataError, UsageError
@@ -36,6 +37,7 @@ class RunSearcher(Searcher):
         self.spec = f"run:{path}"
         self.name = named(path)
         self.scores: dict[str, dict[str, tuple[float, int]]] = {}
+        self._reported: set[str] = set()
         seen = hashlib.sha256()
         for line, query, document, score in read_run_lines(path, seen.update):
             self.scores.setdefault(query, {})[document] = score, line
@@ -48,17 +50,39 @@ class RunSearcher(Searcher):
         return self._digest
 
     def check(self, documents: TextList, queries: TextList) -> None:
-        """See that it has some of the queries, and that all documents that it has for them are there."""
-        asked, there = set(self.ids_of(queries, "queries")), set(self.ids_of(documents, "documents"))
-        if asked.isdisjoint(self.scores):
-            raise DataError(self.name, f"none of its queries is asked here (the first is {next(iter(self.scores))!r})")
-        listed = ((id, line) for query in self.scores.keys() & asked for id, (_, line) in self.scores[query].items())
-        unknown = min(((line, id) for id, line in listed if id not in there), default=None)
-        if unknown is not None:
-            problem = (
-                f"document {unknown[1]!r} is not among those that are searched, so there is no text of it to score"
-            )
-            raise DataError(self.name, problem, unknown[0])
+        """Raise :class:`DataError` if it has none of the queries; otherwise report how both sides differ."""
+        self.compare(documents, queries)
+
+    def compare(self, documents: TextList, queries: TextList) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
+        """What only one side has is counted, and reported once. Also the scores of the run's documents that are not
+        among ``documents``, by query. Raises :class:`DataError` if the run has none of the queries."""
+        requested, there = set(self.ids_of(queries, "queries")), set(self.ids_of(documents, "documents"))
+        shared = [query for query in self.scores if query in requested]
+        if not shared:
+            problem = f"none of its queries is among those searched for (the first is {next(iter(self.scores))!r})"
+            raise DataError(self.name, problem)
+        faults = Faults(self.name)
+        unlisted: dict[str, dict[str, float]] = {}
+        for query in shared:
+            for document, (score, line) in self.scores[query].items():
+                if document not in there:
+                    faults.add("documents", f"document {document!r} is not among those that are searched", line)
+                    unlisted.setdefault(query, {})[document] = score
+        missing, others = len(requested) - len(shared), [query for query in self.scores if query not in requested]
+        messages = [faults.message("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")]
+        if missing:
+            lacking = f"{missing:,} of {len(requested):,} queries are not in the run"
+            messages.append(f"{self.name}: {lacking}; each counts as 0")
+        if others:
+            line = next(iter(self.scores[others[0]].values()))[1]
+            effect = f"{len(others):,} such queries of the run are left out"
+            messages.append(f"{self.name}:{line}: query {others[0]!r} is not searched for; {effect}")
+        for message in messages:
+            if message and message not in self._reported:
+                self._reported.add(message)
+                notice(message)
+        counts = {"queries_not_in_run": missing, "run_documents_not_in_corpus": faults.counts["documents"]}
+        return {"run_queries_without_judgements": len(others), **counts}, unlisted
 
     def ids_of(self, texts: TextList, what: str) -> Sequence[str]:
         """The ids of ``texts``; raises :class:`UsageError`, which calls them ``what``, if they have none."""
@@ -73,26 +97,27 @@ class RunIndex(FilteredIndex):
     def __init__(self, run: RunSearcher, documents: TextList) -> None:
         self._run, self._documents = run, documents
         self._positions = {id: position for position, id in enumerate(run.ids_of(documents, "documents"))}
-        self._unknown = self._left_out = 0
+        self._counts: dict[str, int] = {}
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
         """At most ``k`` documents that the run has for each query; what is left out is counted. Raises
-        :class:`DataError` for a document that is not there (the line is named), or if the run has none of the queries.
-        """
+        :class:`DataError` if the run has none of the queries."""
         check_k(k)
         ids = self._run.ids_of(queries, "queries")
-        self._run.check(self._documents, queries)
-        self._tell_of_others(ids)
+        self._counts, self.unlisted = self._run.compare(self._documents, queries)
         found, lost = [], 0
         for id, out in zip(ids, left_out, strict=True):
-            listed = self._run.scores.get(id, {})
-            positions = np.array([self._positions[document] for document in listed], dtype=np.int64)
-            scores = np.array([score for score, _ in listed.values()], dtype=np.float64)
+            ranked = self._run.scores.get(id, {}).items()
+            listed = [
+                (self._positions[document], score) for document, (score, _) in ranked if document in self._positions
+            ]
+            positions = np.array([position for position, _ in listed], dtype=np.int64)
+            scores = np.array([score for _, score in listed], dtype=np.float64)
             order = best_first(scores, positions)
             kept = without((scores[order], positions[order]), out, len(order))
             lost += len(order) - len(kept[0])
             found.append((kept[0][:k], kept[1][:k]))
-        self._left_out = lost
+        self._counts |= {LEFT_OUT: lost}
         return found
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
@@ -102,19 +127,8 @@ class RunIndex(FilteredIndex):
         return np.array([self._run.scores.get(query, {}).get(document, unknown)[0] for query, document in pairs])
 
     def account(self) -> Account:
-        """How many of the run's queries and documents are not used."""
-        return Account(counts={"run_queries_without_judgements": self._unknown, LEFT_OUT: self._left_out})
-
-    def _tell_of_others(self, ids: Sequence[str]) -> None:
-        asked = set(ids)
-        unknown = [query for query in self._run.scores if query not in asked]
-        if unknown and not self._unknown:
-            _, line = min(self._run.scores[unknown[0]].values(), key=lambda place: place[1])
-            notice(
-                f"{self._run.name}:{line}: query {unknown[0]!r} is not asked here; {len(unknown):,} such queries "
-                "of the run are left out"
-            )
-        self._unknown = len(unknown)
+        """How many of the run's queries and documents are not used, and how many queries it lacks."""
+        return Account(counts=self._counts)
 
 
 run = RunSearcher

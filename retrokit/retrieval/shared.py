@@ -43,6 +43,7 @@ class _SharedIndex(FilteredIndex):
         if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
             last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
             self._account = account_of(self._searcher, self._index)
+            self.unlisted = self._index.unlisted
         return [(scores[:k], positions[:k]) for scores, positions in last[3]]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:

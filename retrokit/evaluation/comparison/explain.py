@@ -78,7 +78,7 @@ def explain(data: RetrievalData, first: Result, other: Result, metric: str, coun
         documents = [
             MovedDocument(id, grade, then.get(id), now.get(id), texts[id])
             for id, grade in data.qrels[query].items()
-            if grade > 0
+            if grade >= data.level and id in texts
         ]
         documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
         kept = documents[:MOST_DOCUMENTS]

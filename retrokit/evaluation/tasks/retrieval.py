@@ -38,15 +38,17 @@ class Retrieval(SearchTask):
         excluded: Mapping[str, Set[str]] | None = None,
     ) -> None:
         self.data = data
-        self.counts = data.counts
         self.ignore_identical_ids = ignore_identical_ids
         order = sorted(range(len(data.document_ids)), key=lambda i: data.document_ids[i], reverse=True)
         self.queries = TextList(data.queries, data.query_ids)
         self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
         place = {identifier: position for position, identifier in enumerate(self.documents.ids)}
-        self._identical = sum(query in place for query in data.query_ids)
-        out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
-        self._excluded = [frozenset(place[id] for id in out[query] if id in place) for query in data.query_ids]
+        queries = zip(data.query_ids, data.queries, strict=True)
+        own = [(query, self.documents[place[id]]) for id, query in queries if id in place]
+        self._same_texts = sum(_same_text(*pair) for pair in own)
+        self.counts = data.counts | ({"identical_ids_left_out": len(own)} if ignore_identical_ids else {})
+        self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
+        self._excluded = [frozenset(place[id] for id in self._out[query] if id in place) for query in data.query_ids]
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that is no ranking metric."""
@@ -68,7 +70,7 @@ class Retrieval(SearchTask):
         other.documents = self.documents  # in the same order: what is indexed for them serves both
 
         def measure(lists: Sequence[Ranking]) -> float:
-            return mean(evaluate_run(data.qrels, other.run_of(lists), [metric])[metric])
+            return mean(evaluate_run(data.qrels, other.run_of(lists), [metric], data.level)[metric])
 
         about = {"split": data.split, "queries": len(data.queries), "metric": metric}
         return TuningQueries(self.documents, other.queries, other._excluded, self.depth([metric]), measure, about)
@@ -77,7 +79,7 @@ class Retrieval(SearchTask):
         return self
 
     def describe(self) -> str:
-        counts = self.data.counts
+        counts = self.counts
         line = (
             f"{self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} documents, "
             f"{counts['judgements']:,} judgements"
@@ -87,10 +89,11 @@ class Retrieval(SearchTask):
                 "queries_without_judgements": "queries without judgements, left out",
                 "queries_without_relevant": "queries with no relevant document, counted as 0",
                 "documents_without_text": "documents without text, kept as empty",
+                "identical_ids_left_out": "documents left out of the ranking of the query with their id",
             },
         )
-        if self._identical and not self.ignore_identical_ids:
-            line += f"; {self._identical:,} queries share their id with a document (ignore_identical_ids=true drops it)"
+        if self._same_texts and not self.ignore_identical_ids:
+            line += f"; {self._same_texts:,} queries are documents too (ignore_identical_ids=true leaves them out)"
         return line
 
     def depth(self, names: Sequence[str]) -> int:
@@ -100,7 +103,9 @@ class Retrieval(SearchTask):
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
         run = self.run_of(index.search_without(self.queries, depth, self._excluded))
-        per_query = evaluate_run(self.data.qrels, run, names)
+        for query, scores in index.unlisted.items():
+            run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}
+        per_query = evaluate_run(self.data.qrels, run, names, self.data.level)
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
 
     def run_of(self, lists: Sequence[Ranking]) -> dict[str, dict[str, float]]:
@@ -111,9 +116,22 @@ class Retrieval(SearchTask):
         }
 
 
-def beir(path: str, split: str, ignore_identical_ids: bool) -> Retrieval:
+def _same_text(query: str, document: str) -> bool:
+    """Whether a document is the query's text, below a title or none."""
+    query, document = (" ".join(text.split()) for text in (query, document))
+    return bool(query) and f" {document}".endswith(f" {query}")
+
+
+# BEIR's folders whose tasks have ignore_identical_ids in mteb 2.26.24, by BEIR's names and by mteb's
+_IDENTICAL_IDS = {"arguana", "fever", "fiqa", "fiqa2018", "msmarco", "quora", "quoraretrieval"}
+
+
+def beir(path: str, split: str, ignore_identical_ids: bool | None, level: int) -> Retrieval:
     """The retrieval task of a BEIR folder."""
-    task = Retrieval(read_beir(path, split, images=True), ignore_identical_ids)
+    data = read_beir(path, split, images=True, level=level)
+    if ignore_identical_ids is None:
+        ignore_identical_ids = not _IDENTICAL_IDS.isdisjoint({data.name.lower(), Path(path).name.lower()})
+    task = Retrieval(data, ignore_identical_ids)
     task.digest_files = partial(digest_beir, path, split)
     task.other_split = partial(read_other_split, path, task.data)
     return task

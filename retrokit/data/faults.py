@@ -1,0 +1,55 @@
+"""Faults of data files that reading goes on from, as the field's tools do: counted and reported, or errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from retrokit.data.files import named
+from retrokit.errors import DataError
+from retrokit.notices import notice
+
+_is_strict: ContextVar[bool] = ContextVar("strict", default=False)
+
+
+@contextmanager
+def strictly(strict: bool) -> Iterator[None]:
+    """Within the block every fault of a data file is an error if ``strict``."""
+    before = _is_strict.set(strict)
+    try:
+        yield
+    finally:
+        _is_strict.reset(before)
+
+
+class Faults:
+    """The faults of one file: ``counts`` by kind."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.counts: Counter[str] = Counter()
+        self._first: dict[str, tuple[str, int | None]] = {}
+
+    def add(self, kind: str, problem: str, line: int | None = None) -> None:
+        """Count a fault; raises :class:`DataError` within :func:`strictly`."""
+        if _is_strict.get():
+            raise DataError(named(self.path), problem, line)
+        self.counts[kind] += 1
+        self._first.setdefault(kind, (problem, line))
+
+    def report(self, kind: str, effect: str) -> None:
+        """Report the faults of this kind in one notice, if there are any."""
+        if message := self.message(kind, effect):
+            notice(message)
+
+    def message(self, kind: str, effect: str) -> str:
+        """Where the first fault of this kind is and what follows: ``effect``, in which ``{n}`` is their number. Empty if
+        there is none."""
+        if not self.counts[kind]:
+            return ""
+        problem, line = self._first[kind]
+        where = named(self.path) if line is None else f"{named(self.path)}:{line}"
+        return f"{where}: {problem}; {effect.format(n=f'{self.counts[kind]:,}')}"
