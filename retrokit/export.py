@@ -102,7 +102,8 @@ def _write_folder(unfinished: Path, asked: ExportSettings, path: str, is_pipe: b
     side: Role = "document" if asked.role == "document" else "query"
     read: Reader = partial(_read, path, side)
     shown: list[str] = []
-    known = None if is_pipe else count_identified(partial(_noting_images, read, shown))  # finds bad lines too
+    known, watched = (None, None) if is_pipe else count_identified(partial(_noting_images, read, shown))
+    texts = partial(read, watched)
     number, count = _shard(asked.shard)
     rows = _rows_of(known, number, count) if known is not None else None
     prepared = _prepared(
@@ -122,7 +123,7 @@ def _write_folder(unfinished: Path, asked: ExportSettings, path: str, is_pipe: b
     decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
     numbers = Quantization(asked.dtype, prepared.width)
     with ExportWriter(unfinished, numbers, decided_by) as writer:
-        _write(writer, prepared, read, rows, known)
+        _write(writer, prepared, texts, rows, known)
         documents = {"documents": writer.texts} if prepared.has_chunks else {}
         note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
         writer.finish(note, asked.one_length and side == "document")
@@ -274,18 +275,24 @@ def _noting_images(read: Reader, shown: list[str], watched: Container[int] | Non
         yield identifier, item
 
 
-def _write(writer: ExportWriter, prepared: Prepared, read: Reader, rows: range | None, total: int | None) -> None:
+def _write(
+    writer: ExportWriter,
+    prepared: Prepared,
+    read: Callable[[], Iterator[tuple[str, str]]],
+    rows: range | None,
+    total: int | None,
+) -> None:
     """Write the embeddings that are still to be written: of the texts at ``rows`` of a file of ``total`` texts that has
     been checked, or of all texts of a pipe."""
     sample: Iterator[tuple[str, str]]
     texts: Iterator[tuple[str, str]]
     if rows is None or total is None:
-        piped = read(None)
+        piped = read()
         first = list(islice(piped, exports.CHUNK))
         sample, texts = iter(first), chain(first, piped)
     else:
-        sample = islice(read(()), 0, None, quantization.step_of(total))
-        texts = islice(read(()), rows.start + writer.texts, rows.stop)
+        sample = islice(read(), 0, None, quantization.step_of(total))
+        texts = islice(read(), rows.start + writer.texts, rows.stop)
     writer.calibrate(lambda: prepared([text for _, text in sample]))
     if writer.count:
         notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")

@@ -61,17 +61,19 @@ class _LoggingListener:
 
 
 _listener: Listener = _LoggingListener()
+_reported: set[str] = set()
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Send notices and progress to ``listener`` for the duration of the block."""
-    global _listener
+    global _listener, _reported
     before, _listener = _listener, listener
+    before_that, _reported = _reported, set()
     try:
         yield
     finally:
-        _listener = before
+        _listener, _reported = before, before_that
 
 
 class _Heard:
@@ -95,9 +97,12 @@ def heard() -> Iterator[list[str]]:
         yield listener.lines
 
 
-def notice(message: str) -> None:
-    """Say one line to the user."""
-    _listener.notice(message)
+def notice(message: str, once: bool = False) -> None:
+    """Say one line to the user; with ``once`` a listener is given the same line only once."""
+    if not once or message not in _reported:
+        _listener.notice(message)
+    if once:
+        _reported.add(message)
 
 
 def progress(label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:

@@ -68,8 +68,8 @@ def test_queries_may_stand_in_a_table(head, beir, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("line", "said"),
     {
-        "q9 no tab": "queries.tsv:2: expected an id, one tab and a text, found 0 tabs",
-        "q9\ta\tb": "queries.tsv:2: expected an id, one tab and a text, found 2 tabs",
+        "q9 no tab": "queries.tsv:2: expected 2 columns (id, text), found 1",
+        "q9\ta\tb": "queries.tsv:2: expected 2 columns (id, text), found 3",
         "q1\tagain": "queries.tsv:2: the id 'q1' is already on line 1",
         "\ttext": "queries.tsv:2: field 'id' is empty",
     }.items(),
@@ -132,7 +132,7 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus {beir} --query x --format table -o {beir}/t", "a table goes to standard output"),
         ("bm25 --corpus {beir} --query x --sim dot", "are an encoder's, and bm25 is none"),
         ("bm25 --corpus nowhere.jsonl --query x", "nowhere.jsonl"),
-        ("bm25 --corpus {beir}/qrels/test.tsv --query x", "is a table (.tsv)"),
+        ("bm25 --corpus {beir}/qrels/test.tsv --query x", "expected 2 columns (id, text), found 3"),
         ("--index-folder {beir} --query x", "is not a folder of 'retrokit export'"),
         ("bm25 --index-folder {out} --query x", "is searched by the encoder that made it"),
         ("--index-folder {out} --sim qnorm --query x", "was made for the similarity cosine, not qnorm"),

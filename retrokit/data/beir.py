@@ -1,5 +1,5 @@
-"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, or each ``.gz``;
-and BEIR's published sets by name, downloaded once through the ``beir`` package.
+"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, each also ``.gz``
+and in the other formats of its reader; and BEIR's published sets by name, downloaded once through the ``beir`` package.
 
 Thakur et al., "BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models", 2021.
 """
@@ -119,7 +119,7 @@ def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData |
     queries of ``data`` too, by id or by text; ``None`` where none is left. Raises as :func:`read_beir`."""
     documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
     for split in ("dev", "train"):
-        if split == data.split or plain_or_packed(located(folder) / "qrels" / f"{split}.tsv") is None:
+        if split == data.split or _part(located(folder) / "qrels", split, _QRELS) is None:
             continue
         found = read_beir(folder, split, True, documents, data.level)
         pairs = zip(found.query_ids, found.queries, strict=True)
@@ -237,7 +237,7 @@ def _download(name: str, folder: Path) -> None:
 
 def is_beir(folder: str | Path) -> bool:
     """Whether ``folder`` holds a corpus as a BEIR folder does."""
-    return plain_or_packed(Path(folder) / "corpus.jsonl") is not None
+    return _part(folder, "corpus", _TEXTS) is not None
 
 
 def has_judgements(folder: str | Path) -> bool:
@@ -251,26 +251,33 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     Raises:
         DataError: no corpus, no queries, or a line of either that is wrong.
     """
-    queries = plain_or_packed(Path(folder) / "queries.jsonl")
-    if queries is None:
-        raise DataError(folder, f"holds no queries.jsonl; expected {_LAYOUT}")
+    queries = queries_file(folder)
     documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder), images=True)}
     name = Path(folder).resolve().name
     return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 
 
-def _file(name: str, folder: str | Path) -> Path:
+def _part(folder: str | Path, name: str, endings: Sequence[str]) -> Path | None:
+    """The first file of that name with one of the endings, or with ``.gz`` after it; ``None`` if there is none."""
+    paths = (plain_or_packed(Path(folder) / f"{name}{ending}") for ending in endings)
+    return next((path for path in paths if path is not None), None)
+
+
+def _file(name: str, endings: Sequence[str], folder: str | Path) -> Path:
     """The file of that name in a folder; raises :class:`DataError` where there is none."""
-    found = plain_or_packed(Path(folder) / name)
+    found = _part(folder, name, endings)
     if found is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"holds no {name}; it holds {present}")
+        raise DataError(folder, f"holds no {name}.jsonl; it holds {present}")
     return found
 
 
-corpus_file = partial(_file, "corpus.jsonl")
+_TEXTS = (".jsonl", ".tsv")
+_TOPICS = (*_TEXTS, ".xml", ".txt")
+_QRELS = (".tsv", ".txt", ".jsonl", ".json")
+corpus_file = partial(_file, "corpus", _TEXTS)
 """The corpus of a BEIR folder, which needs no queries for this."""
-queries_file = partial(_file, "queries.jsonl")
+queries_file = partial(_file, "queries", _TOPICS)
 """The queries of a BEIR folder, which needs no judgements for this."""
 
 
@@ -290,18 +297,17 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         hint = did_you_mean(str(folder), PUBLISHED)
         raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
-    corpus = plain_or_packed(folder / "corpus.jsonl")
-    queries = plain_or_packed(folder / "queries.jsonl")
+    corpus, queries = _part(folder, "corpus", _TEXTS), _part(folder, "queries", _TOPICS)
     qrels = folder / "qrels"
     if corpus is None or queries is None or not os.path.isdir(qrels):
         there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
         missing = ", ".join(name for name, found in there.items() if not found)
         present = fields_of(sorted(path.name for path in folder.glob("*")))
         raise DataError(folder, f"is no BEIR folder: {missing} missing; it holds {present}")
-    judged = plain_or_packed(qrels / f"{split}.tsv")
+    judged = _part(qrels, split, _QRELS)
     if judged is None:
-        names = {path.name.removesuffix(".gz") for path in qrels.glob("*")}
-        splits = sorted(name.removesuffix(".tsv") for name in names if name.endswith(".tsv"))
+        names = [Path(path.name.removesuffix(".gz")) for path in qrels.glob("*")]
+        splits = sorted({name.stem for name in names if name.suffix in _QRELS})
         raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
     return corpus, queries, judged
 

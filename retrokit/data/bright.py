@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrokit.data.beir import RetrievalData, retrieval_data
+from retrokit.data.faults import Faults
 from retrokit.data.files import digest
 from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
 from retrokit.data.trec import LARGEST_GRADE
@@ -85,6 +86,13 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
     qrels = {example.id: example.gold for example in judged}
     counts = {"repeated_documents": repeated, **_example_counts(documents, judged)}
+    faults = Faults(folder)
+    for kind, problem in (
+        ("gold_not_in_documents", "gold ids are not documents"),
+        ("repeated_documents", "ids repeat"),
+    ):
+        if counts[kind]:
+            faults.add(kind, f"{counts[kind]:,} {problem}")
     queries = {example.id: example.query for example in examples}
     return BrightData(
         retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),

@@ -1,17 +1,36 @@
-"""Corpora and query files: JSONL with an identifier and a text a line."""
+"""Corpora and query files: an identifier and a text a line, as JSON or in a table; and TREC topics."""
 
 from __future__ import annotations
 
+import html
+import re
 from array import array
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from retrokit.data.files import read_lines
+from retrokit.data.faults import Faults
+from retrokit.data.files import named, read_lines
 from retrokit.data.images import Image
-from retrokit.data.jsonl import Row, read_jsonl
+from retrokit.data.jsonl import Row, check_table, read_row
+from retrokit.errors import DataError
+from retrokit.notices import notice
 
-_HEADERS = {(id, text) for id in ("id", "_id", "qid", "query-id", "query_id") for text in ("text", "query")}
+_BITS = 2**64 - 1
+
+_COLUMNS = {
+    **dict.fromkeys(("id", "_id", "qid", "pid", "docid", "doc_id", "query_id", "corpus_id"), "id"),
+    **dict.fromkeys(("text", "query", "passage", "contents"), "text"),
+    "title": "title",
+}
+"""Names in the header of a table, with ``_`` for ``-`` → field."""
+_TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)(?=</?top(?:ic)?\b|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(
+    r"""(?:<num(?:ber)?>\s*(?:Number:)?\s*|\b(?:number|num|id)\s*=\s*["'])([^\s<"']+)""", re.IGNORECASE
+)
+_TITLE = re.compile(r"<(?:title|query)>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
+_Read = TypeVar("_Read", bound=Hashable)
 
 
 class Document(NamedTuple):
@@ -33,33 +52,44 @@ def read_corpus(
     images: bool = False,
     watched: Container[int] | None = None,
 ) -> Iterator[Document]:
-    """The documents of a JSONL corpus, in file order: ``id`` (or ``_id``), ``text``, and optionally ``title``.
+    """The documents of a corpus, in file order: JSON lines of ``id`` (or ``_id``), ``text``, and optionally ``title``;
+    or a table with tabs of an id and a text, or of the columns that its header names so.
 
-    Only the identifiers are kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`. With
-    ``images``, a document that has a field ``image`` is that image; without, it is its text.
+    A document whose line is repeated with the same text is yielded once, counted and reported. Only the identifiers are
+    kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`. With ``images``, a document that has a
+    field ``image`` is that image; without, it is its text.
 
     Args:
         watched: look for repetitions among the identifiers with these hashes, and keep these alone; default: among all.
 
     Raises:
-        DataError: a line that is no such object, or an identifier that an earlier line has (both lines are named).
+        DataError: a line that is no such object, or an identifier that an earlier line has with another text (both
+            lines are named).
     """
-    for identifier, row in _identified(path, 'documents, one {"id": …, "text": …} a line', feed, watched):
-        title = row.text("title", "")
-        yield Document(identifier, title, row.item() if images else row.text("text"))
+
+    def read(row: Row) -> tuple[str, str]:
+        return row.text("title", ""), row.item() if images else row.text("text")
+
+    rows = _rows(path, 'documents, one {"id": …, "text": …} a line', feed)
+    for identifier, (title, text) in _identified(rows, read, path, watched):
+        yield Document(identifier, title, text)
 
 
 def read_queries(
     path: str | Path, images: bool = False, watched: Container[int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a JSONL file, in file order; the rest is as for :func:`read_corpus`. A file that
-    is called ``.tsv`` holds an id, a tab and a text a line, below a header (``id``, ``text``) or none."""
-    for identifier, row in _identified(path, 'queries, one {"id": …, "text": …} a line', watched=watched):
-        yield identifier, row.item() if images else row.text("text")
+    """``(id, text)`` of each query of a file, in file order; the rest is as for :func:`read_corpus`. The file may also
+    consist of TREC topics, whose titles are the queries."""
+
+    def read(row: Row) -> str:
+        return row.item() if images else row.text("text")
+
+    rows = _rows(path, 'queries, one {"id": …, "text": …} a line', topics=True)
+    return _identified(rows, read, path, watched)
 
 
-def count_identified(read: Callable[[Container[int]], Iterable[tuple[str, Any]]]) -> int:
-    """How many items there are, all lines checked, in eight bytes of memory an item.
+def count_identified(read: Callable[[Container[int]], Iterable[tuple[str, Any]]]) -> tuple[int, Container[int]]:
+    """How many items there are, all lines checked, in eight bytes of memory an item; and what to watch to get these.
 
     Args:
         read: identifiers with what is theirs, given what to watch (see :func:`read_corpus`); read twice where
@@ -72,34 +102,69 @@ def count_identified(read: Callable[[Container[int]], Iterable[tuple[str, Any]]]
 
     hashes = np.frombuffer(array("q", (hash(identifier) for identifier, _ in read(()))), dtype=np.int64)
     hashes.sort()
-    if repeated := set(hashes[1:][hashes[1:] == hashes[:-1]].tolist()):
-        for _ in read(repeated):
-            pass
-    return len(hashes)
+    repeated = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+    return sum(1 for _ in read(repeated)) if repeated else len(hashes), repeated
 
 
 def _identified(
-    path: str | Path,
-    expected: str,
-    feed: Callable[[bytes], object] | None = None,
-    watched: Container[int] | None = None,
-) -> Iterator[tuple[str, Row]]:
-    line_of: dict[str, int] = {}
-    is_table = expected.startswith("queries") and str(path).removesuffix(".gz").endswith(".tsv")
-    for line, row in _tabbed(path) if is_table else read_jsonl(path, expected, feed):
-        identifier = row.id
-        is_watched = watched is None or (watched != () and hash(identifier) in watched)
-        first = line_of.setdefault(identifier, line) if is_watched else line
-        if first != line:
-            raise row.wrong(f"the id {identifier!r} is already on line {first}")
-        yield identifier, row
+    rows: Iterable[Row], read: Callable[[Row], _Read], path: str | Path, watched: Container[int] | None
+) -> Iterator[tuple[str, _Read]]:
+    """The identifier of each row and what ``read`` gives of it, once each."""
+    faults = Faults(path)
+    seen: dict[str, int] = {}  # the line, and in the lower bits a hash of what was read there
+    for row in rows:
+        identifier, content = row.id, read(row)
+        if watched is None or hash(identifier) in watched:
+            code = row.line << 64 | hash(content) & _BITS
+            first = seen.setdefault(identifier, code)
+            if first != code:
+                if (first ^ code) & _BITS:
+                    raise row.wrong(f"the id {identifier!r} is already on line {first >> 64}, with another text")
+                faults.add("repeated", f"the line repeats line {first >> 64}", row.line)
+                continue
+        yield identifier, content
+    faults.report("repeated", "{n} repeated lines are left out")
 
 
-def _tabbed(path: str | Path) -> Iterator[tuple[int, Row]]:
-    """The lines of a TSV file of queries as rows, each with its number."""
-    for number, line in read_lines(path, "queries, an id, a tab and a text a line"):
-        row = Row(dict(zip(("id", "text"), line.split("\t"), strict=False)), path, number)
-        if line.count("\t") != 1:
-            raise row.wrong(f"expected an id, one tab and a text, found {line.count(chr(9))} tabs")
-        if number > 1 or (row["id"].lower(), row["text"].lower()) not in _HEADERS:
-            yield number, row
+def _rows(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, topics: bool = False
+) -> Iterator[Row]:
+    """The rows of a file by its content: JSON lines, a table with tabs, or TREC topics."""
+    lines = read_lines(path, expected, feed)
+    first = next(lines)
+    lines = chain([first], lines)
+    if topics and first[1].lstrip().startswith("<"):
+        yield from _topics(path, list(lines))
+    elif "\t" in first[1] and not first[1].lstrip().startswith("{"):
+        yield from _table(path, lines)
+    else:
+        check_table(path, expected)
+        yield from (read_row(line, path, number) for number, line in lines)
+
+
+def _table(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
+    number, line = next(lines)
+    names = [_COLUMNS.get(name.strip().lower().replace("-", "_"), name) for name in line.split("\t")]
+    if not {"id", "text"} <= set(names):
+        names, lines = ["id", "text"], chain([(number, line)], lines)
+    for number, line in lines:
+        row = Row(dict(zip(names, line.split("\t"), strict=False)), path, number)
+        if line.count("\t") != len(names) - 1:
+            columns = ", ".join(names)
+            raise row.wrong(f"expected {len(names)} columns ({columns}), found {line.count(chr(9)) + 1}")
+        yield row
+
+
+def _topics(path: str | Path, lines: list[tuple[int, str]]) -> Iterator[Row]:
+    text = "\n".join(line for _, line in lines)
+    count = 0
+    for topic in _TOPIC.finditer(text):
+        line = lines[text.count("\n", 0, topic.start())][0]
+        number, title = _NUMBER.search(f"{topic[1]}{topic[2]}"), _TITLE.search(topic[2])
+        if number is None or title is None:
+            raise DataError(named(path), "the topic has no number or no title", line)
+        yield Row({"id": number[1], "text": html.unescape(" ".join(title[1].split()))}, path, line)
+        count += 1
+    if not count:
+        raise DataError(named(path), "has no TREC topic; expected <top> or <topic> with a number and a title")
+    notice(f"{named(path)}: the queries are the titles of {count:,} TREC topics", once=True)

@@ -41,15 +41,9 @@ class Faults:
         self._first.setdefault(kind, (problem, line))
 
     def report(self, kind: str, effect: str) -> None:
-        """Report the faults of this kind in one notice, if there are any."""
-        if message := self.message(kind, effect):
-            notice(message)
-
-    def message(self, kind: str, effect: str) -> str:
-        """Where the first fault of this kind is and what follows: ``effect``, in which ``{n}`` is their number. Empty if
-        there is none."""
-        if not self.counts[kind]:
-            return ""
-        problem, line = self._first[kind]
-        where = named(self.path) if line is None else f"{named(self.path)}:{line}"
-        return f"{where}: {problem}; {effect.format(n=f'{self.counts[kind]:,}')}"
+        """Report the faults of this kind, if there are any, in one notice: where the first one is, and what follows,
+        ``effect``, in which ``{n}`` is their number."""
+        if count := self.counts[kind]:
+            problem, line = self._first[kind]
+            where = named(self.path) if line is None else f"{named(self.path)}:{line}"
+            notice(f"{where}: {problem}; {effect.format(n=f'{count:,}')}", once=True)

@@ -50,11 +50,16 @@ def read_jsonl(
     Raises:
         DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.
     """
+    check_table(path, expected)
+    for number, line in read_lines(path, expected, feed):
+        yield number, read_row(line, path, number)
+
+
+def check_table(path: str | Path, expected: str) -> None:
+    """Raise :class:`DataError` for a file whose name is that of a table."""
     table = re.search(r"\.(csv|tsv)(\.gz)?\Z", str(path), re.IGNORECASE)
     if table is not None:
         raise DataError(path, f"is a table (.{table[1]}); expected {expected}: {_AS_JSONL[table[1].lower()]}")
-    for number, line in read_lines(path, expected, feed):
-        yield number, read_row(line, path, number)
 
 
 def read_row(line: str | bytes, path: str | Path, number: int) -> Row:

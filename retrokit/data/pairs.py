@@ -204,6 +204,8 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     pairs = [(queries[query_id], documents[document_id]) for query_id, document_id in data.pairs()]
     records = [Pair(query, document) for query, document in pairs if document]
     without_text = len(pairs) - len(records)
+    if not records:
+        raise DataError(path, f"split {split!r} gives no training records: no relevant document has a text")
     if without_text:
         notice(f"{path}: {without_text} relevant documents of split {split!r} have no text; their pairs are left out")
     kinds = None

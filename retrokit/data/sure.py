@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.data.faults import Faults
 from retrokit.data.files import digest, named, plain_or_packed, read_lines
 from retrokit.data.jsonl import fields_of, read_jsonl
 from retrokit.data.trec import read_judgements
@@ -90,8 +91,8 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
 
     Raises:
         DataError: no folder, none of this layout or without the files of ``testbed`` (the message names what is
-            missing), a wrong line, a query with two texts, with two relevant passages or with one that the folder
-            lacks, or a testbed that no query is left of.
+            missing), a wrong line, a query with two texts or with two relevant passages, or a testbed that no query is
+            left of.
     """
     folder = Path(folder)
     wanted = _testbeds_there(folder, testbed)
@@ -217,15 +218,18 @@ def _read_texts(path: Path) -> tuple[dict[str, str], int]:
 def _read_originals(path: Path, queries: dict[str, str], passages: dict[str, str]) -> dict[str, str]:
     """Query id → the id of its relevant passage; judgements of queries of other testbeds are left out."""
     originals: dict[str, str] = {}
+    faults = Faults(path)
     for line, query_id, passage_id, grade in read_judgements(path):
         if grade <= 0 or query_id not in queries:
             continue
         if passage_id not in passages:
-            raise DataError(named(path), f"passage {passage_id!r} is not in {PASSAGES}", line)
+            faults.add("passages", f"passage {passage_id!r} is not in {PASSAGES}", line)
+            continue
         if query_id in originals:
             problem = f"query {query_id!r} has two relevant passages, {originals[query_id]!r} and {passage_id!r}"
             raise DataError(named(path), f"{problem}; SURE has one a query", line)
         originals[query_id] = passage_id
+    faults.report("passages", "{n} judgements of absent passages are left out")
     if not originals:
         raise DataError(named(path), f"judges none of the queries: {fields_of(queries)}")
     return originals

@@ -1,27 +1,29 @@
-"""TREC runs, and qrels in TREC's four columns or BEIR's three.
+"""Runs and qrels: in columns, as JSON lines or as one JSON object.
 
-A run line is ``query-id Q0 document-id rank score tag``; a qrels line ``query-id 0 document-id grade`` (TREC) or
-``query-id<TAB>document-id<TAB>grade`` (BEIR, usually under a header).
+A line of a TREC run is ``query-id Q0 document-id rank score tag``; a qrels line ``query-id 0 document-id grade`` (TREC)
+or ``query-id<TAB>document-id<TAB>grade`` (BEIR, usually under a header).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import cast
 
 from retrokit.data.faults import Faults
 from retrokit.data.files import named, read_lines, writing
-from retrokit.data.jsonl import check_id
+from retrokit.data.jsonl import check_id, fields_of, read_row
 from retrokit.errors import DataError
+from retrokit.notices import notice
 
 LARGEST_GRADE = 1_000_000
 """Measuring takes memory for every grade up to the largest."""
 _GRADE = re.compile(r"([+-]?[0-9]{1,99})(\.[0-9]{0,99})?")
 _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eval; an id may hold any other character
 _QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
+_RUN = "a TREC run, 'query-id Q0 document-id rank score tag' a line"
 _FIELDS = (
     {"query", "query_id", "queryid", "qid", "q_id", "q", "topic", "topic_id"},
     {"corpus_id", "document", "document_id", "doc_id", "docid", "docno", "did", "passage_id", "pid"},
@@ -75,7 +77,11 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
 def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
     """Line, query id, document id and grade as they are written."""
     columns, places, last = 0, (0, -2, -1), 0
-    for line, text in read_lines(path, _QRELS):
+    is_json, lines = _opened(path, _QRELS)
+    if is_json:
+        yield from _json_entries(path, lines)
+        return
+    for line, text in lines:
         for blank in range(last + 1, line):
             faults.add("blank", "the line is blank", blank)
         last = line
@@ -87,18 +93,53 @@ def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, s
             continue
         if not columns:
             columns = len(cells)
-            names = [re.sub("[- ]", "_", cell.lower()) for cell in cells]
-            named_places = [next((i for i, name in enumerate(names) if name in field), None) for field in _FIELDS]
-            if not is_judgement and None not in named_places:
-                places = cast(tuple[int, int, int], tuple(named_places))
-                continue
-            if columns not in (3, 4):
+            header = None if is_judgement else _places(cells)
+            if header is None and columns not in (3, 4):
                 raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}", line)
-            if not is_judgement and names[0] in _FIELDS[0]:
+            if header is not None or (not is_judgement and cells[0].lower().replace("-", "_") in _FIELDS[0]):
+                places = header or places
                 continue
         if len(cells) != columns:
             raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
-        yield line, *(cells[place] for place in places)
+        query, document, grade = (cells[place] for place in places)
+        yield line, query, document, grade
+
+
+def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """Where the query, the document and the grade or score are among columns or fields; ``None``: not all are there."""
+    plain = [re.sub("[- ]", "_", name.strip().lower()) for name in names]
+    query, document, value = ([place for place, name in enumerate(plain) if name in field] for field in _FIELDS)
+    return (query[0], document[0], value[0]) if query and document and value else None
+
+
+def _opened(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
+) -> tuple[bool, Iterator[tuple[int, str]]]:
+    """Whether the file is JSON, and its lines."""
+    lines = read_lines(path, expected, feed)
+    first = next(lines)
+    return re.match(r"""\s*\{\s*("[^"]*"\s*:|\Z)""", first[1]) is not None, chain([first], lines)
+
+
+def _json_entries(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, str, str]]:
+    """Line, query id, document id and value of JSON lines, or of a JSON object of query id → document id → value."""
+    number, text = next(lines)
+    try:
+        first = read_row(text, path, number)
+    except DataError:  # an object of several lines
+        first, lines = read_row("\n".join([text, *(more for _, more in lines)]), path, number), iter(())
+    for row in chain([first], (read_row(line, path, number) for number, line in lines)):
+        if row and all(isinstance(value, dict) for value in row.values()):
+            yield from ((row.line, query, id, str(value)) for query, ids in row.items() for id, value in ids.items())
+            continue
+        fields = list(row)
+        places = _places(fields)
+        if places is None:
+            raise row.wrong(f"expected a query's id, a document's id and a score; the fields are {fields_of(fields)}")
+        query, document, value = (row[fields[place]] for place in places)
+        if not all(isinstance(id, (str, int)) and not isinstance(id, bool) for id in (query, document)):
+            raise row.wrong("an id should be a string or a whole number")
+        yield row.line, str(query), str(document), str(value)
 
 
 def _cells(text: str) -> list[str]:
@@ -109,19 +150,20 @@ def _cells(text: str) -> list[str]:
 def read_run_lines(
     path: str | Path, feed: Callable[[bytes], object] | None = None
 ) -> Iterator[tuple[int, str, str, float]]:
-    """``(line, query id, document id, score)`` of each line of a TREC run, in file order; higher scores are better.
-    Ranks and tags are not used, as in trec_eval.
+    """``(line, query id, document id, score)`` of each line of a run, in file order; higher scores are better.
+
+    The file is read by its content: a TREC run, whose ranks and tags are not used, as in trec_eval; three or four
+    columns of query, document, rank (MS MARCO) and score, of which either may be missing; JSON lines, or a JSON object
+    of query id → document id → score. Of ranks alone the score is their negative.
 
     Raises:
-        DataError: a line (named) without six columns, a score that is no finite number, or a document that a query
-            has on an earlier line.
+        DataError: a line (named) with another number of columns, a score that is no finite number, or a document that
+            a query has on an earlier line.
     """
     seen: set[tuple[str, str]] = set()
-    for line, text in read_lines(path, "a TREC run, 'query-id Q0 document-id rank score tag' a line", feed):
-        cells = _WORD.findall(text)
-        if len(cells) != 6:
-            raise DataError(named(path), f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}", line)
-        query_id, _, document_id, _, score_text, _ = cells
+    is_json, lines = _opened(path, _RUN, feed)
+    entries = _json_entries(path, lines) if is_json else _ranked(path, lines)
+    for line, query_id, document_id, score_text in entries:
         try:
             score = float(score_text)
         except ValueError:
@@ -133,6 +175,39 @@ def read_run_lines(
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
         seen.add((query_id, document_id))
         yield line, query_id, document_id, score
+
+
+def _ranked(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, str, str]]:
+    """Line, query id, document id and score of a run in columns."""
+    number, text = next(lines)
+    columns = len(_cells(text))
+    lines = chain([(number, text)], lines)
+    if columns not in (3, 4):
+        for line, text in lines:
+            by_tab = text.split("\t")
+            cells = by_tab if len(by_tab) == 6 else _WORD.findall(text)
+            if len(cells) < 6:
+                problem = f"expected 6 columns (qid Q0 docid rank score tag), found {len(cells)}"
+                raise DataError(named(path), problem, line)
+            yield line, cells[0], cells[2], cells[4]
+        return
+    rows = [(line, _cells(text)) for line, text in lines]
+    if rows[0][1][0].lower() in _FIELDS[0] and not rows[0][1][-1][-1:].isdigit():  # a header
+        rows = rows[1:]
+    for line, cells in rows:
+        if len(cells) != columns:
+            raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
+    ranks: dict[str, list[str]] = {}
+    for _, cells in rows:
+        ranks.setdefault(cells[0], []).append(cells[-1])
+    # the ranks of a query are different whole numbers from 1
+    are_ranks = columns == 3 and all(
+        "1" in given and len(set(given)) == len(given) and all(map(str.isdecimal, given)) for given in ranks.values()
+    )
+    if are_ranks:
+        notice(f"{named(path)}: the third column is read as ranks", once=True)
+    for line, cells in rows:
+        yield line, cells[0], cells[1], f"-{cells[-1]}" if are_ranks else cells[-1]
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from retrokit import encoders as encoder_names
 from retrokit import retrieval, similarities
 from retrokit.data.dtypes import quantization_name
+from retrokit.data.faults import strictly
 from retrokit.data.pairs import registry as training_data
 from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
@@ -66,7 +67,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
         DataError: a task's files, the baseline, or a folder of results that is none.
     """
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
-    found = _computed(settings, baseline) if settings.encoders else _kept(settings)
+    with strictly(settings.strict):
+        found = _computed(settings, baseline) if settings.encoders else _kept(settings)
     return found if baseline is None else baseline.compared(found)
 
 

@@ -13,6 +13,7 @@ from retrokit.settings import (
     OVERLAP_EXAMPLES,
     PRECISION,
     PRECISIONS,
+    STRICT,
     Settings,
     listed,
     numbers,
@@ -106,6 +107,7 @@ class EvaluationSettings(Settings):
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
+    strict: bool = setting(False, STRICT, result=False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -169,6 +171,7 @@ class TwoStageOptions(Settings):
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
+    strict: bool = setting(False, STRICT, result=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, reranking, retrieval, similarities
+from retrokit.data.faults import strictly
 from retrokit.data.outputs import check_folder, check_outputs, check_own, locked
 from retrokit.data.shards import Shards
 from retrokit.errors import Interrupted, UsageError
@@ -96,7 +97,8 @@ def rerank(
     options = options or TwoStageOptions()
     baseline = read_baseline(options.baseline) if options.baseline is not None else None
     given = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
-    loaded = _tasks(given, on, rerankers, options)
+    with strictly(options.strict):
+        loaded = _tasks(given, on, rerankers, options)
     if baseline is not None:
         for task in loaded:
             baseline.check(task.spec, task.digest())
@@ -109,7 +111,7 @@ def rerank(
         if work is None:
             check_own(folder)
         check_folder(folder)
-    with locked(folder) if folder is not None else nullcontext():
+    with strictly(options.strict), locked(folder) if folder is not None else nullcontext():
         found = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
     return found if baseline is None else replace(found, whole=baseline.compared(found.whole))
 

@@ -37,7 +37,6 @@ class RunSearcher(Searcher):
         self.spec = f"run:{path}"
         self.name = named(path)
         self.scores: dict[str, dict[str, tuple[float, int]]] = {}
-        self._reported: set[str] = set()
         seen = hashlib.sha256()
         for line, query, document, score in read_run_lines(path, seen.update):
             self.scores.setdefault(query, {})[document] = score, line
@@ -69,18 +68,14 @@ class RunSearcher(Searcher):
                     faults.add("documents", f"document {document!r} is not among those that are searched", line)
                     unlisted.setdefault(query, {})[document] = score
         missing, others = len(requested) - len(shared), [query for query in self.scores if query not in requested]
-        messages = [faults.message("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")]
+        faults.report("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")
         if missing:
-            lacking = f"{missing:,} of {len(requested):,} queries are not in the run"
-            messages.append(f"{self.name}: {lacking}; each counts as 0")
+            count = f"{missing:,} of {len(requested):,} queries are not in the run"
+            notice(f"{self.name}: {count}; each counts as 0", once=True)
         if others:
             line = next(iter(self.scores[others[0]].values()))[1]
             effect = f"{len(others):,} such queries of the run are left out"
-            messages.append(f"{self.name}:{line}: query {others[0]!r} is not searched for; {effect}")
-        for message in messages:
-            if message and message not in self._reported:
-                self._reported.add(message)
-                notice(message)
+            notice(f"{self.name}:{line}: query {others[0]!r} is not searched for; {effect}", once=True)
         counts = {"queries_not_in_run": missing, "run_documents_not_in_corpus": faults.counts["documents"]}
         return {"run_queries_without_judgements": len(others), **counts}, unlisted
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from retrokit.augmentation.draws import bits
 from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.faults import Faults
 from retrokit.data.files import named
 from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.trec import fits_a_column, read_judgements
@@ -22,7 +23,7 @@ from retrokit.errors import DataError, UsageError
 
 SKIPPED: dict[str, str] = {
     "without_relevant": "no relevant passage",
-    "without_text": "no text, or a passage without text",
+    "without_text": "no text, or no passage with text",
     "passage_taken": "all its best passages are other queries'",
 }
 """Why a query is left out before anything is built, by the name that it is counted under."""
@@ -89,7 +90,7 @@ def jsonl_items(
         qrels: judgements, as BEIR's or TREC's; queries that it does not judge are left out.
 
     Raises:
-        DataError: a wrong line, a passage that is not there, an id that the layout cannot hold, or no query that can
+        DataError: a wrong line, an id that the layout cannot hold, or no query that can
             be used.
     """
     if str(queries) == "-" and str(passages) == "-":
@@ -104,10 +105,13 @@ def _read_judged(path: str | Path, queries: str | Path) -> tuple[dict[str, str],
     """The texts of the queries that are judged, and their judgements."""
     texts = dict(read_queries(queries))
     judged: dict[str, dict[str, int]] = {}
+    faults = Faults(path)
     for line, query, passage, grade in read_judgements(path):
         if query not in texts:
-            raise DataError(named(path), f"query {query!r} is not in {Path(queries).name}", line)
+            faults.add("queries", f"query {query!r} is not in {Path(queries).name}", line)
+            continue
         judged.setdefault(query, {})[passage] = grade
+    faults.report("queries", "{n} judgements of absent queries are left out")
     return {query: text for query, text in texts.items() if query in judged}, judged
 
 
@@ -138,9 +142,10 @@ def _read_passages(path: str | Path, judged: Judged, where: str | Path) -> dict[
     """The texts of the passages that may be chosen."""
     wanted = {passage for grades in judged.values() for passage in _best(grades)}
     held = {document.id: document.full_text for document in read_corpus(path) if document.id in wanted}
-    missing = next((passage for grades in judged.values() for passage in _best(grades) if passage not in held), None)
-    if missing is not None:
-        raise DataError(named(where), f"passage {missing!r} is not in {named(path)}")
+    faults = Faults(where)
+    for missing in sorted(wanted - held.keys()):
+        faults.add("passages", f"passage {missing!r} is not in {named(path)}")
+    faults.report("passages", "{n} absent passages are left out")
     return held
 
 
@@ -163,7 +168,7 @@ def _drawn(
         if limit is not None and len(chosen) == limit:
             break
         best = sorted(_best(judged[query]), key=lambda passage: (bits(seed, "passage", query, passage), passage))
-        with_text = [passage for passage in best if passages[passage].strip()]
+        with_text = [passage for passage in best if passages.get(passage, "").strip()]
         free = [passage for passage in with_text if passage not in taken]
         if not free or not queries[query].strip():
             missing = not with_text or not queries[query].strip()

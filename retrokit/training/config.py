@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.registry import Registry, Spec, parse_all
-from retrokit.settings import FOLDER, OVERLAP_EXAMPLES, PRECISIONS, Settings, duration, number_or, numbers, setting
+from retrokit.settings import (
+    FOLDER,
+    OVERLAP_EXAMPLES,
+    PRECISIONS,
+    STRICT,
+    Settings,
+    duration,
+    number_or,
+    numbers,
+    setting,
+)
 from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
@@ -240,6 +250,7 @@ class FinetuneConfig(TrainingConfig):
         (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
     )
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, least=0, result=False)
+    strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.eval, str):  # one task, from Python

@@ -13,6 +13,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders
 from retrokit.augmentation.online import Masking, masking_of
+from retrokit.data.faults import strictly
 from retrokit.data.pairs import Source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.encoders import engine
@@ -184,7 +185,8 @@ def plan(config: FinetuneConfig) -> Plan:
     rank, world = place()
     device = own_device(config.device)
     check_output(config)
-    material = read_material(config, device)
+    with strictly(config.strict):
+        material = read_material(config, device)
     data, augmentation = material.data, material.augmentation
     batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))

@@ -9,7 +9,10 @@ import pytest
 
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir, write_beir
 from retrokit.data.corpus import Document
+from retrokit.data.faults import strictly
 from retrokit.errors import DataError, UsageError
+from retrokit.notices import listening
+from tests.evaluation.fakes import Notices
 
 CORPUS = """{"_id": "d1", "title": "Cats", "text": "They purr."}
 {"_id": "d2", "title": "", "text": "Dogs bark."}
@@ -89,7 +92,7 @@ def test_no_beir_folder(folder: Path) -> None:
 
 
 def test_no_such_split(folder: Path) -> None:
-    (folder / "qrels" / "notes.txt").touch()
+    (folder / "qrels" / "notes.md").touch()
     (folder / "qrels" / "dev.tsv.gz").touch()
     with pytest.raises(DataError, match=r"pets: has no split 'tset'; its splits are 'dev', 'test', 'train'$"):
         read_beir(folder, "tset")
@@ -98,8 +101,6 @@ def test_no_such_split(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "added", "message"),
     [
-        ("qrels/test.tsv", "q9\td1\t1\n", "qrels/test.tsv:5: query 'q9' is not in queries.jsonl"),
-        ("qrels/test.tsv", "q1\td9\t1\n", "qrels/test.tsv:5: document 'd9' is not in corpus.jsonl"),
         ("qrels/test.tsv", "q1\td1\n", "qrels/test.tsv:5: expected 3 columns as on the lines before, found 2"),
         ("qrels/test.tsv", "q1\td3\tx\n", "qrels/test.tsv:5: the grade 'x' is not a whole number"),
         (
@@ -107,8 +108,16 @@ def test_no_such_split(folder: Path) -> None:
             "q1\td1\t1\n",
             "qrels/test.tsv:5: query 'q1' and document 'd1' have grade 2 on an earlier line, here 1",
         ),
-        ("corpus.jsonl", '{"_id": "d1", "text": ""}', "corpus.jsonl:4: the id 'd1' is already on line 1"),
-        ("queries.jsonl", '{"_id": "q1", "text": ""}', "queries.jsonl:4: the id 'q1' is already on line 1"),
+        (
+            "corpus.jsonl",
+            '{"_id": "d1", "text": ""}',
+            "corpus.jsonl:4: the id 'd1' is already on line 1",
+        ),
+        (
+            "queries.jsonl",
+            '{"_id": "q1", "text": ""}',
+            "queries.jsonl:4: the id 'q1' is already on line 1",
+        ),
         ("queries.jsonl", '{"_id": "q4"}', "queries.jsonl:4: no field 'text'; the fields are '_id'"),
     ],
 )
@@ -117,7 +126,83 @@ def test_a_wrong_line_is_named(folder: Path, file: str, added: str, message: str
         stream.write(added)
     with pytest.raises(DataError) as caught:
         read_beir(folder)
-    assert str(caught.value) == f"{folder}/{message}"
+    assert str(caught.value).removesuffix(", with another text") == f"{folder}/{message}"
+
+
+def test_judgements_of_what_is_absent_are_counted_and_reported(folder: Path) -> None:
+    with (folder / "qrels" / "test.tsv").open("a") as stream:
+        stream.write("q9\td1\t1\nq1\td9\t1\nq8\td1\t1\nq2\td8\t0\n")
+    notices = Notices()
+    with listening(notices):
+        data = read_beir(folder)
+        read_beir(folder)
+    assert data.qrels == {"q2": {"d2": 1, "d8": 0}, "q1": {"d1": 2, "d2": 0, "d9": 1}}
+    assert data.counts["judgements_of_absent_documents"] == 2
+    assert data.counts["reachable_recall"] == 0.75
+    assert list(data.pairs()) == [("q1", "d1"), ("q2", "d2")]
+    qrels = folder / "qrels" / "test.tsv"
+    assert notices.messages == [
+        f"{qrels}:5: query 'q9' is not in queries.jsonl; 2 judgements of 2 absent queries are left out",
+        f"{qrels}:6: document 'd9' is not in corpus.jsonl; 2 judgements are of absent documents, which cannot be "
+        "retrieved: recall can reach 0.7500",
+    ]
+    with strictly(True), pytest.raises(DataError, match=r"test\.tsv:5: query 'q9' is not in queries\.jsonl$"):
+        read_beir(folder)
+
+
+def test_a_split_of_absent_queries(folder: Path) -> None:
+    (folder / "qrels" / "test.tsv").write_text("q9\td1\t1\n")
+    with pytest.raises(DataError, match=r"test\.tsv: none of its queries is in queries\.jsonl$"):
+        read_beir(folder)
+
+
+def test_a_line_repeated_word_for_word(folder: Path) -> None:
+    plain = read_beir(folder)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        lines = (folder / name).read_text().splitlines()
+        (folder / name).write_text("\n".join([*lines, lines[0], lines[1]]) + "\n")
+    notices = Notices()
+    with listening(notices):
+        assert read_beir(folder) == plain
+    assert notices.messages == [
+        f"{folder / name}:4: the line repeats line 1; 2 repeated lines are left out"
+        for name in ("corpus.jsonl", "queries.jsonl")
+    ]
+    with strictly(True), pytest.raises(DataError, match=r"corpus\.jsonl:4: the line repeats line 1$"):
+        read_beir(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("qrels/test.txt", "q2 0 d2 1\nq1 0 d1 2\nq1 0 d2 0\n"),
+        (
+            "qrels/test.jsonl",
+            '{"query-id": "q2", "corpus-id": "d2", "score": 1}\n'
+            '{"query-id": "q1", "corpus-id": "d1", "score": 2}\n{"query-id": "q1", "corpus-id": "d2", "score": 0}\n',
+        ),
+        ("qrels/test.json", '{"q2": {"d2": 1},\n "q1": {"d1": 2, "d2": 0}}'),
+        ("queries.tsv", "q1\twho purrs?\nq2\twho barks?\nq3\twho reads this?\n"),
+        (
+            "queries.xml",
+            "<topics>\n"
+            + "".join(
+                f'<topic number="q{n}"><query>{text}</query></topic>\n'
+                for n, text in ((1, "who purrs?"), (2, "who barks?"), (3, "who reads this?"))
+            )
+            + "</topics>\n",
+        ),
+        ("corpus.tsv", "id\ttext\ttitle\nd1\tThey purr.\tCats\nd2\tDogs bark.\t\nd3\t\t\n"),
+    ],
+)
+def test_other_formats_of_a_folder_give_the_same(folder: Path, name: str, text: str) -> None:
+    plain = read_beir(folder)
+    path = folder / name
+    next(path.parent.glob(f"{path.stem}.*")).unlink()
+    path.write_text(text)
+    assert read_beir(folder) == plain
+    assert read_beir(folder, "train").split == "train"
+    assert digest_beir(folder, "test")
 
 
 def test_no_queries(folder: Path) -> None:

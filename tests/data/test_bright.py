@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
+from retrokit.data.faults import strictly
 from retrokit.errors import DataError, ServiceError, UsageError
 
 DOCUMENTS = [
@@ -128,7 +129,11 @@ def test_what_cannot_count_is_counted(tmp_path: Path) -> None:
         "gold_not_in_documents": 1,
         "gold_excluded": 2,
         "queries_with_all_gold_excluded": 1,
+        "judgements_of_absent_documents": 1,
+        "reachable_recall": pytest.approx((2 / 3 + 1 + 1) / 3),
     }
+    with strictly(True), pytest.raises(DataError, match="1 gold ids are not documents"):
+        read_bright(tmp_path)
 
 
 @pytest.mark.parametrize(

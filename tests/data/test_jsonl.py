@@ -140,7 +140,7 @@ def test_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"id": "a", "text": "again"}', "the id 'a' is already on line 1"),
+        ('{"id": "a", "text": "again"}', "the id 'a' is already on line 1, with another text"),
         ('{"id": "b"}', "no field 'text'; the fields are 'id'"),
         ('{"id": "b", "text": null}', "field 'text' should be a string, found null"),
         ('{"id": "b", "text": "x", "title": 3}', "field 'title' should be a string, found a number"),
@@ -159,7 +159,7 @@ def test_queries(tmp_path: Path) -> None:
     path.write_text('{"_id": "q1", "text": "who?", "metadata": {}}\n{"id": 2, "text": "what?"}\n')
     assert list(read_queries(path)) == [("q1", "who?"), ("2", "what?")]
     path.write_text('{"id": "2", "text": "who?"}\n{"id": 2, "text": "what?"}\n')
-    with pytest.raises(DataError, match=r"queries\.jsonl:2: the id '2' is already on line 1$"):
+    with pytest.raises(DataError, match=r"queries\.jsonl:2: the id '2' is already on line 1, with another text$"):
         list(read_queries(path))
 
 

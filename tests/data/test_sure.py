@@ -107,7 +107,7 @@ def test_compressed_files_and_their_digest(folder):
         ("query-4.tsv", "q0 query 0\n", r"query-4.tsv:1: expected 'query-id<TAB>text'"),
         ("query-4.tsv", "q0\ta\nq0\tb\n", r"query-4.tsv:2: the query 'q0' has another text on an earlier line"),
         ("query-4.tsv", "q0\tother\n", r"the query 'q0' has another text in the testbed of equivalence"),
-        ("qrels-4.tsv", "q0\t0\tp9\t1\n", r"qrels-4.tsv:1: passage 'p9' is not in passages.jsonl"),
+        ("qrels-4.tsv", "q0\t0\tp9\t1\n", r"qrels-4.tsv: judges none of the queries: 'q0', 'q1', 'q2', 'q3'"),
         ("qrels-4.tsv", "q0\t0\tp0\t1\nq0\t0\tp1\t1\n", r":2: query 'q0' has two relevant passages, 'p0' and 'p1'"),
         ("qrels-4.tsv", "x\t0\tp0\t1\n", r"qrels-4.tsv: judges none of the queries: 'q0', 'q1', 'q2', 'q3'"),
         ("query-5.tsv", "q0\ta\n", r"holds 'query-4.tsv', 'query-5.tsv' as query-N.tsv; expected one such file"),

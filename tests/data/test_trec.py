@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrokit.data.faults import strictly
 from retrokit.data.trec import read_run, write_run
 from retrokit.errors import DataError
+from retrokit.notices import listening
+from tests.evaluation.fakes import Notices
 from tests.trec import read_qrels
 
 QRELS = {"q1": {"d1": 1, "d 2": 0}, "q2": {"d1": -1}}
@@ -44,7 +48,7 @@ def test_columns_between_spaces(tmp_path: Path) -> None:
         ("q1 d1\n", 1, "expected 3 columns (BEIR) or 4 (TREC), found 2"),
         ("q1\td1\t1\nq1\td2\n", 2, "expected 3 columns as on the lines before, found 2"),
         ("query-id\tcorpus-id\tscore\nq1\t0\td1\t1\n", 2, "expected 3 columns as on the lines before, found 4"),
-        ("query-id\tcorpus-id\tscore\nq1\td1\t1.5\n", 2, "the grade '1.5' is not a whole number"),
+        ("query-id\tcorpus-id\tscore\nq1\td1\t1.5x\n", 2, "the grade '1.5x' is not a whole number"),
         ("q1\td1\tyes\n", 1, "the grade 'yes' is not a whole number"),
         (
             "q1\td1\t1\nq1\td2\t999999999\n",
@@ -70,6 +74,83 @@ def test_a_wrong_judgement_is_named(tmp_path: Path, text: str, line: int, proble
     with pytest.raises(DataError) as caught:
         read_qrels(path)
     assert str(caught.value) == f"{path}:{line}: {problem}"
+
+
+def test_what_trec_eval_reads_is_counted_and_reported(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text("# a comment\nq1 0 d1 1.0\n\nq1 0 d2 0.5\n# q1 0 d9 1\nq2 0 d1 2.00\n#q3 0 d1 -1\n\n")
+    notices = Notices()
+    with listening(notices):
+        assert read_qrels(path) == {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2}, "#q3": {"d1": -1}}
+    assert notices.messages == [
+        f"{path}:1: the line is a comment; 2 comments are skipped",
+        f"{path}:3: the line is blank; 1 blank lines are skipped",
+        f"{path}:2: the grade '1.0' is not a whole number; 2 grades are read without their decimals",
+        f"{path}:4: the grade '0.5' is not a whole number; 1 grades are cut to whole numbers, as in trec_eval",
+    ]
+    with strictly(True), pytest.raises(DataError, match=r"qrels\.txt:1: the line is a comment$"):
+        read_qrels(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "relevance\tdoc_id\tnote\tquery_id\titeration\n1\td1\tx\tq1\t0\n0\td 2\tx\tq1\t0\n-1\td1\tx\tq2\t0\n",
+        '{"query_id": "q1", "doc_id": "d1", "relevance": 1}\n{"query_id": "q1", "doc_id": "d 2", "relevance": 0}\n'
+        '{"query_id": "q2", "doc_id": "d1", "relevance": -1}\n',
+        '{"q1": {"d1": 1, "d 2": 0}, "q2": {"d1": -1}}',
+        '{\n  "q1": {"d1": 1,\n    "d 2": 0},\n  "q2": {"d1": -1}\n}\n',
+    ],
+    ids=["named columns", "JSON lines", "JSON on a line", "JSON"],
+)
+def test_judgements_in_other_formats(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "qrels"
+    path.write_text(text)
+    assert read_qrels(path) == QRELS
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"query": "q", "text": "x"}', "qrels:1: expected a query's id, a document's id and a score; the fields are "),
+        ('{"qid": [1], "docid": "d", "score": 1}', "qrels:1: an id should be a string or a whole number"),
+        ('{"qid": "q", "docid": "d", "score": true}', "qrels:1: the grade 'True' is not a whole number"),
+        ('{"q": {"d": "x"}}', "qrels:1: the grade 'x' is not a whole number"),
+        ('{"q": {"d": 1}', "qrels:1: malformed JSON"),
+    ],
+)
+def test_wrong_json_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "qrels").write_text(text)
+    with pytest.raises(DataError, match=re.escape(problem)):
+        read_qrels(tmp_path / "qrels")
+
+
+RUN = {"q1": {"d1": 2.5, "d2": 1.0}, "q2": {"d1": -1.0}}
+RANKS = {"q1": {"d1": -1.0, "d2": -2.0}, "q2": {"d1": -1.0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "run"),
+    [
+        ("q1 Q0 d1 1 2.5 my own tag\nq1 Q0 d2 2 1 my tag\nq2 Q0 d1 1 -1 x\n", RUN),
+        ("q1\td1\t1\nq1\td2\t2\nq2\td1\t1\n", RANKS),
+        ("qid\tpid\trank\nq1\td1\t1\nq1\td2\t2\nq2\td1\t1\n", RANKS),
+        ("q1\td1\t1\t2.5\nq1\td2\t2\t1\nq2\td1\t1\t-1\n", RUN),
+        ("q1\td1\t2.5\nq1\td2\t1\nq2\td1\t-1\n", RUN),
+        ('{"q1": {"d1": 2.5, "d2": 1}, "q2": {"d1": -1}}', RUN),
+        ('{\n"q1": {"d1": 2.5,\n"d2": 1}, "q2": {"d1": -1}}', RUN),
+        (
+            '{"qid": "q1", "docid": "d1", "score": 2.5}\n{"qid": "q1", "docid": "d2", "score": 1}\n'
+            '{"qid": "q2", "docid": "d1", "score": -1}\n',
+            RUN,
+        ),
+    ],
+    ids=["blanks in tags", "ranks", "ranks, header", "ranks and scores", "scores", "JSON on a line", "JSON", "JSONL"],
+)
+def test_runs_in_other_formats(tmp_path: Path, text: str, run: dict[str, dict[str, float]]) -> None:
+    path = tmp_path / "run"
+    path.write_text(text)
+    assert read_run(path) == run
 
 
 def test_no_judgements(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytrec_eval
 
 import retrokit
+from retrokit import retrieval
 from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
 from retrokit.encoders.base import Encoder
@@ -169,8 +172,58 @@ def test_a_document_with_the_querys_own_id(tmp_path: Path) -> None:
     assert list(dropped.run["q"]) == [f"d{i:02}" for i in range(10)]  # still ten
     assert dropped.metrics["ndcg@10"] == 1.0
     assert dropped.task == f"beir:{folder},ignore_identical_ids=true"
-    assert "1 queries share their id with a document" in tasks.create(f"beir:{folder}").describe()
-    assert "share" not in task.describe()
+    assert task.describe().endswith("; 1 documents left out of the ranking of the query with their id")
+    assert dropped.counts["identical_ids_left_out"] == 1
+    # the id is the same and the text is not
+    assert "ignore_identical_ids" not in tasks.create(f"beir:{folder}").describe()
+
+
+def test_a_document_that_is_the_query_is_left_out_of_the_sets_of_which_the_field_does_it(tmp_path: Path) -> None:
+    documents, vectors = {"d": "D", "q": "question"}, {"question": [1, 0], "D": [1, 1]}
+    for name, expected in (("Quora", 1.0), ("arguana", 1.0), ("cranfield", SECOND)):
+        folder = write_folder(tmp_path / name, documents, {"q": "question"}, {"q": {"d": 1}})
+        task = tasks.create(f"beir:{folder}")
+        (result,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")]))
+        assert result.metrics["ndcg@10"] == pytest.approx(expected)
+        assert ("ignore_identical_ids=true leaves them out" in task.describe()) == (name == "cranfield")
+    kept = tasks.create(f"beir:{tmp_path / 'Quora'},ignore_identical_ids=false")
+    (result,) = kept.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")]))
+    assert result.metrics["ndcg@10"] == pytest.approx(SECOND)
+
+
+RANKED = {"q1": {"a": 3.0, "x": 2.0, "b": 1.0}, "q2": {"d": 0.5, "c": 0.5, "gone": 0.25}}
+GRADED = {"q1": {"a": 1, "b": 3, "c": -2, "gone": 2}, "q2": {"c": 2, "d": 0, "gone": 1}, "q3": {"a": 1}, "q9": {"a": 1}}
+NAMES = {"ndcg@2": "ndcg_cut_2", "map@10": "map_cut_10", "recall@2": "recall_2", "precision@2": "P_2"}
+NAMES |= {"accuracy@1": "success_1", "mrr@10": "recip_rank"}
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_absent_documents_and_queries_ties_grades_and_levels_are_those_of_trec_eval(tmp_path: Path, level: int) -> None:
+    folder = write_folder(tmp_path / "graded", DOCUMENTS, {**QUERIES, "q3": "third"}, GRADED)
+    (tmp_path / "run.trec").write_text(
+        "".join(f"{q} Q0 {d} 1 {score} tag\n" for q, ranked in RANKED.items() for d, score in ranked.items())
+    )
+    task = tasks.create(f"beir:{folder},level={level}")
+    notices = Notices()
+    with listening(notices):
+        request = Request(searcher=retrieval.create(f"run:{tmp_path / 'run.trec'}"), metrics=list(NAMES))
+        (result,) = task.evaluate(request)
+    measures = {re.sub(r"_(\d+)$", r".\1", name) for name in NAMES.values()}
+    evaluator = pytrec_eval.RelevanceEvaluator(GRADED, measures, relevance_level=level)
+    expected = evaluator.evaluate(RANKED)
+    for ours, theirs in NAMES.items():
+        assert result.per_query[ours] == pytest.approx({**{q: v[theirs] for q, v in expected.items()}, "q3": 0.0})
+    path = tmp_path / "run.trec"
+    assert notices.messages == [
+        f"{path}:2: document 'x' is not among those that are searched; 2 such lines keep their ranks in metrics, as in "
+        "trec_eval",
+        f"{path}: 1 of 3 queries are not in the run; each counts as 0",
+    ]
+    assert (result.counts["queries_not_in_run"], result.counts["run_documents_not_in_corpus"]) == (1, 2)
+    assert result.counts["judgements_of_absent_documents"] == 2
+    reachable = {1: (2 / 3 + 1 / 2 + 1) / 3, 2: (1 / 2 + 1) / 2, 3: 1.0}
+    assert result.counts["reachable_recall"] == pytest.approx(reachable[level])
+    assert result.counts["queries_without_relevant"] == {1: 0, 2: 1, 3: 2}[level]
 
 
 def test_describe_counts(tmp_path: Path, folder: Path) -> None:

@@ -96,7 +96,6 @@ def test_jsonl_with_judgements(tmp_path):
     [
         ({"id": "1", "text": "a?"}, r"q\.jsonl:2: field 'passage_id' .*there is none.*`qrels=`"),
         ({"id": "1", "text": "a?", "passage_id": None}, r"q\.jsonl:2: .*found null"),
-        ({"id": "1", "text": "a?", "passage_id": "9"}, r"q\.jsonl: passage '9' is not in .*p\.jsonl"),
         ({"id": "0", "text": "a?", "passage_id": "7"}, r"q\.jsonl:2: the id '0' is on an earlier line"),
         ({"id": "1", "passage_id": "7"}, r"q\.jsonl:2: no field 'text'"),
         ({"id": "1\t2", "text": "a?", "passage_id": "8"}, r"q\.jsonl: the id '1\\t2' cannot be written"),
@@ -113,9 +112,9 @@ def test_wrong_folders_are_named(tmp_path):
     folder = write_beir_folder(tmp_path / "law")
     with pytest.raises(DataError, match="has no split 'dev'; its splits are 'test'"):
         beir_items(folder, "dev")
-    with pytest.raises(DataError, match=r"passage 'p9' is not in .*corpus\.jsonl"):
+    with pytest.raises(DataError, match="no query can be used: 1 no text, or no passage with text"):
         beir_items(judge(folder, "q0\tp9\t1"))
-    with pytest.raises(DataError, match=r"query 'q9' is not in queries\.jsonl"):
+    with pytest.raises(DataError, match="no query can be used: none is judged"):
         beir_items(judge(folder, "q9\tp0\t1"))
     with pytest.raises(DataError, match="no query can be used: 1 no relevant passage"):
         beir_items(judge(folder, "q0\tp0\t0"))

@@ -126,7 +126,7 @@ def _same_text(query: str, document: str) -> bool:
 _IDENTICAL_IDS = {"arguana", "fever", "fiqa", "fiqa2018", "msmarco", "quora", "quoraretrieval"}
 
 
-def beir(path: str, split: str, ignore_identical_ids: bool | None, level: int) -> Retrieval:
+def beir(path: str, split: str, ignore_identical_ids: bool | None = None, level: int = 1) -> Retrieval:
     """The retrieval task of a BEIR folder."""
     data = read_beir(path, split, images=True, level=level)
     if ignore_identical_ids is None:
