@@ -311,7 +311,9 @@ def test_a_beir_folder_gives_its_relevant_pairs(folder: Path, notices: Notices) 
 
 
 def test_a_beir_folder_without_pairs(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"pets: split 'zero' gives no training records: no relevant document has a text$"):
+    with pytest.raises(
+        DataError, match=r"pets: split 'zero' gives no training records: no relevant document has a text$"
+    ):
         read_source(f"beir:{folder},split=zero", "pairs")
     with pytest.raises(DataError, match=r"pets: query 'q4' of split 'blank' has no text$"):
         read_source(f"beir:{folder},split=blank", "pairs")
