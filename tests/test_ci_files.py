@@ -28,15 +28,22 @@ data, baseline = test_baseline.data, test_baseline.baseline
 GATE = next(step for step in WORKFLOW["jobs"]["gate"]["steps"] if step.get("id") == "gate")
 STUB = """
 retrokit() {
-    printf '%s\\n' "$@" > "$RUNNER_TEMP/words"
-    echo "a table" > "$RUNNER_TEMP/summary.md"
+    printf '%s\\0' "$@" > "$RUNNER_TEMP/words"
+    while (( $# )); do
+        if [[ $1 == --markdown-summary ]]; then echo "a table" > "$2"; fi
+        shift
+    done
     return "$CODE"
 }
 """
 
 MINE = f"""
 retrokit() {{ {sys.executable} -m retrokit "$@"; }}
-python() {{ printf '%s\\n' "$@" >> "$RUNNER_TEMP/installed"; }}
+"""
+PYTHON = f"""
+python() {{
+    if [[ $1 == -c ]]; then {sys.executable} "$@"; else printf '%s\\n' "$@" >> "$RUNNER_TEMP/installed"; fi
+}}
 """
 
 
@@ -48,7 +55,7 @@ def stepped(run: str, folder: Path, env: dict[str, str], **inputs: str) -> subpr
     own = {name: value.sub(lambda found: given[found[1]], text) for name, text in step["env"].items()}
     places = {name: str(folder / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     about = {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": str(ROOT)}
-    prelude = STUB if "CODE" in env else MINE
+    prelude = PYTHON + (STUB if "CODE" in env else MINE)
     words = ["bash", "-e", "-o", "pipefail", "-c", prelude + step["run"]]
     return subprocess.run(words, env=about | env | own | places, cwd=folder, capture_output=True, text=True)
 
@@ -58,16 +65,43 @@ def parsed(words: list[str]) -> dict[str, Any]:
     return COMMANDS[words[0]].make_context(words[0], words[1:]).params
 
 
+def words_of(folder: Path) -> list[str]:
+    return (folder / "words").read_text().split("\0")[:-1]
+
+
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_the_action_evaluates_and_hands_on_the_exit_code(tmp_path, code):
     assert stepped("retrokit eval", tmp_path, {"CODE": str(code)}, **GATE["with"]).returncode == code
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n"
     said = dict(line.split("=") for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
-    assert said == {"summary": str(tmp_path / "summary.md"), "junit": str(tmp_path / "junit.xml")}
-    params = parsed((tmp_path / "words").read_text().splitlines())
+    assert {name: Path(path).name for name, path in said.items()} == {"summary": "summary.md", "junit": "junit.xml"}
+    params = parsed(words_of(tmp_path))
     assert (params["encoders"], params["on"]) == (["models/encoder"], ["beir:data/test"])
     assert (params["baseline"], params["max_drop"], params["gate_metric"]) == ("baseline.json", 0.01, "ndcg@10")
     assert (params["fail_under"], params["markdown_summary"]) == (["recall@100=0.5"], said["summary"])
+
+
+def test_every_line_of_the_arguments_counts(tmp_path):
+    lines = (
+        "--fail-under recall@100=0.5\n\n  --fail-under 'mrr@10=0.2' --sim \"cosine\" \\\n--metrics 'ndcg@10, mrr@10'\n"
+    )
+    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **{**GATE["with"], "arguments": lines}).returncode == 0
+    params = parsed(words_of(tmp_path))
+    assert (params["fail_under"], params["sim"]) == (["recall@100=0.5", "mrr@10=0.2"], ["cosine"])
+    assert params["metrics"] == "ndcg@10, mrr@10"
+    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **{**GATE["with"], "arguments": ""}).returncode == 0
+    assert not parsed(words_of(tmp_path))["fail_under"]
+    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **{**GATE["with"], "arguments": "--sim 'x"}).returncode
+
+
+def test_two_gates_of_a_job_publish_their_own_tables(tmp_path):
+    fails = {**GATE["with"], "arguments": "--sim 'x"}  # before anything is written
+    assert stepped("retrokit eval", tmp_path, {"CODE": "1"}, **GATE["with"]).returncode == 1
+    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **GATE["with"]).returncode == 0
+    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **fails).returncode != 0
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n" * 2
+    lines = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
+    assert len({line for line in lines if line.startswith("summary=")}) == 3
 
 
 def test_the_action_installs_torch_of_the_cpu_and_the_extras(tmp_path):
