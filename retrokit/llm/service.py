@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ _FOR_GOOD = {501, 505}
 # TEI answers 424 where the model fails
 _OF_SOME_TEXT = {424, 500}
 _ABOUT_THE_REQUEST = {400, 413, 422}
+_WORDS_FOR_PASSING = re.compile("rate.?limit|overload|unavailable|timeout|server.?error|internal", re.IGNORECASE)
 _JSON_TYPES = {str: "text", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 
@@ -131,7 +133,7 @@ class Service:
                 return None
             begins = body[:200].decode("utf-8", "replace").strip()
             if begins[:1] in ("", "{", "[") and not isinstance(error, RecursionError):
-                raise TryAgain(f"{self.where}: the answer is cut off") from error
+                raise TryAgain(f"{self.where}: the answer is {'cut off' if begins else 'empty'}") from error
             kind = response.headers.get("content-type", "unknown type")
             words = self._told(f"{begins[:60]!r} ({kind})")
             raise ServiceError(f"{self.where}: the answer is not JSON and begins {words}; check the url") from error
@@ -195,13 +197,18 @@ class Service:
             raise self.failure(reply)
         answer = reply.json
         if isinstance(answer, dict) and answer.get("error") and not {"choices", "data", "results"} & answer.keys():
-            code = answer["error"].get("code") if isinstance(answer["error"], dict) else None
-            raise self.failure(reply, code if type(code) is int and code in range(400, 600) else 502)
+            error = error_of(answer)
+            code, kind = error.get("code", ""), error.get("type", "")
+            if code in map(str, range(400, 600)):
+                raise self.failure(reply, int(code))
+            raise self.failure(reply, 502 if _WORDS_FOR_PASSING.search(f"{code} {kind}") else None)
         return answer
 
     def unexpected(self, answer: Any, expected: str) -> ServiceError:
         """The error for an answer of another shape: the fields and types that came, and those expected."""
-        return ServiceError(f"{self.where}: the answer is {self._told(shape_of(answer))}; expected {expected}")
+        words = error_of(answer).get("message") if isinstance(answer, dict) else None
+        says = f" and says {self._told(words)}" if words else ""
+        return ServiceError(f"{self.where}: the answer is {self._told(shape_of(answer))}{says}; expected {expected}")
 
     def failure(self, reply: Reply, status: int | None = None) -> ServiceError:
         """What an answer other than 200 means, in a line."""
@@ -293,7 +300,7 @@ def error_of(body: Any) -> dict[str, str]:
     if not isinstance(error, dict):
         return {} if error is None else {"message": _text_of(error)}
     named = {name: error.get(name) for name in ("code", "param", "type")}
-    named["message"] = error.get("message") or error.get("detail")
+    named["message"] = next(filter(None, map(error.get, ("message", "detail", "msg"))), None)
     return {name: _text_of(value) for name, value in named.items() if value is not None}
 
 

@@ -24,6 +24,7 @@ from retrokit.llm.base import (
     CompletionRequest,
     PromptRefused,
     Sampling,
+    ServerFailed,
     TryAgain,
     encodable,
     estimated_tokens,
@@ -202,7 +203,13 @@ class Session:
                     return trouble.instead
                 raise
 
-        return await self._tries.of(complete)
+        calls = self._counts["calls"]
+        try:
+            return await self._tries.of(complete)
+        except ServiceError as error:
+            if isinstance(error.__cause__, ServerFailed) and self._counts["calls"] > calls:
+                raise PromptRefused(f"{error.__cause__}") from error  # others were answered meanwhile
+            raise
 
     @property
     def counts(self) -> dict[str, int]:

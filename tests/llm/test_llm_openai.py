@@ -171,6 +171,11 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
         (message(200, b"data: {}"), "the answer is not JSON and begins 'data: {}' (application/json); check the url"),
         (message(501, error("start it with --chat")), "start it with --chat (501)"),
         (reply_of({"error": {"message": "no credit", "code": 402}}), "no credit (402)"),
+        (reply_of({"error": "Unexpected endpoint"}), "Unexpected endpoint (200)"),
+        (
+            reply_of({"status": 1, "msg": "no such model"}),
+            f"the answer is {{status: number, msg: text}} and says no such model; {EXPECTED}",
+        ),
     ],
 )
 def test_an_answer_of_another_shape_is_described_at_once(reply: bytes, told: str) -> None:
@@ -224,6 +229,30 @@ def refused(reply: bytes, spec: str = "openai:gpt-x") -> tuple[type[Exception], 
 )
 def test_other_failures_are_not_tried_again(reply: bytes, kind: type[Exception], told: str) -> None:
     assert refused(reply) == (kind, told, 1)
+
+
+@pytest.mark.parametrize("about", [{"code": "503"}, {"code": "rate_limit_exceeded"}, {"type": "server_error"}])
+def test_an_error_in_place_of_an_answer_may_pass(about: dict[str, str]) -> None:
+    replies = [message(200, error("later", **about)), None]
+    with ChatServer(Plan(lambda body: "yes", reply=lambda body: replies.pop(0))) as server:
+        assert ask(f"openai:m,url={server.url}", "p")[0].text == "yes"
+
+
+def test_a_prompt_that_the_server_fails_on_is_refused_while_others_are_answered() -> None:
+    def reply(body: dict[str, Any]) -> bytes | None:
+        return message(500, error("NaN")) if body["messages"][0]["content"] == "bad" else None
+
+    async def asked(url: str, *prompts: str) -> list[Completion | BaseException]:
+        async with Session(registry.create(f"openai:m,url={url}"), None, retries=2, backoff=0.05) as session:
+            return await asyncio.gather(*map(session.ask, prompts), return_exceptions=True)
+
+    with ChatServer(Plan(lambda body: "yes", reply=reply)) as server:
+        bad, good = asyncio.run(asked(server.url, "bad", "good"))
+        assert isinstance(bad, PromptRefused)
+        assert str(bad) == f"{server.url}/chat/completions: NaN (500)"
+        assert isinstance(good, Completion)
+        with pytest.raises(ServiceError, match=r"^the model failed 3 times"):
+            ask(f"openai:m,url={server.url}", "bad", retries=2)
 
 
 def test_an_unknown_model() -> None:
