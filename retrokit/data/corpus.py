@@ -143,11 +143,16 @@ def _rows(
 
 
 def _table(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
-    number, line = next(lines)
+    first: tuple[int, str] | None
+    first = number, line = next(lines)
     names = [_COLUMNS.get(name.strip().lower().replace("-", "_"), name) for name in line.split("\t")]
-    if not {"id", "text"} <= set(names):
-        names, lines = ["id", "text"], chain([(number, line)], lines)
-    for number, line in lines:
+    if {"id", "text"} <= set(names):
+        first = next(lines, None)
+    else:
+        names = ["id", "text"]
+    if first is None:
+        raise DataError(named(path), f"contains only a header; expected lines below it ({', '.join(names)})")
+    for number, line in chain([first], lines):
         row = Row(dict(zip(names, line.split("\t"), strict=False)), path, number)
         if line.count("\t") != len(names) - 1:
             columns = ", ".join(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from numbers import Real
@@ -47,7 +48,7 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
         return {**value, **known} if isinstance(kind, dict) else cast(Any, kind)(**known)
     if kind is float:
         number = math.nan if value is None else _check(value, float, field)
-        if abs(number) > 1.8e308:
+        if abs(number) > sys.float_info.max:
             raise ValueError(f"field {field!r} is no finite number")
         return float(number)
     if getattr(kind, "__name__", "") == "ndarray":
@@ -56,6 +57,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
         return np.array(_check(value, list, field), dtype=np.float64)
     if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
         items = [restored(parts[0], one, _within(field, place)) for place, one in enumerate(_check(value, list, field))]
+        if origin is tuple and ... not in parts and len(items) != len(parts):
+            raise ValueError(f"field {field!r} should have {len(parts)} items, found {len(items)}")
         return tuple(items) if origin is tuple else items
     if origin is not None and issubclass(origin, Mapping):
         named = _check(value, dict, field)

@@ -24,7 +24,7 @@ import torch
 
 from retrokit.data.jsonl import read_json
 from retrokit.data.quantization import Quantization
-from retrokit.errors import DataError, MissingExtra, UsageError, first_line
+from retrokit.errors import DataError, MissingExtra, UsageError, first_line, out_of_range
 from retrokit.notices import notice, progress
 from retrokit.retrieval.compressed import SignIndex, factory_of, keep_as_they_are
 from retrokit.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
@@ -35,6 +35,7 @@ QUERY_BLOCK = 1024
 TRAINING_NUMBERS = 128_000_000  # of the embeddings that an index is trained on, at most: 512 MB
 POINTS_PER_CENTROID = 39  # that faiss asks for
 _SINGLE = np.empty((0, 0), dtype=np.float32)  # what faiss computes in, at least
+_LARGEST_BREADTH = 1_000_000  # of a search, for which faiss takes memory at once
 ROUNDING = 1e-5  # by which two ways of summing one score may differ, of its size
 
 
@@ -212,12 +213,14 @@ def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str =
 
 def _set_parameters(made: Any, index: str) -> None:
     if parameters := index.partition(":")[2]:
-        if re.search(r"=\s*-", parameters):  # faiss takes it for a huge number
-            raise UsageError(f"index {index}: parameters are not negative")
-        if isinstance(made, SignIndex):
-            given = [one.partition("=") for one in parameters.split(",")]
-            if not all(value.isdecimal() for _, _, value in given):
+        given = [one.partition("=") for one in parameters.split(",")]
+        for name, _, value in given:  # faiss cuts what is no whole number of 32 bits, and then finds nothing
+            if not re.fullmatch(r"[0-9]{1,10}", value):
                 raise UsageError(f"index {index}: parameters are whole numbers, such as nprobe=8")
+            bounds = (1, _LARGEST_BREADTH) if name.endswith(("efSearch", "nprobe")) else (0, None)
+            if expected := out_of_range(int(value), *bounds):
+                raise UsageError(f"index {index}: {name}={value} is out of range ({expected})")
+        if isinstance(made, SignIndex):
             for name, _, value in given:
                 _asked(index, partial(made.set_parameter, name, int(value)))
             return

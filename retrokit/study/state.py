@@ -12,10 +12,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrokit.data.files import writing
-from retrokit.errors import DataError, UsageError
+from retrokit.data.jsonl import read_json
+from retrokit.errors import UsageError
 from retrokit.frames import flat, frame
 from retrokit.study.steps import Step
 from retrokit.study.tables import Study
@@ -93,14 +94,10 @@ class StudyPlan:
             DataError: its plan is damaged.
         """
         path = Path(folder, PLAN)
-        try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            steps = [Step(**{**one, **{key: tuple(one[key]) for key in _TUPLES}}) for one in told.pop("steps")]
-            return cls(Path(folder), steps=steps, **{**told, "gates": tuple(told["gates"])})
-        except FileNotFoundError:
-            raise UsageError(f"{folder} holds no study; run one into it: retrokit study run FILE -o {folder}") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(path, f"is not the plan of a study: {type(error).__name__} {error}") from error
+        if not path.exists():
+            raise UsageError(f"{folder} holds no study; run one into it: retrokit study run FILE -o {folder}")
+        plan: StudyPlan = read_json(path, "the plan of a study", cls, folder=Path(folder))
+        return plan
 
     def to_frame(self) -> DataFrame:
         """A row for each step: what it is, and what became of it."""
@@ -122,10 +119,6 @@ class StudyPlan:
         """What became of the step."""
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):
             if self.marker(step, what).is_file():
-                told: dict[str, Any] = json.loads(self.marker(step, what).read_text(encoding="utf-8"))
-                about = told.get("error"), told.get("processor", "")
-                return State(step, state, told["seconds"], told["code"], *about)
+                known: State = read_json(self.marker(step, what), "the state of a step", State, step=step, state=state)
+                return known
         return State(step, MISSING)
-
-
-_TUPLES = ("command", "after", "reads")

@@ -15,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from retrokit.data.files import writing
+from retrokit.data.jsonl import read_json
 from retrokit.data.outputs import check_own
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
@@ -65,7 +66,7 @@ def _is_complete(plan: StudyPlan, step: Step) -> bool:
 def same_files(plan: StudyPlan, step: Step) -> bool:
     """Whether the files that the step reads are as they were when it was last begun."""
     begun = plan.marker(step, "begun.json")
-    return begun.is_file() and json.loads(begun.read_text(encoding="utf-8")) == _stamps(step)
+    return begun.is_file() and read_json(begun, "the files that a step has read") == _stamps(step)
 
 
 def _stamps(step: Step) -> dict[str, list[int]]:

@@ -20,6 +20,7 @@ from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError
 from huggingface_hub.utils import disable_progress_bars, validate_repo_id
 
 from retrokit import encoders
+from retrokit.data.files import LARGEST_TOML, read_text
 from retrokit.data.jsonl import read_json
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.runs import Run, read_run, write_run
@@ -110,9 +111,10 @@ def _name_base(asked: PushSettings, config: Path) -> None:
 
 def _write_card(asked: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
     """The run's own card, with whatever its owner has changed, under the name that it has on the hub."""
+    text = read_text(path, LARGEST_TOML)
     try:
-        card = ModelCard.load(path)
-    except (OSError, ValueError) as error:
+        card = ModelCard(text)
+    except Exception as error:  # of a damaged card the library raises anything
         raise DataError(Path(asked.folder, CARD), f"is not a model card: {first_line(error)}") from error
     name = Path(asked.folder).resolve().name
     started = [str(one["encoder"]) for one in run.notes.get("merged", [])] or [run.encoder]

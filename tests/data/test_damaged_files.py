@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from retrokit.data.beir import read_beir
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import read_lines
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.exports import open_export
+from retrokit.data.files import read_lines, read_toml
+from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.pairs import read_source
+from retrokit.data.runs import Run
+from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
-from retrokit.errors import RetrokitError
+from retrokit.errors import DataError, RetrokitError
+from retrokit.evaluation.comparison.baseline import read_baseline
+from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.report.sources import read_sources
+from retrokit.study.state import StudyPlan
+from retrokit.training.run_folder import _files_of as model_files
 from tests.trec import read_qrels
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'
@@ -139,3 +147,122 @@ def test_the_sound_file_is_read(tmp_path: Path, reader: str) -> None:
     sound, name, read = READERS[reader]
     (tmp_path / name).write_bytes(sound)
     read(tmp_path / name)
+
+
+# --- files that hold one value
+
+
+def export(folder: Path) -> object:
+    note = {
+        **{"count": 2, "dimension": 4, "role": "document", "similarity": {"spec": "cosine", "learned": {}}},
+        "encoder": {"spec": "minilm", "fingerprint": "f", "dimension": 4, "dims": 4, "precision": "fp32"},
+        "source": {"digest": None},
+    }
+    if not (folder / "export.json").exists():
+        (folder / "export.json").write_text(json.dumps(note))
+    return open_export(folder).ids(), open_export(folder).ids_at([1])
+
+
+def results(folder: Path) -> object:
+    """A damaged result is left out, so that the folder holds none."""
+    return ResultsFolder(str(folder)).read()
+
+
+RESULT = {
+    **{"encoder": "e", "similarity": "cosine", "task": "t", "main_metric": "m", "metrics": {"m": 0.5}},
+    **{"per_query": {"m": {"q": 0.5}}, "counts": {}, "norms": {}, "configuration": {}, "resampled": {}},
+}
+SYSTEM = {"data": None, "results": [RESULT], "seeds": [], "trained_with": None, "distinction": ""}
+RUN_NOTE = {"status": "finished", "similarity": "cosine", "steps": 3, "outcome": {"steps": 3}}
+PLAN = {
+    **{"title": "", "text": "", "started_in": "/", "gates": []},
+    "steps": [
+        {
+            **{"name": "a", "table": "a", "command": [], "output": "", "prints": True, "resumes": False},
+            **{"replaces": False, "after": [], "reads": [], "cell": {}},
+        }
+    ],
+}
+WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
+    "run": (RUN_NOTE, "retrokit.json", lambda path: described(path.parent)),
+    "baseline": ({"format": 1, "systems": [SYSTEM]}, "base.json", lambda path: read_baseline(str(path))),
+    "results": (None, "r.json", lambda path: results(path.parent)),
+    "export": (None, "export.json", lambda path: export(path.parent)),
+    "ids": (None, "ids.jsonl", lambda path: export(path.parent)),
+    "report": (None, "found.json", lambda path: read_sources([str(path)])),
+    "plan": (PLAN, "plan.json", lambda path: StudyPlan.read(path.parent)),
+    "modules": (None, "modules.json", lambda path: model_files(path.parent, Run("finished", "cosine"))),
+    "TOML": (None, "options.toml", read_toml),
+}
+NO_VALUE: dict[str, bytes] = {
+    **{"nothing": b"", "blanks": b" \n \n", "a mark": b"\xef\xbb\xbf", "UTF-16": '{"a": 1}'.encode("utf-16")},
+    **{"NUL": b"\0\0", "Latin-1": b'{"a": "\xe9"}', "half": b'{"a": ', "list": b"[1]", "number": b"3", "null": b"null"},
+    **{"deep": b"[" * 100_000, "deep object": b'{"a":' * 100_000, "foreign": b'{"a": 1}', "NaN": b'{"a": NaN}'},
+    "digits": b'{"count": ' + b"9" * 5000 + b"}",
+    "TOML digits": b"a = " + b"9" * 5000,
+    "TOML deep": b"a = " + b"[" * 100_000,
+    "surrogate": b'{"a": "\\ud800"}',
+}
+
+
+IS_TOML = ("nothing", "blanks", "a mark", "list")
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"),
+    [(reader, content) for reader in WHOLE for content in NO_VALUE if reader != "TOML" or content not in IS_TOML],
+)
+def test_what_is_no_value_is_one_clear_line(tmp_path: Path, reader: str, content: str) -> None:
+    _, name, read = WHOLE[reader]
+    (tmp_path / name).write_bytes(NO_VALUE[content])
+    with pytest.raises(DataError) as caught:
+        read(tmp_path / name)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path}/{name}" if reader != "results" else f"{tmp_path}: holds no results")
+    assert len(message.splitlines()) == 1
+    assert "sys.set_int_max_str_digits" not in message
+
+
+WRONG = [None, [], {}, -1, 10**400, True, "", "x", [None], {"a": None}]
+
+
+@pytest.mark.parametrize("reader", ["run", "baseline", "plan"])
+def test_a_field_of_another_type_is_named(tmp_path: Path, reader: str) -> None:
+    sound, name, read = WHOLE[reader]
+
+    def check(value: object, field: str) -> None:
+        (tmp_path / name).write_text(json.dumps(value))
+        message = ""
+        try:
+            read(tmp_path / name)
+        except DataError as error:
+            message = str(error)
+        assert message == "" or message.startswith(f"{tmp_path}/{name}: "), field
+        assert len(message.splitlines()) < 2
+
+    check(sound, "")
+    for replaced, field in _replaced(sound):
+        check(replaced, field)
+
+
+def _replaced(value: object, field: str = "") -> Iterator[tuple[object, str]]:
+    """The value with each of its parts missing, or of another type."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        inner = f"{field}.{key}"
+        if isinstance(value, dict):
+            yield {name: one for name, one in value.items() if name != key}, inner
+        part = value[key]
+        for other in [*((one, inner) for one in WRONG), *_replaced(part, inner)]:
+            copy = dict(value) if isinstance(value, dict) else list(value)
+            copy[key] = other[0]
+            yield copy, other[1]
+
+
+def test_a_byte_order_mark_and_a_device(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "run.json", "a value") == {"a": 1}
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbfsteps = 3\r\n")
+    assert read_toml(tmp_path / "a.toml")[1] == {"steps": 3}
+    with pytest.raises(DataError, match=r"^/dev/zero: is larger than 4 MiB$"):
+        read_toml("/dev/zero")

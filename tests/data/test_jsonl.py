@@ -161,6 +161,9 @@ def test_queries(tmp_path: Path) -> None:
     path.write_text('{"id": "2", "text": "who?"}\n{"id": 2, "text": "what?"}\n')
     with pytest.raises(DataError, match=r"queries\.jsonl:2: the id '2' is already on line 1, with another text$"):
         list(read_queries(path))
+    (tmp_path / "queries.tsv").write_text("id\ttext\n")
+    with pytest.raises(DataError, match=r"queries\.tsv: contains only a header; expected lines below it"):
+        list(read_queries(tmp_path / "queries.tsv"))
 
 
 def test_a_corpus_is_read_as_a_stream(tmp_path: Path) -> None:

@@ -445,6 +445,23 @@ def test_a_cache_that_cannot_be_shrunk_says_so(tmp_path, monkeypatch):
             EmbeddingCache(tmp_path, 10**9).shrink(0)
 
 
+def test_clearing_a_damaged_cache(tmp_path):
+    (tmp_path / FILE).write_bytes(b"no database" * 500)
+    listener = Notices()
+    with listening(listener):
+        assert EmbeddingCache(tmp_path, 10**9).shrink(0) == 5500
+    assert "is damaged (file is not a database)" in listener.messages[0]
+    assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize("below", ["", "/cache"])
+def test_a_cache_in_a_file_is_refused(below, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RETROKIT_CACHE", f"{tmp_path}/file{below}")
+    with pytest.raises(UsageError, match=f"^RETROKIT_CACHE={tmp_path}/file{below}: is a file; name a folder, or off$"):
+        cache_folder()
+
+
 def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for values, expected in (

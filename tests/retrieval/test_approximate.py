@@ -120,8 +120,10 @@ def test_nothing_to_search(queries: int, documents: int, shape: tuple[int, int])
         ("HNSW32,PQ8", "index HNSW32,PQ8: faiss has it for distances alone, not for inner products"),
         ("LSH", "index LSH: faiss: "),
         ("IVF4,Flat:nprob=2", "index IVF4,Flat:nprob=2: faiss: .*could not set parameter nprob"),
-        ("IVF4,Flat:nprobe=all", "index IVF4,Flat:nprobe=all: faiss: could not interpret parameters nprobe=all"),
-        ("IVF4,Flat:nprobe=-1", "index IVF4,Flat:nprobe=-1: parameters are not negative"),
+        ("IVF4,Flat:nprobe=all", "index IVF4,Flat:nprobe=all: parameters are whole numbers, such as nprobe=8"),
+        ("IVF4,Flat:nprobe=-1", "index IVF4,Flat:nprobe=-1: parameters are whole numbers, such as nprobe=8"),
+        ("IVF4,Flat:nprobe=0", r"index IVF4,Flat:nprobe=0: nprobe=0 is out of range \(1 to 1000000\)"),
+        ("HNSW8:efSearch=2147483648", "index HNSW8:efSearch=2147483648: efSearch=2147483648 is out of range"),
     ],
 )
 def test_an_index_that_cannot_be(index: str, complaint: str) -> None:

@@ -29,12 +29,15 @@ def read_size(text: str) -> int:
 
 def cache_folder() -> Path | None:
     """Where the cache lies: ``RETROKIT_CACHE``, else ``retrokit/embeddings`` in the user's cache folder (XDG); ``None``
-    if it is turned off."""
+    if it is turned off. Raises :class:`UsageError` if the variable names a file."""
     named = os.environ.get(PLACE, "")
     if named.lower() == "off":
         return None
     if named:
-        return Path(named).expanduser()
+        folder = Path(named).expanduser()
+        if any(os.path.isfile(place) for place in (folder, *folder.parents)):
+            raise UsageError(f"{PLACE}={named}: is a file; name a folder, or off")
+        return folder
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrokit" / "embeddings"
 
 

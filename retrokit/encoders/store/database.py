@@ -222,8 +222,11 @@ class EmbeddingCache:
                 database.execute("DELETE FROM encoders WHERE id NOT IN (SELECT encoder FROM blocks)")
                 kept = "SELECT json_extract(about, '$.fingerprint') FROM encoders"
                 database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({kept})")
-        except sqlite3.Error as error:
+        except sqlite3.OperationalError as error:
             raise DataError(self._file, f"could not be written: {error}") from error
+        except sqlite3.DatabaseError as error:
+            removed = self._file.stat().st_size
+            self._begin_anew(error)
         return removed
 
     def write(self, action: Callable[[sqlite3.Connection], Any]) -> None:
