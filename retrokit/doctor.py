@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit import __version__
-from retrokit.errors import DataError, first_line, installation
+from retrokit.errors import DataError, first_line, installation, redacted
 from retrokit.frames import frame
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class Diagnosis:
 
 def examine() -> Diagnosis:
     """Look at everything. A part that cannot be looked at is a finding too: nothing is raised."""
-    return Diagnosis([one for part, look in _PARTS.items() for one in _looked(part, look)])
+    found = (one for part, look in _PARTS.items() for one in _looked(part, look))
+    return Diagnosis([Finding(*map(redacted, vars(one).values())) for one in found])
 
 
 def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

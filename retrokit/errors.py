@@ -7,6 +7,7 @@ message names a parameter as ```batch_size=```; the command line shows its optio
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -23,10 +24,25 @@ def installation(extra: str) -> str:
     return f"python -m pip install '{DISTRIBUTION}[{extra}]'"
 
 
+_PASSWORD = re.compile(r"(?<=://)[^\s\"'<>]*@|(?<=[?&])([^\s=&]*(?:key|token|secret|password)[^\s=&]*)=[^\s&#]+", re.I)
+
+
+def redacted(text: str) -> str:
+    """``text`` without what addresses in it have of names, passwords, keys and tokens.
+
+    >>> redacted("https://me:secret@hub.example/x?api_key=123&page=2: not found")
+    'https://…@hub.example/x?api_key=…&page=2: not found'
+    """
+    return _PASSWORD.sub(lambda found: "…@" if found[1] is None else f"{found[1]}=…", text)
+
+
 class RetrokitError(Exception):
     """Base of all errors with a message for the user; ``exit_code`` is what the command line returns."""
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(str(message)))
 
     heard: bool | None = None
     """Of several processes, whether this one is to say it; ``None``: the first one does, for all have met it."""

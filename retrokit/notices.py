@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
+from retrokit.errors import redacted
+
 
 class Advance(Protocol):
     """Moves a display of progress on."""
@@ -99,6 +101,7 @@ def heard() -> Iterator[list[str]]:
 
 def notice(message: str, once: bool = False) -> None:
     """Say one line to the user; with ``once`` a listener is given the same line only once."""
+    message = redacted(message)
     if not once or message not in _reported:
         _listener.notice(message)
     if once:

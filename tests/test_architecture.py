@@ -31,7 +31,7 @@ TOP = {"augment", "probe", "study", "cli", "report", "__main__", "__init__"}
 MAY_IMPORT = {
     "errors": set(),
     "interrupts": set(),
-    "notices": set(),
+    "notices": {"errors"},
     "frames": set(),
     "registry": {"errors"},
     "settings": {"errors"},

@@ -143,6 +143,26 @@ def test_devices_tell_threads_and_the_precision_that_auto_takes(monkeypatch):
     precision._gains.cache_clear()
 
 
+def test_no_password_is_shown(capsys, monkeypatch):
+    address = "https://me:pass/word@mirror.example/api?token=hunter2&page=1"
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+
+    def broken() -> Any:
+        raise OSError(f"{address}: refused")
+
+    monkeypatch.setitem(doctor._PARTS, "devices", broken)
+    shown = "https://…@mirror.example/api?token=…&page=1"
+    assert findings("hub")[shown].state == doctor.OK
+    assert findings("settings")["HF_ENDPOINT"].found == shown
+    assert findings("devices")["devices"].found == f"OSError: {shown}: refused"
+    for words in (["doctor"], ["doctor", "--json"]):
+        cli.run(words)
+        out, err = capsys.readouterr()
+        assert "mirror.example" in out
+        assert not any(secret in out + err for secret in ("pass/word", "hunter2", "//me"))
+
+
 def test_a_part_that_cannot_be_looked_at_is_named(monkeypatch):
     def broken() -> Any:
         raise OSError("libnone.so: no such file")

@@ -25,7 +25,7 @@ from retrokit.data.jsonl import read_json
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
-from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line
+from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line, redacted
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.notices import notice
 from retrokit.settings import taking
@@ -235,7 +235,7 @@ def _upload(asked: PushSettings, staged: Path) -> tuple[str, str]:
             commit_message="Upload an encoder trained by retrokit",
             delete_patterns=_STALE,
         )
-    return f"{api.endpoint}/{asked.repo}", made.oid
+    return redacted(f"{api.endpoint}/{asked.repo}"), made.oid
 
 
 @contextmanager

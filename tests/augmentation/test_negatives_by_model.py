@@ -228,7 +228,7 @@ def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("name", ["near.jsonl", "../{}/near.jsonl"])
 def test_answers_and_near_misses_need_two_files(corpus: Path, name: str) -> None:
     store = corpus.parent / name.format(corpus.parent.name)
-    with ChatServer(Plan(edit)) as server, pytest.raises(UsageError, match="the answers need a file of their own"):
+    with ChatServer(Plan(edit)) as server, pytest.raises(UsageError, match="is the name of two outputs"):
         write(server, corpus, store=str(store))
     assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
 

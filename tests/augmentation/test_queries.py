@@ -279,7 +279,7 @@ def test_on_the_command_line(corpus, tmp_path, capsys):
         ({"existing": ("none.jsonl",)}, "none.jsonl"),
         ({"prompts": "none"}, "none: is neither ours nor a folder of prompts"),
         ({"output": "corpus.jsonl"}, "is an input too"),
-        ({"store": "out.jsonl"}, "the answers need a file of their own"),
+        ({"store": "out.jsonl"}, "is the name of two outputs"),
         ({"limit": 0}, "`limit=` 0 is out of range"),
     ],
 )

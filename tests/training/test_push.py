@@ -157,6 +157,17 @@ def test_a_run_becomes_one_commit(folder, service, capsys):
     assert any(task.startswith("mteb:SciFact") for task, _ in found)
 
 
+def test_no_password_of_the_hub_is_shown(folder, service, monkeypatch, capsys):
+    monkeypatch.setattr(hub, "ENDPOINT", service.url.replace("://", "://me:hunter2@"))
+    assert cli.run(["push", str(folder / "run"), "me/qnorm", "--json"]) == 0
+    service.fails = "/preupload/"
+    assert cli.run(["push", str(folder / "run"), "me/qnorm"]) == 4
+    out, err = capsys.readouterr()
+    assert json.loads(out)["url"] == service.url.replace("://", "://…@") + "/me/qnorm"
+    assert "…@" in err
+    assert "hunter2" not in out + err
+
+
 def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_path):
     retrokit.push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
     assert service.calls == []
