@@ -224,6 +224,12 @@ def test_standard_input_and_pipes(tiny_bert, encoder, tmp_path, monkeypatch, is_
     assert_rounded(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"))
 
 
+def test_a_repeated_line_is_exported_once(tiny_bert, tmp_path):
+    rows = [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "x"}, {"id": "c", "text": "z"}]
+    made = export.export(str(tiny_bert), str(write_lines(tmp_path / "c.jsonl", rows)), str(tmp_path / "out"))
+    assert (made.ids(), made.note["count"], len(made.embeddings())) == (["a", "b", "c"], 3, 3)
+
+
 def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
     bad = write_lines(tmp_path / "bad.jsonl", [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}])
     out = str(tmp_path / "out")

@@ -45,7 +45,7 @@ class RetrievalData:
     id → document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has the keys documents,
     documents_without_text, queries, queries_without_judgements (left out: in the file, but not in the split),
     judgements, queries_without_relevant (every grade below ``level``). If ``qrels`` judges documents that are not among
-    ``documents``: also judgements_of_absent_documents, and reachable_recall, the mean over queries with a relevant
+    ``documents``: also judgements_of_absent_documents, and highest_recall, the mean over queries with a relevant
     document of the share of their relevant documents that can be found.
     """
 
@@ -109,7 +109,7 @@ def read_beir(
         raise DataError(qrels_path, f"none of its queries is in {queries_path.name}")
     data = retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels, level=level)
     faults.report("queries", f"{{n}} judgements of {len(absent_queries):,} absent queries are left out")
-    reachable = f"recall can reach {data.counts.get('reachable_recall', 1):.4f}"
+    reachable = f"recall can reach {data.counts.get('highest_recall', 1):.4f}"
     faults.report("documents", f"{{n}} judgements are of absent documents, which cannot be retrieved: {reachable}")
     return data
 
@@ -152,7 +152,7 @@ def retrieval_data(
     }
     if absent := sum(document not in documents for grades in qrels.values() for document in grades):
         reachable = [sum(document in documents for document in found) / len(found) for found in relevant]
-        counts |= {"judgements_of_absent_documents": absent, "reachable_recall": mean(reachable) if reachable else 1.0}
+        counts |= {"judgements_of_absent_documents": absent, "highest_recall": mean(reachable) if reachable else 1.0}
     return RetrievalData(
         *(name, split, list(documents), list(documents.values()), list(asked), list(asked.values()), qrels),
         counts={**counts, **(more_counts or {})},

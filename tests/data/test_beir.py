@@ -138,7 +138,7 @@ def test_judgements_of_what_is_absent_are_counted_and_reported(folder: Path) -> 
         read_beir(folder)
     assert data.qrels == {"q2": {"d2": 1, "d8": 0}, "q1": {"d1": 2, "d2": 0, "d9": 1}}
     assert data.counts["judgements_of_absent_documents"] == 2
-    assert data.counts["reachable_recall"] == 0.75
+    assert data.counts["highest_recall"] == 0.75
     assert list(data.pairs()) == [("q1", "d1"), ("q2", "d2")]
     qrels = folder / "qrels" / "test.tsv"
     assert notices.messages == [

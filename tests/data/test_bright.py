@@ -130,7 +130,7 @@ def test_what_cannot_count_is_counted(tmp_path: Path) -> None:
         "gold_excluded": 2,
         "queries_with_all_gold_excluded": 1,
         "judgements_of_absent_documents": 1,
-        "reachable_recall": pytest.approx((2 / 3 + 1 + 1) / 3),
+        "highest_recall": pytest.approx((2 / 3 + 1 + 1) / 3),
     }
     with strictly(True), pytest.raises(DataError, match="1 gold ids are not documents"):
         read_bright(tmp_path)

@@ -166,6 +166,46 @@ def test_queries(tmp_path: Path) -> None:
         list(read_queries(tmp_path / "queries.tsv"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1\tcats & dogs\nq2\tbirds\n",
+        "query_id\tquery\nq1\tcats & dogs\nq2\tbirds\n",
+        "<top>\n\n<num> Number: q1\n<title> Topic:  cats &amp;\n dogs\n\n<desc> Description:\nMore.\n</top>\n\n<top>\n"
+        "<num> Number: q2 \n<title> birds\n<desc> x\n</top>\n",
+        "<top><num>q1</num><title>cats &amp; dogs</title></top><top><num>q2</num><title>birds</title></top>",
+        '<?xml version="1.0"?>\n<topics task="x"><topic number="q1"><query>cats &amp; dogs</query><question>y'
+        '</question></topic>\n<topic number="q2"><query>birds</query></topic></topics>',
+    ],
+    ids=["table", "table with a header", "TREC", "closed elements", "XML"],
+)
+def test_queries_in_other_formats(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "queries"
+    path.write_text(text)
+    assert list(read_queries(path)) == [("q1", "cats & dogs"), ("q2", "birds")]
+
+
+def test_wrong_topics(tmp_path: Path) -> None:
+    path = tmp_path / "topics.xml"
+    path.write_text("<topics>\n\n<topic number='1'>\n</topic>\n</topics>")
+    with pytest.raises(DataError, match=r"topics\.xml:3: the topic has no number or no title$"):
+        list(read_queries(path))
+    path.write_text("<html></html>")
+    with pytest.raises(DataError, match=r"topics\.xml: has no TREC topic; expected <top> or <topic> with a number"):
+        list(read_queries(path))
+
+
+def test_a_corpus_in_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "collection.tsv"
+    path.write_text('0\tThe "presence" of\n1\tsaid "so\n')
+    assert list(read_corpus(path)) == [("0", "", 'The "presence" of'), ("1", "", 'said "so')]
+    path.write_text("id\ttext\ttitle\n1\tis a language\tPython\n")
+    assert [document.full_text for document in read_corpus(path)] == ["Python is a language"]
+    path.write_text("1\ta\tb\n")
+    with pytest.raises(DataError, match=r"collection\.tsv:1: expected 2 columns \(id, text\), found 3$"):
+        list(read_corpus(path))
+
+
 def test_a_corpus_is_read_as_a_stream(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"id": "a", "text": "x"}\nnot json\n')

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.data.faults import strictly
 from retrokit.data.files import digest
 from retrokit.data.pairs import read_source, registry
 from retrokit.data.training_rows import Pair, ScoredPair
@@ -308,6 +309,14 @@ def test_a_beir_folder_gives_its_relevant_pairs(folder: Path, notices: Notices) 
         f"{folder}: 1 relevant documents of split 'train' have no text; their pairs are left out"
     ]
     assert source.name == "pets"
+
+
+def test_a_relevance_level_and_absent_documents_of_a_beir_folder(folder: Path, notices: Notices) -> None:
+    (folder / "qrels" / "train.tsv").write_text("q1\td1\t2\nq1\td2\t1\nq1\tgone\t2\n")
+    assert list(read_source(f"beir:{folder},level=2", "pairs").records) == [Pair("who?", "Cats They purr.")]
+    assert "recall can reach 0.5000" in notices.messages[0]
+    with strictly(True), pytest.raises(DataError, match=r"train\.tsv:3: document 'gone' is not in corpus\.jsonl$"):
+        read_source(f"beir:{folder}", "pairs")
 
 
 def test_a_beir_folder_without_pairs(folder: Path) -> None:

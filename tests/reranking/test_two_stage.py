@@ -278,6 +278,16 @@ def test_runs_that_cannot_be_reranked(folder: Path, monkeypatch: pytest.MonkeyPa
         reranked(folder, path)
 
 
+def test_documents_that_the_task_does_not_have_are_not_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    plain = reranked(folder, RUN).whole.results
+    before, after = reranked(folder, {**RUN, "q1": {"nowhere": 99.0, **RUN["q1"]}}).whole.results
+    # b was second, and is third below the document that nobody has
+    assert (plain[0].per_query["mrr@10"]["q1"], before.per_query["mrr@10"]["q1"]) == (1 / 2, pytest.approx(1 / 3))
+    assert after.metrics == plain[1].metrics
+    assert before.counts["run_documents_not_in_corpus"] == after.counts["run_documents_not_in_corpus"] == 1
+
+
 def test_queries_that_the_task_does_not_judge_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, fake=SCORES)
     notices = Notices()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from retrokit.errors import DataError, UsageError
+from retrokit.notices import listening
 from retrokit.sure.items import Item, beir_items, jsonl_items
+from tests.evaluation.fakes import Notices
 from tests.sure.pretending import passage_of, query_of, write_beir_folder
 
 
@@ -48,6 +50,19 @@ def test_no_two_queries_have_the_same_passage(tmp_path):
         found = beir_items(folder, seed=seed)
         assert [(item.query_id, item.passage_id) for item in found.items] == [("q0", "p0"), ("q1", "p1")]
         assert found.skipped == {"without_relevant": 0, "without_text": 0, "passage_taken": 1}
+
+
+def test_absent_queries_and_passages_are_left_out(tmp_path):
+    folder = judge(write_beir_folder(tmp_path / "law"), "q9\tp0\t1", "q0\tgone\t1", "q1\tgone\t1", "q1\tp1\t1")
+    notices = Notices()
+    with listening(notices):
+        found = beir_items(folder)
+    assert [(item.query_id, item.passage_id) for item in found.items] == [("q1", "p1")]
+    qrels = folder / "qrels" / "test.tsv"
+    assert notices.messages == [
+        f"{qrels}:2: query 'q9' is not in queries.jsonl; 1 judgements of absent queries are left out",
+        f"{qrels}: passage 'gone' is not in {folder / 'corpus.jsonl'}; 1 absent passages are left out",
+    ]
 
 
 def test_what_cannot_be_used_is_counted(tmp_path):

@@ -33,7 +33,7 @@ class Bright(Retrieval):
             "repeated_documents": "documents whose id came before; the last counts",
             "documents_without_text": "documents without text, kept as empty",
         }
-        reachable = counts.get("reachable_recall", 1)
+        reachable = counts.get("highest_recall", 1)
         return (
             (
                 f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "

@@ -79,7 +79,8 @@ class Retrieval(SearchTask):
         return self
 
     def describe(self) -> str:
-        counts = self.counts
+        counts, level = self.counts, self.data.level
+        lacking = "with no relevant document" if level == 1 else f"without a grade of {level} or above"
         line = (
             f"{self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} documents, "
             f"{counts['judgements']:,} judgements"
@@ -87,7 +88,7 @@ class Retrieval(SearchTask):
             counts,
             {
                 "queries_without_judgements": "queries without judgements, left out",
-                "queries_without_relevant": "queries with no relevant document, counted as 0",
+                "queries_without_relevant": f"queries {lacking}, counted as 0" + (" but in nDCG" if level > 1 else ""),
                 "documents_without_text": "documents without text, kept as empty",
                 "identical_ids_left_out": "documents left out of the ranking of the query with their id",
             },
