@@ -17,6 +17,7 @@ from retrokit.errors import DataError
 from retrokit.report import plots
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 
@@ -121,6 +122,20 @@ def test_bad_data_is_one_line_with_its_place(typed, tiny_bert, tmp_path, damage,
     assert len(err.strip().splitlines()) == 1
     assert err.startswith(f"retrokit: {message}")
     assert not (tmp_path / "run").exists()
+
+
+def test_faults_of_the_data_are_reported_and_with_strict_errors(typed, tiny_bert, tmp_path):
+    texts = sentences(8)
+    documents, queries = ({f"{side}{i}": text for i, text in enumerate(texts)} for side in "dq")
+    qrels = {f"q{i}": {f"d{i}": 1} for i in range(8)}
+    write_folder(tmp_path / "data", documents, queries, {**qrels, "q0": {"d0": 1, "gone": 1}})
+    words = ("finetune", tiny_bert, "--data", "beir:data,split=test", "-o", "run", "--dry-run", *QUICK)
+    code, _, err = typed(*words)
+    assert code == 0, err
+    fault = "data/qrels/test.tsv:2: document 'gone' is not in corpus.jsonl"
+    assert f"{fault}; 1 judgements are of absent documents" in err
+    code, _, err = typed(*words, "--strict")
+    assert (code, err.strip()) == (2, f"retrokit: {fault}")
 
 
 def test_an_existing_folder_and_a_missing_one_are_said(typed, tiny_bert, pairs, tmp_path):
