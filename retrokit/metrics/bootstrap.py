@@ -48,14 +48,14 @@ def draw(statistic: Statistic, items: int, seed: int = 0) -> Draws:
 
 def alike(several: Sequence[Draws]) -> bool:
     """Whether they are of as many items and as many draws, so that draw i of each was of the same items."""
-    return len({(one.items, len(one.drawn)) for one in several}) == 1
+    return len({(draws.items, len(draws.drawn)) for draws in several}) == 1
 
 
 def mean_of(several: Sequence[Draws]) -> Draws:
     """The mean of statistics of the same items (:func:`alike`), such as one metric of runs of several seeds."""
     _check_alike(several)
-    value = float(np.mean([one.value for one in several]))
-    return Draws(several[0].items, value, np.mean([one.drawn for one in several], axis=0))
+    value = float(np.mean([draws.value for draws in several]))
+    return Draws(several[0].items, value, np.mean([draws.drawn for draws in several], axis=0))
 
 
 def paired_bootstrap(a: Draws, b: Draws) -> PairedTest:
@@ -81,7 +81,7 @@ def paired_bootstrap(a: Draws, b: Draws) -> PairedTest:
 
 def _check_alike(several: Sequence[Draws]) -> None:
     if not alike(several):
-        raise ValueError(f"not of the same items and draws: {[(one.items, len(one.drawn)) for one in several]}")
+        raise ValueError(f"not of the same items and draws: {[(draws.items, len(draws.drawn)) for draws in several]}")
 
 
 def _percentiles(drawn: np.ndarray, otherwise: float) -> tuple[float, float]:

@@ -105,9 +105,9 @@ def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize
     both = np.hstack([first.table, second.table])
     draws = (np.bincount(rng.integers(0, clusters, clusters), minlength=clusters) for _ in range(RESAMPLES))
     drawn = np.array([counts @ both for counts in draws])
-    found = Draws(clusters, value, _cohens_d(drawn[:, :3], drawn[:, 3:]))
-    low, high = found.interval if np.isfinite(found.drawn).any() else (math.nan, math.nan)
-    return EffectSize(value, low, high, found)
+    result = Draws(clusters, value, _cohens_d(drawn[:, :3], drawn[:, 3:]))
+    low, high = result.interval if np.isfinite(result.drawn).any() else (math.nan, math.nan)
+    return EffectSize(value, low, high, result)
 
 
 def _cohens_d(first: np.ndarray, second: np.ndarray) -> np.ndarray:

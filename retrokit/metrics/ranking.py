@@ -55,7 +55,11 @@ def evaluate_run(
     if not names:
         return results
     # pytrec_eval refuses any numbers but Python's own.
-    plain = {q: {d: float(score) for d, score in found.items()} for q, found in run.items() if q in qrels and found}
+    plain = {
+        q: {d: float(score) for d, score in by_document.items()}
+        for q, by_document in run.items()
+        if q in qrels and by_document
+    }
     measures = {_measure(name) for name in names}
     evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures, level)
     for query, scores in evaluator.evaluate(plain).items():

@@ -122,28 +122,28 @@ class ContrastProbe(Findings):
 
 
 @taking(ContrastSettings)
-def probe_contrast(asked: ContrastSettings) -> ContrastProbe:
+def probe_contrast(settings: ContrastSettings) -> ContrastProbe:
     """Measure how each fragment of ``size`` dimensions responds to what the pairs of ``on`` differ in.
 
     Raises:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file.
     """
-    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (contrasts, asked.on)])
-    data: ContrastPairs = contrasts.create(asked.on)
-    found = ContrastProbe(data.name, data.a, data.b, len(data.first), asked.size, [], [])
-    for spec in asked.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
-        encoder.use_with(similarities.registry.create(f"sfs:{asked.size}"))
+    parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (contrasts, settings.on)])
+    data: ContrastPairs = contrasts.create(settings.on)
+    probe = ContrastProbe(data.name, data.a, data.b, len(data.first), settings.size, [], [])
+    for spec in settings.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+        encoder.use_with(similarities.registry.create(f"sfs:{settings.size}"))
         texts = DistinctTexts()
         first, second = texts.add(data.first), texts.add(data.second)
-        embeddings = encoder.embed(texts.texts, "document", asked.precision)
-        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], asked.size)
-        found.dimensions.extend(dimensions)
-        found.fragments.extend(
-            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], asked.size, dimensions)
+        embeddings = encoder.embed(texts.texts, "document", settings.precision)
+        dimensions = dimension_contrasts(encoder.spec, embeddings[first], embeddings[second], settings.size)
+        probe.dimensions.extend(dimensions)
+        probe.fragments.extend(
+            fragment_contrasts(encoder.spec, embeddings[first], embeddings[second], settings.size, dimensions)
         )
-    return found
+    return probe
 
 
 def dimension_contrasts(encoder: str, first: np.ndarray, second: np.ndarray, size: int) -> list[DimensionContrast]:
@@ -163,11 +163,11 @@ def fragment_contrasts(
     deviations = np.array([row.deviation for row in dimensions])
     lower, upper = np.quantile(deviations, [0.25, 0.75])
     limit = upper + OUTLIER * (upper - lower)
-    found = []
+    results = []
     for start in range(0, first.shape[1], size):
         a, b = (side[:, start : start + size].astype(np.float64) for side in (first, second))
         own = deviations[start : start + size]
-        found.append(
+        results.append(
             FragmentContrast(
                 encoder=encoder,
                 fragment=start // size + 1,
@@ -180,7 +180,7 @@ def fragment_contrasts(
                 shift=shift(a - b),
             )
         )
-    return found
+    return results
 
 
 def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -32,5 +32,5 @@ class Findings(ABC):
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""
-        tables = {one.name: getattr(self, one.name) for one in fields(self)}
+        tables = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: [asdict(row) for row in rows] for name, rows in tables.items() if isinstance(rows, list)}

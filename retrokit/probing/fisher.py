@@ -60,8 +60,8 @@ def condition_number(rows: np.ndarray) -> tuple[float, int]:
     n, m = rows.shape
     # the nonzero eigenvalues of GᵀG and of GGᵀ are the same: take the smaller matrix
     values = np.linalg.eigvalsh(rows.T @ rows if m <= n else rows @ rows.T)
-    kept = values[values > _LEAST_EIGENVALUE * values[-1]] if values[-1] > 0 else values[:0]
-    return (float(kept[-1] / kept[0]), len(kept)) if len(kept) else (1.0, 0)
+    positive = values[values > _LEAST_EIGENVALUE * values[-1]] if values[-1] > 0 else values[:0]
+    return (float(positive[-1] / positive[0]), len(positive)) if len(positive) else (1.0, 0)
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Prediction:
 def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Prediction:
     """κ of each candidate on pairs of raw embeddings ``[n, d]``, and the choice."""
     sides = {name: gradients(similarities.registry.create(name).gammas, queries, documents) for name in CANDIDATES}
-    found = {name: condition_number(side) for name, side in sides.items()}
-    logs = {name: math.log10(kappa) for name, (kappa, _) in found.items()}
+    numbers = {name: condition_number(side) for name, side in sides.items()}
+    logs = {name: math.log10(kappa) for name, (kappa, _) in numbers.items()}
     first, second = CANDIDATES
     difference = logs[first] - logs[second]
     margin = _NORMAL * _sampling_deviation(list(sides.values()), seed)
@@ -98,7 +98,7 @@ def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Predic
     lower = min(CANDIDATES, key=lambda name: logs[name])
     return Prediction(
         log_kappa=logs,
-        eigenvalues={name: count for name, (_, count) in found.items()},
+        eigenvalues={name: count for name, (_, count) in numbers.items()},
         difference=difference,
         low=low,
         high=high,
@@ -164,36 +164,37 @@ class Fisher:
     def method(self) -> str:
         """How κ was computed: to be said beside every figure of it."""
         counts = self.prediction.eigenvalues
-        kept = " and ".join(f"{counts[name]:,} ({name})" for name in CANDIDATES)
-        told = (
+        candidates = " and ".join(f"{counts[name]:,} ({name})" for name in CANDIDATES)
+        text = (
             f"κ: second-moment matrix of ∂s/∂(q, d) over {self.pairs:,} pairs, {2 * self.dimension:,} dimensions; "
-            f"eigenvalues above {_LEAST_EIGENVALUE:g} of the largest: {kept}; interval: {DRAWS} draws of pairs"
+            f"eigenvalues above {_LEAST_EIGENVALUE:g} of the largest: {candidates}; interval: {DRAWS} draws of pairs"
         )
         if self.pairs < 2 * self.dimension:
-            told += (
+            text += (
                 f"; fewer pairs than dimensions: the matrix has at most rank {self.pairs:,}, and κ is over the "
                 "directions that the pairs span"
             )
-        return told
+        return text
 
     @property
     def verdict(self) -> str:
         """What κ says, in a few words."""
-        found = self.prediction
-        kappas = ", ".join(f"log₁₀ κ({name}) = {found.log_kappa[name]:.2f}" for name in CANDIDATES)
-        interval = f"95%: {found.low:+.2f} to {found.high:+.2f}"
-        if found.choice == UNDECIDED:
+        prediction = self.prediction
+        kappas = ", ".join(f"log₁₀ κ({name}) = {prediction.log_kappa[name]:.2f}" for name in CANDIDATES)
+        interval = f"95%: {prediction.low:+.2f} to {prediction.high:+.2f}"
+        if prediction.choice == UNDECIDED:
             unsure = f"they differ by less than the sampling error ({interval}), so neither is predicted"
             return f"{kappas}: {unsure}; {UNDECIDED} is the safe choice. {_NOT_SAID}"
-        other = next(name for name in CANDIDATES if name != found.choice)
-        sure = f"the difference is {found.difference:+.2f} ({interval})"
+        other = next(name for name in CANDIDATES if name != prediction.choice)
+        sure = f"the difference is {prediction.difference:+.2f} ({interval})"
         if self.pairs < 2 * self.dimension:
             sure += f", but of {self.pairs:,} pairs in {2 * self.dimension:,} dimensions, too few to rely on"
-        return f"{kappas}: {found.choice} is predicted to train better than {other} (MAG, Eq. 26); {sure}. {_NOT_SAID}"
+        choice = f"{prediction.choice} is predicted to train better than {other} (MAG, Eq. 26)"
+        return f"{kappas}: {choice}; {sure}. {_NOT_SAID}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        information = [found.to_json() for found in self.information]
+        information = [item.to_json() for item in self.information]
         return {
             **vars(self),
             "information": information,
@@ -215,19 +216,19 @@ class FisherProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        told = "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results)
-        return f"{told}."
+        verdicts = "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results)
+        return f"{verdicts}."
 
     def to_json(self) -> dict[str, Any]:
         return {"results": [result.to_json() for result in self.results], "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         information = [
-            {"encoder": result.encoder, "similarity": found.similarity, "component": name, "information": value}
+            {"encoder": result.encoder, "similarity": side.similarity, "component": name, "information": value}
             | {"log10": log10(value)}
             for result in self.results
-            for found in result.information
-            for name, value in (("document", found.document), ("query", found.query), ("angle", found.angle))
+            for side in result.information
+            for name, value in (("document", side.document), ("query", side.query), ("angle", side.angle))
         ]
         kappas = [
             {"encoder": result.encoder, "similarity": name, "log10_kappa": result.prediction.log_kappa[name]}
@@ -240,31 +241,31 @@ class FisherProbe(Findings):
 
 
 @taking(FisherSettings)
-def probe_fisher(asked: FisherSettings) -> FisherProbe:
+def probe_fisher(settings: FisherSettings) -> FisherProbe:
     """Probe every encoder on up to ``pairs`` queries with relevant documents, drawn from all data together.
 
     Raises:
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in asked.encoders]
-    requests += [(evaluation.registry, spec) for spec in asked.on]
-    parse_all([*requests, *((sources, spec) for spec in asked.data)])
-    found = [pair for spec in asked.on for pair in _judged_pairs(spec)]
-    for spec in asked.data:
+    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in settings.encoders]
+    requests += [(evaluation.registry, spec) for spec in settings.on]
+    parse_all([*requests, *((sources, spec) for spec in settings.data)])
+    pairs = [pair for spec in settings.on for pair in _judged_pairs(spec)]
+    for spec in settings.data:
         pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
-        found += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
-    named = ", ".join([*asked.on, *asked.data])
+        pairs += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
+    named = ", ".join([*settings.on, *settings.data])
     if not named:
         raise UsageError("no pairs: give `on=` TASK or `data=` SOURCE")
-    sample = np.random.default_rng(asked.seed).permutation(len(found))[: asked.pairs]
-    drawn = [found[i] for i in sample]
-    if len(drawn) < asked.pairs:
-        notice(f"{named}: {len(drawn):,} pairs, not {asked.pairs:,}: all are used")
+    sample = np.random.default_rng(settings.seed).permutation(len(pairs))[: settings.pairs]
+    drawn = [pairs[i] for i in sample]
+    if len(drawn) < settings.pairs:
+        notice(f"{named}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
     results = []
-    for spec in asked.encoders:
-        encoder = encoder_names.registry.create(spec, device=asked.device)
-        results.append(measure(encoder, drawn, named, asked.precision, asked.seed))
+    for spec in settings.encoders:
+        encoder = encoder_names.registry.create(spec, device=settings.device)
+        results.append(measure(encoder, drawn, named, settings.precision, settings.seed))
     return FisherProbe(results)
 
 
@@ -272,9 +273,9 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     """Encode (query, document) pairs of texts and compute all; ``data`` names where they are from."""
     if len(pairs) < _LEAST_PAIRS:
         raise DataError(data, f"{len(pairs)} pairs of a query and a relevant document: at least {_LEAST_PAIRS} needed")
-    kept = MemoizedEncoder(encoder)  # a text may stand in several pairs
-    queries = kept.embed([query for query, _ in pairs], "query", precision)
-    documents = kept.embed([document for _, document in pairs], "document", precision)
+    memoized = MemoizedEncoder(encoder)  # a text may stand in several pairs
+    queries = memoized.embed([query for query, _ in pairs], "query", precision)
+    documents = memoized.embed([document for _, document in pairs], "document", precision)
     empty = np.flatnonzero((row_norms(queries) <= TINY) | (row_norms(documents) <= TINY))
     if len(empty):
         raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")

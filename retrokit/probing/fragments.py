@@ -126,27 +126,27 @@ class FragmentProbe(Findings):
         is_clear = best.p is not None and best.p < SIGNIFICANCE
         if best.difference > 0 and is_clear:
             alone = "so it specialises in this task" if best.value > max(drawn) else "and so does a random slice"
-            told = f"{named} alone does better than {all_of_it}, {alone}"
+            text = f"{named} alone does better than {all_of_it}, {alone}"
         elif guess is not None and first.p is not None and (whole <= guess or first.p >= SIGNIFICANCE):
-            told = (
+            text = (
                 f"{all_of_it} cannot be told from always the most frequent label ({guess:.4f}), nor what fragments keep"
             )
         elif best.difference > 0:
-            told = f"{named} alone is above {all_of_it}, but no more than chance may do"
+            text = f"{named} alone is above {all_of_it}, but no more than chance may do"
         else:
             floor = guess or 0.0
             share = f"{max(0.0, best.value - floor) / (whole - floor):.0%}" if whole > floor else "none"
             beyond = f" what it has above the most frequent label ({guess:.4f})" if guess is not None else " it"
-            told = f"no fragment alone reaches {all_of_it}; the best, {named}, keeps {share} of{beyond}"
+            text = f"no fragment alone reaches {all_of_it}; the best, {named}, keeps {share} of{beyond}"
         spread, other = np.ptp([row.value for row in own if row.size == best.size]), np.ptp(drawn)
-        told += f"; fragments of that size differ by {spread:.4f}, random slices by {other:.4f} (best {max(drawn):.4f})"
+        text += f"; fragments of that size differ by {spread:.4f}, random slices by {other:.4f} (best {max(drawn):.4f})"
         gain = self.whole(encoder, f"sfs:{best.size}") - whole
         effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"
-        return f"{encoder}: {told}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
+        return f"{encoder}: {text}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
 
 @taking(FragmentSettings)
-def probe_fragments(asked: FragmentSettings) -> FragmentProbe:
+def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
     """Measure every fragment of every size alone, the whole, and prefixes, on the task ``on``.
 
     Raises:
@@ -154,28 +154,28 @@ def probe_fragments(asked: FragmentSettings) -> FragmentProbe:
             is no multiple of a size or is longer than the embedding.
         DataError: the task's files.
     """
-    if not asked.sizes:
+    if not settings.sizes:
         raise UsageError("no fragment size is given")
-    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on)])
-    task, chosen = read_task(asked.on, asked.metric, PREFERRED_METRIC)
-    found = FragmentProbe(task.spec, chosen, [], [], [], [])
+    parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (evaluation.registry, settings.on)])
+    task, chosen = read_task(settings.on, settings.metric, PREFERRED_METRIC)
+    probe = FragmentProbe(task.spec, chosen, [], [], [], [])
     guess = task.guessed(chosen)
-    for spec in asked.encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=asked.device))
-        for size in dict.fromkeys(asked.sizes):
-            _check(task, encoder, size, asked.prefixes)
-        one = partial(quality, task, metric=chosen, precision=asked.precision)
-        whole = one(encoder, similarities.registry.create("cosine"))
-        order = np.random.default_rng(asked.seed).permutation(encoder.dimension).tolist()
-        found.wholes.append(_whole(encoder, "cosine", whole, guess))
-        for size in dict.fromkeys(asked.sizes):
+    for spec in settings.encoders:
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device))
+        for size in dict.fromkeys(settings.sizes):
+            _check(task, encoder, size, settings.prefixes)
+        score = partial(quality, task, metric=chosen, precision=settings.precision)
+        whole = score(encoder, similarities.registry.create("cosine"))
+        order = np.random.default_rng(settings.seed).permutation(encoder.dimension).tolist()
+        probe.wholes.append(_whole(encoder, "cosine", whole, guess))
+        for size in dict.fromkeys(settings.sizes):
             sliced = similarities.registry.create(f"sfs:{size}")
-            found.wholes.append(_whole(encoder, sliced.spec, one(encoder, sliced), guess))
-            found.fragments.extend(_fragments(one, encoder, size, whole))
-            found.prefixes.extend(_prefixes(one, encoder, size, asked.prefixes))
-            values = [alone.value for alone in _slices(one, encoder, size, "random slice", order)]
-            found.random.extend(RandomSlice(encoder.spec, size, i, value) for i, value in enumerate(values, 1))
-    return found
+            probe.wholes.append(_whole(encoder, sliced.spec, score(encoder, sliced), guess))
+            probe.fragments.extend(_fragments(score, encoder, size, whole))
+            probe.prefixes.extend(_prefixes(score, encoder, size, settings.prefixes))
+            values = [alone.value for alone in _slices(score, encoder, size, "random slice", order)]
+            probe.random.extend(RandomSlice(encoder.spec, size, i, value) for i, value in enumerate(values, 1))
+    return probe
 
 
 def _check(task: Task, encoder: Encoder, size: int, prefixes: Sequence[int]) -> None:
@@ -218,12 +218,12 @@ def _fragments(measure: Measure, encoder: MemoizedEncoder, size: int, whole: Qua
 
 def _prefixes(measure: Measure, encoder: MemoizedEncoder, size: int, prefixes: Sequence[int]) -> list[PrefixScore]:
     cosine, sliced = (similarities.registry.create(spec) for spec in ("cosine", f"sfs:{size}"))
-    found = []
+    results = []
     for dims in prefixes or usual_prefixes(encoder.dimension, size):
         prefix = EncoderSlice(encoder, 0, dims, f"first {dims} dimensions")
         values = [measure(prefix, similarity).value for similarity in (sliced, cosine)]
-        found.append(PrefixScore(encoder.spec, size, dims, *values))
-    return found
+        results.append(PrefixScore(encoder.spec, size, dims, *values))
+    return results
 
 
 def usual_prefixes(dimension: int, size: int) -> list[int]:

@@ -49,12 +49,12 @@ def texts_of_beir(path: str, sample: int) -> tuple[str, list[str]]:
 
 
 def _sampled(name: str, texts: list[str], sample: int) -> tuple[str, list[str]]:
-    kept = [text for text in dict.fromkeys(texts) if text]
-    left_out = len(texts) - len(kept)
-    rows = np.random.default_rng(SEED).permutation(len(kept))[:sample]
-    line = f"{name}: {len(rows):,} of {len(kept):,} different texts"
+    unique = [text for text in dict.fromkeys(texts) if text]
+    left_out = len(texts) - len(unique)
+    rows = np.random.default_rng(SEED).permutation(len(unique))[:sample]
+    line = f"{name}: {len(rows):,} of {len(unique):,} different texts"
     notice(line + (f"; {left_out:,} empty or repeated ones left out" if left_out else ""))
-    return name, [kept[i] for i in sorted(rows.tolist())]
+    return name, [unique[i] for i in sorted(rows.tolist())]
 
 
 @dataclass(frozen=True)
@@ -119,37 +119,41 @@ def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
 
 
 @taking(GeometrySettings)
-def probe_geometry(asked: GeometrySettings) -> GeometryProbe:
+def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
     """Measure how the texts of ``on`` lie in the embedding space of every encoder, and within each fragment.
 
     Raises:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file, or no more texts than neighbours.
     """
-    _, source = parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (corpora, asked.on)])[-2:]
-    name, texts = corpora.create(asked.on)
-    if len(texts) <= asked.neighbours:
+    _, source = parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (corpora, settings.on)])[
+        -2:
+    ]
+    name, texts = corpora.create(settings.on)
+    if len(texts) <= settings.neighbours:
         where = named(str(source.params["path"]))
         raise DataError(
-            where, f"{len(texts)} different texts, but {asked.neighbours} neighbours of each; expected more"
+            where, f"{len(texts)} different texts, but {settings.neighbours} neighbours of each; expected more"
         )
-    found = GeometryProbe(name, len(texts), asked.neighbours, [])
-    for spec in asked.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
-        if asked.size is not None:
-            encoder.use_with(similarities.registry.create(f"sfs:{asked.size}"))
-        embeddings = encoder.embed(texts, "document", asked.precision)
+    probe = GeometryProbe(name, len(texts), settings.neighbours, [])
+    for spec in settings.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+        if settings.size is not None:
+            encoder.use_with(similarities.registry.create(f"sfs:{settings.size}"))
+        embeddings = encoder.embed(texts, "document", settings.precision)
         bounds = [(0, encoder.dimension)]
         bounds += (
-            [(start, start + asked.size) for start in range(0, encoder.dimension, asked.size)] if asked.size else []
+            [(start, start + settings.size) for start in range(0, encoder.dimension, settings.size)]
+            if settings.size
+            else []
         )
         with progress("measuring geometry", len(bounds), "parts") as advance:
             for i, (start, stop) in enumerate(bounds):
                 part = embeddings[:, start:stop]
-                measured = geometry(part, asked.neighbours, encoder.device)
-                found.parts.append(Geometry(encoder.spec, i, stop - start, **measured))
+                measured = geometry(part, settings.neighbours, encoder.device)
+                probe.parts.append(Geometry(encoder.spec, i, stop - start, **measured))
                 advance(1)
-    return found
+    return probe
 
 
 def geometry(embeddings: np.ndarray, neighbours: int, device: torch.device | str = "cpu") -> dict[str, float]:

@@ -79,7 +79,7 @@ class LayerProbe(Findings):
 
 
 @taking(LayerSettings)
-def probe_layers(asked: LayerSettings) -> LayerProbe:
+def probe_layers(settings: LayerSettings) -> LayerProbe:
     """Measure every layer of every encoder on the task ``on``; one pass over the texts serves all layers.
 
     Raises:
@@ -87,22 +87,24 @@ def probe_layers(asked: LayerSettings) -> LayerProbe:
         DataError: the task's files.
     """
     others = [
-        *([(similarities.registry, asked.sim)] if asked.sim else []),
-        *([(encoder_names.registry, asked.start)] if asked.start else []),
+        *([(similarities.registry, settings.sim)] if settings.sim else []),
+        *([(encoder_names.registry, settings.start)] if settings.start else []),
     ]
-    parse_all([*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on), *others])
-    task, chosen = read_task(asked.on, asked.metric)
-    found = LayerProbe(task.spec, chosen, [])
-    for spec in asked.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
-        similarity: Similarity = similarities.registry.create(asked.sim) if asked.sim else encoder.similarity
+    parse_all(
+        [*((encoder_names.registry, spec) for spec in settings.encoders), (evaluation.registry, settings.on), *others]
+    )
+    task, chosen = read_task(settings.on, settings.metric)
+    probe = LayerProbe(task.spec, chosen, [])
+    for spec in settings.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+        similarity: Similarity = similarities.registry.create(settings.sim) if settings.sim else encoder.similarity
         views = layers(encoder)
-        begun_from, moved = _moved(encoder, asked.start, len(views))
+        begun_from, moved = _moved(encoder, settings.start, len(views))
         (used,) = task.scored_with(encoder, [similarity])
         for k, view in enumerate(views):
-            value = quality(task, view, similarity, chosen, asked.precision).value
-            found.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
-    return found
+            value = quality(task, view, similarity, chosen, settings.precision).value
+            probe.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
+    return probe
 
 
 def _moved(encoder: Encoder, start: str | None, count: int) -> tuple[str | None, list[float | None]]:

@@ -64,19 +64,19 @@ def measure(
     Documents are ranked by angle alone, whatever the encoder's own similarity: a ranking to which length contributes
     finds long documents, so its own best, relevant or not, would be longer by construction.
     """
-    kept = MemoizedEncoder(encoder)
+    memoized = MemoizedEncoder(encoder)
     cosine: Similarity = similarities.registry.create("cosine")
     scored = similarities.registry.create("qnorm") if baseline is None else encoder.similarity
     has_labels = options.proxies is None
     wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
-    results = task.evaluate(Request(kept, wanted, _RANKED, options.precision))
-    lengths = row_norms(kept.embed(task.data.documents, "document", options.precision))
+    results = task.evaluate(Request(memoized, wanted, _RANKED, options.precision))
+    lengths = row_norms(memoized.embed(task.data.documents, "document", options.precision))
     if len(lengths) and lengths.std() <= _SAME_LENGTH * lengths.mean():
         problem = f"all documents' embeddings have the length {lengths.mean():.4g}: there is nothing to probe"
         raise DataError(encoder.spec, problem)
     groups = _groups(task, results[0].run, lengths, options)
     relevant, irrelevant = (Lengths(group.count, group.mean, group.deviation) for group in groups)
-    query_lengths = _query_lengths(kept, task, options)
+    query_lengths = _query_lengths(memoized, task, options)
     return LengthFinding(
         encoder=encoder.spec,
         task=task.spec,
@@ -84,7 +84,7 @@ def measure(
         relevant=relevant,
         irrelevant=irrelevant,
         effect=bootstrapped_d(*groups, options.seed),
-        gain=_gain(results, kept, baseline, task, options) if has_labels else None,
+        gain=_gain(results, memoized, baseline, task, options) if has_labels else None,
         cv_ratio=None if cv_baseline is None else _cv_ratio(encoder, query_lengths, cv_baseline, task, options),
         step=step,
     )
@@ -126,14 +126,14 @@ def _groups(
         judged[query].append(document)
     relevant, others = [], []
     for query in task.data.query_ids:
-        found = list(run[query])  # best first
+        ranking = list(run[query])  # best first
         if options.proxies is None:
             chosen = judged[query]
         else:
-            chosen = found[: options.proxies]
+            chosen = ranking[: options.proxies]
         those = set(chosen)
         relevant.append([at[document] for document in chosen])
-        others.append([at[document] for document in found if document not in those])
+        others.append([at[document] for document in ranking if document not in those])
     origin = float(lengths.mean())
     first = Moments.of((lengths[rows] for rows in relevant), origin)
     if options.irrelevant == "all":
@@ -179,8 +179,8 @@ def probe_magnitude(
     others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
     check_names([*encoders, *others], on)
     tasks = read_tasks(on, options)
-    made = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=options.device)) for spec in others}
-    gain_over, cv_over = (None if spec is None else made[spec] for spec in (baseline, cv_baseline))
+    baselines = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=options.device)) for spec in others}
+    gain_over, cv_over = (None if spec is None else baselines[spec] for spec in (baseline, cv_baseline))
     results = []
     for spec in encoders:
         encoder = encoder_names.registry.create(spec, device=options.device)
@@ -227,7 +227,7 @@ def how(options: MagnitudeOptions) -> str:
 
 def _correlations(results: Sequence[LengthFinding]) -> tuple[list[LengthCorrelation], list[str]]:
     """Correlate d with the gain over each encoder's data sets, or say why not."""
-    found, notes = [], []
+    correlations, notes = [], []
     for encoder in dict.fromkeys(result.encoder for result in results):
         own = [result for result in results if result.encoder == encoder]
         points = points_of(own)
@@ -239,8 +239,8 @@ def _correlations(results: Sequence[LengthFinding]) -> tuple[list[LengthCorrelat
         elif any(np.ptp(side) < 1e-12 for side in zip(*points, strict=True)):
             notes.append(f"{encoder}: no correlation of d with the gain: one of them is the same on all data sets")
         else:
-            found.append(correlate(encoder, points))
-    return found, notes
+            correlations.append(correlate(encoder, points))
+    return correlations, notes
 
 
 # --- through a training
@@ -273,8 +273,8 @@ def probe_training(run: str, on: Sequence[str], options: MagnitudeOptions = Magn
 def _stages(folder: str) -> list[tuple[int, str]]:
     """(step, encoder spec) of the start, of each checkpoint and of the end, in order."""
     run = read_run(folder, "encoder").finished(folder)
-    kept = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
-    stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in kept}
+    checkpoints = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
+    stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in checkpoints}
     if not stages:
         raise UsageError(f"{folder} kept no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
     outcome = run.outcome or {}

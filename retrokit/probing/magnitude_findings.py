@@ -88,19 +88,19 @@ class LengthFinding:
 
     def row(self) -> dict[str, Any]:
         """One flat row of a table."""
-        found: dict[str, Any] = {"encoder": self.encoder, "task": self.task}
+        values: dict[str, Any] = {"encoder": self.encoder, "task": self.task}
         if self.step is not None:
-            found["step"] = self.step
+            values["step"] = self.step
         for name in ("queries", "relevant", "irrelevant"):
-            found |= {f"{name}_{key}": value for key, value in getattr(self, name).to_json().items()}
+            values |= {f"{name}_{key}": value for key, value in getattr(self, name).to_json().items()}
         effect = self.effect.to_json()
-        found |= {"d": effect["value"], "d_low": effect["low"], "d_high": effect["high"]}
+        values |= {"d": effect["value"], "d_low": effect["low"], "d_high": effect["high"]}
         if self.gain is not None:
-            found |= {"gain_of": self.gain.of, "gain_over": self.gain.over, METRIC: self.gain.score}
-            found |= {f"{METRIC}_baseline": self.gain.baseline, "gain_percent": self.gain.percent}
+            values |= {"gain_of": self.gain.of, "gain_over": self.gain.over, METRIC: self.gain.score}
+            values |= {f"{METRIC}_baseline": self.gain.baseline, "gain_percent": self.gain.percent}
         if self.cv_ratio is not None:
-            found |= {"cv_ratio": self.cv_ratio.value, "cv_ratio_over": self.cv_ratio.over}
-        return found
+            values |= {"cv_ratio": self.cv_ratio.value, "cv_ratio_over": self.cv_ratio.over}
+        return values
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class MagnitudeProbe(Findings):
     def to_json(self) -> dict[str, Any]:
         return {
             "results": [result.to_json() for result in self.results],
-            "correlations": [dict(vars(found)) for found in self.correlations],
+            "correlations": [dict(vars(correlation)) for correlation in self.correlations],
             "changes": [dict(vars(change)) for change in self.changes],
             "gamma": self.curve,
             "notes": self.notes,
@@ -170,7 +170,7 @@ class MagnitudeProbe(Findings):
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         tables = {
             "magnitude": [result.row() for result in self.results],
-            "correlation": [dict(vars(found)) for found in self.correlations],
+            "correlation": [dict(vars(correlation)) for correlation in self.correlations],
             "change": [dict(vars(change)) for change in self.changes],
             "gamma": [dict(row) for row in self.curve],
         }
@@ -179,8 +179,8 @@ class MagnitudeProbe(Findings):
 
 def points_of(results: Sequence[LengthFinding]) -> list[tuple[float, float]]:
     """(d, gain in percent) of the data sets that have both."""
-    found = [(r.effect.value, r.gain.percent) for r in results if r.gain is not None]
-    return [(d, percent) for d, percent in found if percent is not None and not math.isnan(d)]
+    points = [(r.effect.value, r.gain.percent) for r in results if r.gain is not None]
+    return [(d, percent) for d, percent in points if percent is not None and not math.isnan(d)]
 
 
 def correlate(encoder: str, points: Sequence[tuple[float, float]]) -> LengthCorrelation:
@@ -208,32 +208,32 @@ def _conclusion(probe: MagnitudeProbe) -> str:
     results = probe.results
     if any(result.step is not None for result in results):
         return _through_training(probe)
-    told = _one(results[0]) if len(results) == 1 else _several(results)
-    strong = [found for found in probe.correlations if found.p < 0.05]
+    text = _single(results[0]) if len(results) == 1 else _several(results)
+    strong = [correlation for correlation in probe.correlations if correlation.p < 0.05]
     if probe.correlations and not strong:
-        told += "; d does not predict the gain here (p ≥ 0.05)"
+        text += "; d does not predict the gain here (p ≥ 0.05)"
     elif strong:
         direction = "larger" if strong[0].r > 0 else "smaller"
-        told += f"; where d is higher, the gain is {direction} (r = {strong[0].r:.2f}, p = {strong[0].p:.2g})"
-    return told + "."
+        text += f"; where d is higher, the gain is {direction} (r = {strong[0].r:.2f}, p = {strong[0].p:.2g})"
+    return text + "."
 
 
-def _one(result: LengthFinding) -> str:
+def _single(result: LengthFinding) -> str:
     effect = result.effect
     way = "longer" if effect.value > 0 else "shorter"
     if math.isnan(effect.value) or math.isnan(effect.low):
-        told = "there are too few queries and documents to tell whether relevant documents are longer"
-        return f"{result.encoder} on {result.task}: {told}{_gain_told(result.gain)}"
+        text = "there are too few queries and documents to tell whether relevant documents are longer"
+        return f"{result.encoder} on {result.task}: {text}{_gain_told(result.gain)}"
     if not effect.is_clear:
-        told = "relevant documents are neither clearly longer nor clearly shorter"
+        text = "relevant documents are neither clearly longer nor clearly shorter"
         meaning = "document length says nothing about relevance"
     elif effect.size == "negligible":
-        told = f"relevant documents are {way}, but negligibly so"
+        text = f"relevant documents are {way}, but negligibly so"
         meaning = "document length says next to nothing about relevance"
     else:
-        told = f"relevant documents are clearly {way} (a {effect.size} effect)"
+        text = f"relevant documents are clearly {way} (a {effect.size} effect)"
         meaning = "qnorm or dot can use document length" if effect.value > 0 else "document length misleads a ranking"
-    return f"{result.encoder} on {result.task}: {told}, so {meaning}{_gain_told(result.gain)}"
+    return f"{result.encoder} on {result.task}: {text}, so {meaning}{_gain_told(result.gain)}"
 
 
 def _gain_told(gain: Gain | None) -> str:
@@ -246,31 +246,31 @@ def _gain_told(gain: Gain | None) -> str:
 def _several(results: Sequence[LengthFinding]) -> str:
     longer = sum(result.effect.low > 0 and result.effect.size != "negligible" for result in results)
     shorter = sum(result.effect.high < 0 and result.effect.size != "negligible" for result in results)
-    told = (
+    text = (
         f"of {len(results)} pairs of encoder and data set, relevant documents are clearly longer in {longer} "
         f"and clearly shorter in {shorter}"
     )
     if longer > shorter:
-        return f"{told}: where they are longer, qnorm or dot can use document length"
+        return f"{text}: where they are longer, qnorm or dot can use document length"
     if shorter > longer:
-        return f"{told}: where they are shorter, leave document length out of the scores (cosine, dnorm)"
-    return f"{told}: document length says little about relevance on the whole"
+        return f"{text}: where they are shorter, leave document length out of the scores (cosine, dnorm)"
+    return f"{text}: document length says little about relevance on the whole"
 
 
 def _through_training(probe: MagnitudeProbe) -> str:
     first, *_, last = probe.by_task()[0]
     change = next((change for change in probe.changes if change.task == first.task), None)
     if change is None:
-        told = f"there are too few queries and documents in {first.task} to tell how d went through training"
-        return told + _gammas_told(probe.curve) + "."
-    told = f"from step {first.step} to {last.step}, d on {first.task} went from {first.effect.value:+.2f} to "
-    told += f"{last.effect.value:+.2f}, by {change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f})"
-    told += (
+        text = f"there are too few queries and documents in {first.task} to tell how d went through training"
+        return text + _gammas_told(probe.curve) + "."
+    text = f"from step {first.step} to {last.step}, d on {first.task} went from {first.effect.value:+.2f} to "
+    text += f"{last.effect.value:+.2f}, by {change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f})"
+    text += (
         ": training changed what document length says about relevance"
         if change.is_clear
         else ", within the sampling error: training left what document length says about relevance as it was"
     )
-    return told + _gammas_told(probe.curve) + "."
+    return text + _gammas_told(probe.curve) + "."
 
 
 def _gammas_told(curve: Sequence[dict[str, float]]) -> str:

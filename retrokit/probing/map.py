@@ -68,8 +68,11 @@ class MapProbe(Findings):
             "classes": self.data.classes,
             "labels": self.data.labels,
             "maps": [
-                {**{name: getattr(one, name) for name in shown}, "positions": one.positions.round(3).tolist()}
-                for one in self.maps
+                {
+                    **{name: getattr(projection, name) for name in shown},
+                    "positions": projection.positions.round(3).tolist(),
+                }
+                for projection in self.maps
             ],
             "conclusion": self.conclusion,
         }
@@ -77,9 +80,11 @@ class MapProbe(Findings):
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         return {
             "map": [
-                {"encoder": one.encoder, "line": line, "label": self.data.classes[label], "x": x, "y": y}
-                for one in self.maps
-                for line, label, (x, y) in zip(self.data.ids, self.data.labels, one.positions.tolist(), strict=True)
+                {"encoder": projection.encoder, "line": line, "label": self.data.classes[label], "x": x, "y": y}
+                for projection in self.maps
+                for line, label, (x, y) in zip(
+                    self.data.ids, self.data.labels, projection.positions.tolist(), strict=True
+                )
             ]
         }
 
@@ -87,8 +92,13 @@ class MapProbe(Findings):
     def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
         """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
         labels, classes = list(map(int, plain["labels"])), list(map(str, plain["classes"]))
-        maps = [TextMap(**{**one, "positions": np.array(one["positions"], dtype=np.float64)}) for one in plain["maps"]]
-        if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
+        maps = [
+            TextMap(**{**projection, "positions": np.array(projection["positions"], dtype=np.float64)})
+            for projection in plain["maps"]
+        ]
+        if any(projection.positions.shape != (len(labels), 2) for projection in maps) or not set(labels) <= set(
+            range(len(classes))
+        ):
             raise ValueError("expected a label of the classes and two coordinates for each text")
         data = LabelledSplit(plain["data"], [], [], labels, classes, [], [])
         return cls(plain["task"], plain["neighbours"], data, maps)
@@ -98,17 +108,17 @@ class MapProbe(Findings):
         """One sentence on what the numbers mean: how far to trust each picture."""
         chance = max(np.bincount(self.data.labels)) / len(self.data.labels)
         parts = [
-            f"{one.encoder}: the {self.neighbours} nearest texts name the label of {one.accuracy:.1%} (always the most "
-            f"frequent label: {chance:.1%}), and {one.map_accuracy:.1%} within the picture"
-            for one in self.maps
+            f"{projection.encoder}: the {self.neighbours} nearest texts name the label of {projection.accuracy:.1%} "
+            f"(always the most frequent label: {chance:.1%}), and {projection.map_accuracy:.1%} within the picture"
+            for projection in self.maps
         ]
-        lost = max(one.accuracy - one.map_accuracy for one in self.maps)
+        lost = max(projection.accuracy - projection.map_accuracy for projection in self.maps)
         trust = "so trust its neighbourhoods" if lost < 0.05 else "so the picture hides part of the structure"
         return "; ".join(parts) + f", {trust}, but not its distances between clusters."
 
 
 @taking(MapSettings)
-def probe_map(asked: MapSettings) -> MapProbe:
+def probe_map(settings: MapSettings) -> MapProbe:
     """Lay out all texts of ``on`` by every encoder; ``seed`` is that of the layout. ``on`` is ``knn:FILE``, labelled
     texts; its options decide on neighbours, distance and sample.
 
@@ -117,26 +127,26 @@ def probe_map(asked: MapSettings) -> MapProbe:
         DataError: the file, or embeddings that are all the same.
     """
     *_, source = parse_all(
-        [*((encoder_names.registry, spec) for spec in asked.encoders), (evaluation.registry, asked.on)]
+        [*((encoder_names.registry, spec) for spec in settings.encoders), (evaluation.registry, settings.on)]
     )
-    task, metric = read_task(asked.on, None) if source.name == "knn" else (None, "")
+    task, metric = read_task(settings.on, None) if source.name == "knn" else (None, "")
     if not isinstance(task, NearestNeighbours):
-        raise UsageError(f"{asked.on}: a map needs labelled texts: knn:FILE")
+        raise UsageError(f"{settings.on}: a map needs labelled texts: knn:FILE")
     data = task.data
     if len(data.texts) < FEWEST_TEXTS:
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
-    found = MapProbe(task.spec, task.k, data, [])
-    for spec in asked.encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=asked.device))
-        accuracy = quality(task, encoder, encoder.similarity, metric, asked.precision).value
-        embeddings = encoder.embed(data.texts, "document", asked.precision)
+    probe = MapProbe(task.spec, task.k, data, [])
+    for spec in settings.encoders:
+        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device))
+        accuracy = quality(task, encoder, encoder.similarity, metric, settings.precision).value
+        embeddings = encoder.embed(data.texts, "document", settings.precision)
         if (embeddings == embeddings[0]).all():
             raise DataError(data.name, f"{encoder.spec} embeds all {len(embeddings):,} texts alike: nothing to lay out")
-        algorithm, positions = layout(embeddings, asked.seed)
-        found.maps.append(
+        algorithm, positions = layout(embeddings, settings.seed)
+        probe.maps.append(
             TextMap(encoder.spec, algorithm, accuracy, _accuracy_within(positions, data, task.k), positions)
         )
-    return found
+    return probe
 
 
 def _accuracy_within(positions: np.ndarray, data: LabelledSplit, k: int) -> float:

@@ -97,11 +97,11 @@ class NearMissProbe(Findings):
     distributions: list[Distribution]
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"data": self.data, "reference": self.reference, **self._summaries()}
-        for row, of in zip(told["distributions"], self.distributions, strict=True):
+        plain: dict[str, Any] = {"data": self.data, "reference": self.reference, **self._summaries()}
+        for row, of in zip(plain["distributions"], self.distributions, strict=True):
             # with all that single precision tells, and no digit more
             row["scores"] = [float(score) for score in of.scores.astype(np.float32).astype(str)]
-        return {**told, "conclusion": self.conclusion}
+        return {**plain, "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables, by name; ``scores`` holds every pair's."""
@@ -141,34 +141,34 @@ class NearMissProbe(Findings):
 
 
 @taking(NearMissProbeSettings)
-def probe_near_misses(asked: NearMissProbeSettings) -> NearMissProbe:
+def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
     """Score near-misses, pairs that mean the same, and random pairs, with every encoder.
 
     Raises:
         UsageError: an unknown name, a similarity that does not fit, or a file that holds no near-misses.
         DataError: a wrong line.
     """
-    specs = [*((encoder_names.registry, spec) for spec in asked.encoders), (similarities.registry, asked.sim)]
-    *_, source = parse_all([*specs, (evaluation.registry, asked.on)])
+    specs = [*((encoder_names.registry, spec) for spec in settings.encoders), (similarities.registry, settings.sim)]
+    *_, source = parse_all([*specs, (evaluation.registry, settings.on)])
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
-    pairs = read_reference(asked.reference, asked.reference_pairs) if asked.reference is not None else None
+    pairs = read_reference(settings.reference, settings.reference_pairs) if settings.reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
-    found = NearMissProbe(task.name, asked.reference, [], [])
-    for spec in asked.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=asked.device)
-        similarity: Similarity = similarities.registry.create(asked.sim)
-        groups, above = _scores(task, encoder, similarity, asked.precision)
+    probe = NearMissProbe(task.name, settings.reference, [], [])
+    for spec in settings.encoders:
+        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+        similarity: Similarity = similarities.registry.create(settings.sim)
+        groups, above = _scores(task, encoder, similarity, settings.precision)
         if pairs is not None:
-            groups |= _reference_scores(pairs, encoder, similarity, asked.precision)
-        found.families.extend(_families(encoder.spec, similarity.spec, groups, above))
-        found.distributions.extend(
+            groups |= _reference_scores(pairs, encoder, similarity, settings.precision)
+        probe.families.extend(_families(encoder.spec, similarity.spec, groups, above))
+        probe.distributions.extend(
             Distribution(encoder.spec, similarity.spec, name, values)
             for name, values in groups.items()
             if len(values) and not (name == ALL and len(_family_names(groups)) > 1)
         )
-    return found
+    return probe
 
 
 def _group_of(family: str) -> str:
@@ -207,10 +207,10 @@ def _families(
     encoder: str, similarity: str, groups: Mapping[str, np.ndarray], above: Mapping[str, float]
 ) -> list[Blindness]:
     positives, random = groups[POSITIVES], groups[RANDOM]
-    found = []
+    families = []
     for family in (ALL, *_family_names(groups)):
         near = groups[family]
-        found.append(
+        families.append(
             Blindness(
                 encoder=encoder,
                 similarity=similarity,
@@ -223,7 +223,7 @@ def _families(
                 over_random=roc_auc(near, random) if len(random) else None,
             )
         )
-    return found
+    return families
 
 
 def _reference_scores(

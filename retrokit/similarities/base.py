@@ -112,7 +112,7 @@ class Similarity(nn.Module):
 
     def fingerprint(self) -> str:
         """A digest of the spec and of all that it has learned."""
-        learned = {name: (str(one.dtype), one.tolist()) for name, one in sorted(self.state_dict().items())}
+        learned = {name: (str(tensor.dtype), tensor.tolist()) for name, tensor in sorted(self.state_dict().items())}
         return hashlib.sha256(f"{self.spec} {learned}".encode()).hexdigest()
 
     def _checked(self, queries: Embeddings, documents: Embeddings) -> tuple[Tensor, Tensor]:

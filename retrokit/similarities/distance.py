@@ -34,19 +34,19 @@ def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
         distances = (pairwise_distance(query, document, 2) for query, document in fragments)
         summed: Tensor = sum(distances, queries.new_zeros(len(queries), len(documents)))
         return summed
-    found = torch.empty(len(queries), len(documents))
+    sums = torch.empty(len(queries), len(documents))
     left = _factors(queries, size, is_left=True)
     memory = torch.empty(2, min(QUERY_BLOCK, len(queries)) * min(DOCUMENT_BLOCK, len(documents)), dtype=torch.float64)
     for start in range(0, len(documents), DOCUMENT_BLOCK):
         right = _factors(documents[start : start + DOCUMENT_BLOCK], size, is_left=False)
         for row in range(0, len(queries), QUERY_BLOCK):
-            part = found[row : row + QUERY_BLOCK, start : start + DOCUMENT_BLOCK]
-            total, distances = (one[: part.numel()].view(part.shape) for one in memory)
+            part = sums[row : row + QUERY_BLOCK, start : start + DOCUMENT_BLOCK]
+            total, distances = (buffer[: part.numel()].view(part.shape) for buffer in memory)
             total.zero_()
             for query, document in zip(left[:, row : row + QUERY_BLOCK], right, strict=True):
                 total += torch.mm(query, document.T, out=distances).clamp_min_(0).sqrt_()
             part.copy_(total)
-    return found
+    return sums
 
 
 def _factors(embeddings: Tensor, size: int, is_left: bool) -> Tensor:
@@ -113,8 +113,8 @@ class Distance(Similarity):
         is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
         if self.p != 2 or not is_plain or self.part(queries.shape[-1]) < queries.shape[-1]:
             return None
-        made = DistanceCeilings(queries, documents)
-        return made if made.hold else None
+        result = DistanceCeilings(queries, documents)
+        return result if result.hold else None
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
         lengths = [-self.kernel_pairs(side, torch.zeros_like(side)).mean().item() for side in (queries, documents)]

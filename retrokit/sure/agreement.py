@@ -66,7 +66,7 @@ class Agreement:
 
     def to_frame(self) -> DataFrame:
         """A row for each annotator, and for each group of them."""
-        return frame({**vars(one), "annotators": ", ".join(one.annotators)} for one in self.joint)
+        return frame({**vars(group), "annotators": ", ".join(group.annotators)} for group in self.joint)
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -17,13 +17,13 @@ def read_two_sentences(answer: str, marker: str, language: str) -> list[str]:
     Raises:
         Rejected: there are not two, or there is no marker.
     """
-    found = read_sentences(answer, marker)
-    if len(found) == 1:
-        parts = [part for part in (bare(part) for part in _INLINE_MARK.split(found[0])) if words_of(part)]
-        found = parts if len(parts) == 2 else sentences_of(found[0], language)
-    if len(found) != 2:
-        raise Rejected("off_format", f"two sentences were asked for, here are {len(found)}")
-    return found
+    sentences = read_sentences(answer, marker)
+    if len(sentences) == 1:
+        parts = [part for part in (bare(part) for part in _INLINE_MARK.split(sentences[0])) if words_of(part)]
+        sentences = parts if len(parts) == 2 else sentences_of(sentences[0], language)
+    if len(sentences) != 2:
+        raise Rejected("off_format", f"two sentences were asked for, here are {len(sentences)}")
+    return sentences
 
 
 def read_paraphrase(answer: str, keywords_marker: str, marker: str) -> tuple[list[str], str]:

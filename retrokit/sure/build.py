@@ -133,8 +133,8 @@ def build(
                 maker = VariantMaker(session, prompts, *about)
                 done = 0
                 with progress("building", len(items.items), "queries") as advance:
-                    async for found in run_all(maker.make, items.items, limit=max(2 * concurrency, 8)):
-                        rows.add(found, prompts)
+                    async for variants in run_all(maker.make, items.items, limit=max(2 * concurrency, 8)):
+                        rows.add(variants, prompts)
                         advance(1)
                         done += 1
                         if done in (_IN_VAIN, len(items.items)) and (why := rows.nothing()) is not None:
@@ -179,7 +179,7 @@ def estimate(
 ) -> Estimate:
     """Count the calls of a build and estimate its tokens, from the items and prompts alone."""
     steps = _steps(settings.testbeds)
-    asked = written = 0
+    prompted = written = 0
     for item in items.items:
         length, double = len(item.passage), item.passage * 2
         texts = {kind: double[: max(1, round(share * length))] for kind, share in _STAND_INS.items()}
@@ -194,7 +194,7 @@ def estimate(
             fields = {name: given[name] for name in SHAPES[step].fields}
             if step == "verify-paraphrase":
                 fields["passage"] = texts["paraphrase"]
-            asked += estimated_tokens(prompt.system, prompt.fill(**fields))
+            prompted += estimated_tokens(prompt.system, prompt.fill(**fields))
             written += estimated_tokens(" ".join([*prompt.words.values(), answers.get(step, "")]))
     calls = len(steps) * len(items.items)
-    return Estimate(len(items.items), calls, calls * (settings.retries + 1), asked, written)
+    return Estimate(len(items.items), calls, calls * (settings.retries + 1), prompted, written)

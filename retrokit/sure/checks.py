@@ -153,10 +153,10 @@ def keywords_in_query(named: Sequence[str], query: str) -> list[str]:
         Rejected: ``no_keyword``: none does.
     """
     words = words_of(query)
-    found = [keyword for keyword in named if holds_run(words, words_of(keyword))]
-    if not found:
+    matches = [keyword for keyword in named if holds_run(words, words_of(keyword))]
+    if not matches:
         raise Rejected("no_keyword", "the keywords have to be words of the query, as they stand there")
-    return found
+    return matches
 
 
 def _check_changed(variant: Sequence[str], passage: Sequence[str]) -> None:

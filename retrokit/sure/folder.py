@@ -79,44 +79,44 @@ class BenchmarkRows:
         self._rejections: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._lexicons = {kind: Vocabulary(language) for kind in (ORIGINAL, *kinds)}
 
-    def add(self, found: Variants, prompts: Mapping[str, PromptTemplate]) -> None:
+    def add(self, variants: Variants, prompts: Mapping[str, PromptTemplate]) -> None:
         """Add one query; raises :class:`DataError` if the disk is full."""
-        self._count(found)
-        item = found.item
-        kept = [testbed for testbed in self._testbeds if testbed not in found.dropped]
+        self._count(variants)
+        item = variants.item
+        testbeds = [testbed for testbed in self._testbeds if testbed not in variants.dropped]
         manifest = {
             "query": item.query_id,
             "passage": item.passage_id,
             "model": self._settings["model"],
-            "prompts": {step: prompts[step].digest for step in dict.fromkeys(call.step for call in found.calls)},
-            "kept": kept,
-            "dropped": {testbed: {"kind": kind, "cause": cause} for testbed, (kind, cause) in found.dropped.items()},
-            "position": found.position,
-            "keywords": found.keywords,
-            "calls": [call.to_json() for call in found.calls],
+            "prompts": {step: prompts[step].digest for step in dict.fromkeys(call.step for call in variants.calls)},
+            "kept": testbeds,
+            "dropped": {testbed: {"kind": kind, "cause": cause} for testbed, (kind, cause) in variants.dropped.items()},
+            "position": variants.position,
+            "keywords": variants.keywords,
+            "calls": [call.to_json() for call in variants.calls],
         }
-        row = {"manifest": manifest, "query": item.query, "passage": item.passage, "texts": found.texts}
+        row = {"manifest": manifest, "query": item.query, "passage": item.passage, "texts": variants.texts}
         with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
             self._file.write(json_line(row))
 
-    def _count(self, found: Variants) -> None:
+    def _count(self, variants: Variants) -> None:
         for testbed in self._testbeds:
-            if testbed in found.dropped:
-                kind, cause = found.dropped[testbed]
+            if testbed in variants.dropped:
+                kind, cause = variants.dropped[testbed]
                 self._dropped[testbed][f"{kind}: {cause}"] += 1
             else:
                 self._kept[testbed] += 1
-        if found.position:
-            self._positions[found.position] += 1
-        asked = Counter(_KIND_OF_STEP[call.step] for call in found.calls)
-        lost = {kind for kind, _ in found.dropped.values()}
-        for kind in asked:
-            rejected = [call.rejected for call in found.calls if call.rejected and _KIND_OF_STEP[call.step] == kind]
+        if variants.position:
+            self._positions[variants.position] += 1
+        calls = Counter(_KIND_OF_STEP[call.step] for call in variants.calls)
+        lost = {kind for kind, _ in variants.dropped.values()}
+        for kind in calls:
+            rejected = [call.rejected for call in variants.calls if call.rejected and _KIND_OF_STEP[call.step] == kind]
             self._rejections[kind].update(rejected)
             self._tried[kind]["dropped" if kind in lost else "after_retries" if rejected else "at_once"] += 1
-        if found.texts:
-            self._lexicons[ORIGINAL].add(found.item.passage)
-        for kind, text in found.texts.items():
+        if variants.texts:
+            self._lexicons[ORIGINAL].add(variants.item.passage)
+        for kind, text in variants.texts.items():
             self._lexicons[kind].add(text)
 
     @property
@@ -239,8 +239,8 @@ def data_card(record: Mapping[str, Any]) -> str:
         _table(
             ("kind", "texts", "TTR", "entropy", "average sentence", "longest sentence"),
             [
-                (kind, *(f"{found[name]:{form}}" for name, form in _STATISTICS.items()))
-                for kind, found in record["statistics"].items()
+                (kind, *(f"{values[name]:{form}}" for name, form in _STATISTICS.items()))
+                for kind, values in record["statistics"].items()
             ],
         ),
         "## Acceptance",
@@ -249,11 +249,11 @@ def data_card(record: Mapping[str, Any]) -> str:
             [
                 (
                     kind,
-                    *(f"{found[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")),
-                    _share(found["tried"] - found["dropped"], found["tried"]),
-                    _listed(found["rejections"]),
+                    *(f"{values[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")),
+                    _share(values["tried"] - values["dropped"], values["tried"]),
+                    _listed(values["rejections"]),
                 )
-                for kind, found in record["kinds"].items()
+                for kind, values in record["kinds"].items()
             ],
         ),
         "Where the key sentences stand in their noise: "

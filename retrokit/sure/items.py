@@ -125,8 +125,8 @@ def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, 
             raise row.wrong(f"the id {query!r} is on an earlier line already")
         passage = row.get("passage_id")
         if not isinstance(passage, (str, int)) or isinstance(passage, bool) or passage == "":
-            found = f"found {kind_of(passage)}" if "passage_id" in row else "there is none"
-            problem = f"field 'passage_id' should be the id of the passage that answers, {found}"
+            actual = f"found {kind_of(passage)}" if "passage_id" in row else "there is none"
+            problem = f"field 'passage_id' should be the id of the passage that answers, {actual}"
             raise row.wrong(f"{problem} (or give the judgements with `qrels=`)")
         texts[query], judged[query] = text, {str(passage): 1}
     return texts, judged

@@ -62,7 +62,7 @@ def judge_sample(
     check_outputs([(output, FILE), (store, FILE)], [])
     prompt = prompts["judge"]
     name = annotator or llm.identity
-    told: Counter[bool | None] = Counter()
+    verdicts: Counter[bool | None] = Counter()
     rows: list[dict[str, Any]] = []
     with ResponseStore(store) as responses:
 
@@ -85,7 +85,7 @@ def judge_sample(
                     waiting = iter(sample.items)
                     async for verdict in run_all(one, sample.items, limit=max(2 * concurrency, 8)):
                         item = next(waiting)
-                        told[verdict] += 1
+                        verdicts[verdict] += 1
                         if verdict is not None:
                             judged = {"query": item.query_id, "kind": item.kind, "qualified": verdict}
                             rows.append({**judged, "annotator": name, "sample": sample.digest})
@@ -99,4 +99,4 @@ def judge_sample(
             f"the model gave no verdict on any of {len(sample.items):,} variants; see its answers in {store}"
         )
     write_jsonl(output, rows)
-    return Judged(told[True], told[False], told[None], counts)
+    return Judged(verdicts[True], verdicts[False], verdicts[None], counts)

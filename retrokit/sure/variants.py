@@ -106,17 +106,17 @@ class _Dialogue:
 
     async def ask(self, step: str, **fields: str) -> str:
         """The answer to the prompt ``step``; one that was given before is not asked for again."""
-        asked, attempt = self._prompts[step], self._attempts.get(step, 0)
+        template, attempt = self._prompts[step], self._attempts.get(step, 0)
         self._asked = step
-        prompt = asked.fill(**fields)
+        prompt = template.fill(**fields)
         if step in self._reasons:
             prompt += "\n\n" + self._prompts["retry"].fill(reason=self._reasons[step])
         if (prompt, attempt) not in self._known:
-            whole = f"{asked.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
+            whole = f"{template.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
             digest = f"sha256:{hashlib.sha256(whole).hexdigest()}"
             self.calls.append(Call(step, attempt, digest, ""))
             try:
-                completion = await self._session.ask(prompt, system=asked.system, attempt=attempt)
+                completion = await self._session.ask(prompt, system=template.system, attempt=attempt)
             except PromptRefused as refusal:
                 raise Rejected("refused", str(refusal)) from refusal
             self.calls[-1] = Call(step, attempt, digest, completion.text)
@@ -190,19 +190,19 @@ class VariantMaker:
         parts = [Variants(item) for _ in self._testbeds]
         makers = {"precision": self._precision, "abstraction": self._abstraction, "equivalence": self._equivalence}
 
-        async def one(testbed: str, found: Variants) -> None:
+        async def one(testbed: str, variants: Variants) -> None:
             dialogue = _Dialogue(self._session, self._prompts, self._retries)
             try:
-                await makers[testbed](dialogue, found)
+                await makers[testbed](dialogue, variants)
             except _Dropped as dropped:
-                found.texts, found.position, found.keywords = {}, None, []
-                found.dropped[testbed] = (dropped.kind, dropped.cause)
-            found.calls = dialogue.calls
+                variants.texts, variants.position, variants.keywords = {}, None, []
+                variants.dropped[testbed] = (dropped.kind, dropped.cause)
+            variants.calls = dialogue.calls
 
         try:
             async with asyncio.TaskGroup() as group:
-                for testbed, found in zip(self._testbeds, parts, strict=True):
-                    group.create_task(one(testbed, found))
+                for testbed, variants in zip(self._testbeds, parts, strict=True):
+                    group.create_task(one(testbed, variants))
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
         whole = Variants(item)
@@ -214,15 +214,17 @@ class VariantMaker:
             whole.keywords = whole.keywords or part.keywords
         return whole
 
-    async def _precision(self, dialogue: _Dialogue, found: Variants) -> None:
+    async def _precision(self, dialogue: _Dialogue, variants: Variants) -> None:
         chain, noisy = STEPS["precision"]
-        keys = await dialogue.make("key-sentences", chain, lambda: self._key_sentences(dialogue, found.item))
-        noise = await dialogue.make("key-sentences-with-noise", noisy, lambda: self._noise(dialogue, found.item, keys))
-        place = below(len(POSITIONS), self._seed, "position", found.item.query_id)
+        keys = await dialogue.make("key-sentences", chain, lambda: self._key_sentences(dialogue, variants.item))
+        noise = await dialogue.make(
+            "key-sentences-with-noise", noisy, lambda: self._noise(dialogue, variants.item, keys)
+        )
+        place = below(len(POSITIONS), self._seed, "position", variants.item.query_id)
         together = self._splitter.join(keys)
-        found.position = POSITIONS[place]
-        found.texts["key-sentences"] = together
-        found.texts["key-sentences-with-noise"] = self._splitter.join([*noise[:place], together, *noise[place:]])
+        variants.position = POSITIONS[place]
+        variants.texts["key-sentences"] = together
+        variants.texts["key-sentences-with-noise"] = self._splitter.join([*noise[:place], together, *noise[place:]])
 
     async def _key_sentences(self, dialogue: _Dialogue, item: Item) -> list[str]:
         answer = await dialogue.ask("key-sentences", query=item.query, passage=item.passage)
@@ -242,11 +244,11 @@ class VariantMaker:
         checks.check_noise(noise, key_sentences)
         return noise
 
-    async def _abstraction(self, dialogue: _Dialogue, found: Variants) -> None:
+    async def _abstraction(self, dialogue: _Dialogue, variants: Variants) -> None:
         chain, expanding = STEPS["abstraction"]
-        summary = await dialogue.make("summary", chain, lambda: self._summary(dialogue, found.item))
-        expansion = await dialogue.make("expansion", expanding, lambda: self._expansion(dialogue, found.item))
-        found.texts |= {"summary": summary, "expansion": expansion}
+        summary = await dialogue.make("summary", chain, lambda: self._summary(dialogue, variants.item))
+        expansion = await dialogue.make("expansion", expanding, lambda: self._expansion(dialogue, variants.item))
+        variants.texts |= {"summary": summary, "expansion": expansion}
 
     async def _summary(self, dialogue: _Dialogue, item: Item) -> str:
         answer = await dialogue.ask("summary", query=item.query, passage=item.passage)
@@ -261,10 +263,10 @@ class VariantMaker:
         checks.check_expansion(expansion, item.passage)
         return expansion
 
-    async def _equivalence(self, dialogue: _Dialogue, found: Variants) -> None:
+    async def _equivalence(self, dialogue: _Dialogue, variants: Variants) -> None:
         (chain,) = STEPS["equivalence"]
-        made = await dialogue.make("paraphrase", chain, lambda: self._paraphrase(dialogue, found.item))
-        found.keywords, found.texts["paraphrase"] = made
+        result = await dialogue.make("paraphrase", chain, lambda: self._paraphrase(dialogue, variants.item))
+        variants.keywords, variants.texts["paraphrase"] = result
 
     async def _paraphrase(self, dialogue: _Dialogue, item: Item) -> tuple[list[str], str]:
         answer = await dialogue.ask("paraphrase", query=item.query, passage=item.passage)

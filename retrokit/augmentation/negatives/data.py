@@ -55,20 +55,20 @@ def read_lexicon(content: str, where: str) -> Lexicon:
     >>> read_lexicon("# Opposites.\\n[grades pairs]\\nlarge/small tall>not_tall", "words.txt").pairs
     {'grades': {'large': 'small', 'small': 'large', 'tall': 'not tall'}}
     """
-    made = Lexicon({}, {}, {}, {})
+    lexicon = Lexicon({}, {}, {}, {})
     kind = section = before = ""
     for number, line in enumerate(content.splitlines(), 1):
         try:
             if line.startswith("["):
                 section, kind = _opened(line, before)
-                if any(section in sections for sections in made):
+                if any(section in sections for sections in lexicon):
                     raise ValueError(f"the section {section} is there twice")
             elif line and not line.startswith("#"):
-                _add(made, section, kind, [entry.replace("_", " ") for entry in line.split()])
+                _add(lexicon, section, kind, [entry.replace("_", " ") for entry in line.split()])
         except ValueError as error:
             raise DataError(where, str(error), number) from None
         before = line
-    return made
+    return lexicon
 
 
 def _opened(line: str, before: str) -> tuple[str, str]:
@@ -81,30 +81,30 @@ def _opened(line: str, before: str) -> tuple[str, str]:
     return header[1], header[2] or "words"
 
 
-def _add(made: Lexicon, section: str, kind: str, entries: list[str]) -> None:
+def _add(lexicon: Lexicon, section: str, kind: str, entries: list[str]) -> None:
     """Add a line to a section; raises ``ValueError`` with what is wrong."""
     if not section:
         raise ValueError("no section has begun")
     if kind == "pairs":
-        pairs = made.pairs.setdefault(section, {})
+        pairs = lexicon.pairs.setdefault(section, {})
         for entry in entries:
-            found = pairs_of(entry)
-            if twice := [word for word, _ in found if word in pairs]:
+            swaps = pairs_of(entry)
+            if twice := [word for word, _ in swaps if word in pairs]:
                 raise ValueError(f"{twice[0]} is there twice")
-            pairs.update(found)
+            pairs.update(swaps)
         return
-    words = _words(made, entries[1:] if kind == "table" else entries)
+    words = _words(lexicon, entries[1:] if kind == "table" else entries)
     if kind == "groups":
-        made.groups.setdefault(section, []).append(words)
+        lexicon.groups.setdefault(section, []).append(words)
     elif kind == "table":
         key, colon, _ = entries[0].partition(":")
-        if not colon or key in made.tables.setdefault(section, {}):
+        if not colon or key in lexicon.tables.setdefault(section, {}):
             raise ValueError(f"{key} is there twice" if colon else f"{key} is not a key: expected key: words")
-        made.tables[section][key] = words
+        lexicon.tables[section][key] = words
     else:
-        if twice := sorted(words & made.words.get(section, frozenset())):
+        if twice := sorted(words & lexicon.words.get(section, frozenset())):
             raise ValueError(f"{twice[0]} is there twice")
-        made.words[section] = made.words.get(section, frozenset()) | words
+        lexicon.words[section] = lexicon.words.get(section, frozenset()) | words
 
 
 def pairs_of(entry: str) -> list[tuple[str, str]]:
@@ -115,13 +115,13 @@ def pairs_of(entry: str) -> list[tuple[str, str]]:
     return [(match[1], match[3]), (match[3], match[1])][: 2 if match[2] == "/" else 1]
 
 
-def _words(made: Lexicon, entries: list[str]) -> frozenset[str]:
+def _words(lexicon: Lexicon, entries: list[str]) -> frozenset[str]:
     """The entries of a line, those of ``@name`` in its place."""
     words: list[str] = []
     for entry in entries:
-        if entry.startswith("@") and entry[1:] not in made.words:
+        if entry.startswith("@") and entry[1:] not in lexicon.words:
             raise ValueError(f"no section of words {entry[1:]} stands above")
-        words += sorted(made.words[entry[1:]]) if entry.startswith("@") else [entry]
+        words += sorted(lexicon.words[entry[1:]]) if entry.startswith("@") else [entry]
     if twice := sorted({word for word in words if words.count(word) > 1}):
         raise ValueError(f"{twice[0]} is there twice")
     return frozenset(words)

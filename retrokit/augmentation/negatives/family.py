@@ -55,11 +55,11 @@ def load_families(names: Sequence[str] | None = None) -> tuple[Family, ...]:
     return tuple(registry.create(spec) for spec in specs)
 
 
-def written(sentence: Sentence, found: Iterable[Named]) -> Iterator[Edit]:
+def written(sentence: Sentence, edits: Iterable[Named]) -> Iterator[Edit]:
     """The near-misses that the changes make of ``sentence``; none that differs from it, or from one before, in its
     capitals alone."""
     seen = {sentence.text.lower()}
-    for name, changes in found:
+    for name, changes in edits:
         text = rewrite(sentence, changes)
         if (key := text.lower()) not in seen:
             seen.add(key)

@@ -39,10 +39,10 @@ class Written:
     def summary(self) -> list[str]:
         """What came out by family, what was dropped by which rule, and which quotas the texts did not fill."""
         counts = self.counts
-        made = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
+        by_kind = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
         lines = [
-            f"{counts['sentences']:,} sentences: {sum(made.values()):,} near-misses "
-            f"({'; '.join(f'{key}: {number:,}' for key, number in sorted(made.items()))})"
+            f"{counts['sentences']:,} sentences: {sum(by_kind.values()):,} near-misses "
+            f"({'; '.join(f'{key}: {number:,}' for key, number in sorted(by_kind.items()))})"
         ]
         dropped = sorted(((counts[rule], rule) for rule in RULES if counts[rule]), reverse=True)
         if dropped:
@@ -90,15 +90,15 @@ def write_near_misses(settings: NearMissSettings) -> Written:
             if Path(path).is_file():  # a pipe can be read once only
                 notice(f"{estimate(_texts(settings), chosen, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(settings.llm)
-            kept = stack.enter_context(ResponseStore(store)) if store is not None else None
-            stack.enter_context(nullcontext() if kept is None else kept.going_on())
-            writer = stack.enter_context(Writer(model, chosen, kept, budget, settings.concurrency, counts))
+            responses = stack.enter_context(ResponseStore(store)) if store is not None else None
+            stack.enter_context(nullcontext() if responses is None else responses.going_on())
+            writer = stack.enter_context(Writer(model, chosen, responses, budget, settings.concurrency, counts))
             chosen, texts = writer.families, writer.ahead(texts)
-        made = near_misses(
+        edits = near_misses(
             texts, chosen, seed=settings.seed, per_family=settings.per_family, split=split, counts=counts
         )
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
-        for part, near_miss in made:
+        for part, near_miss in edits:
             streams[part].write(json_line(near_miss.to_json()))
         written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
         if not any("/" in key and not key.startswith("missing:") for key in counts):

@@ -92,8 +92,8 @@ def read_swaps(
                 raise ValueError(f"{line!r} is neither NAME: SWAPS where CONDITIONS nor %NAME = CONDITIONS")
             conditions = []
             for part in match[4].split():
-                found = shared[part[1:]] if part.startswith("%") else [_condition(part, lexicon, known)]
-                conditions += found
+                checks = shared[part[1:]] if part.startswith("%") else [_condition(part, lexicon, known)]
+                conditions += checks
             if match[1]:
                 shared[match[1]] = conditions
                 continue
@@ -106,8 +106,8 @@ def read_swaps(
                     name = match[2] + "-".join([*words, *new.split()]) if match[2].endswith("-") else match[2]
                     yield words[first], Swap(name, -first, tuple(words), new, conditions)
         except (KeyError, ValueError) as error:
-            told = f"nothing is named {error}" if isinstance(error, KeyError) else str(error)
-            raise DataError(where, told, number) from None
+            problem = f"nothing is named {error}" if isinstance(error, KeyError) else str(error)
+            raise DataError(where, problem, number) from None
 
 
 def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Condition[V]:
@@ -140,23 +140,23 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, T
     tags: set[str] = set()
     beginnings: list[str] = []
     tests: list[Test[V]] = []
-    for one in alternatives:
-        if "_" in one:
-            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("_")], step=1))
-        elif "&" in one:
-            tests.append(_all_of([_any_of([part], lexicon, known) for part in one.split("&")], step=0))
-        elif one == "?":
+    for alternative in alternatives:
+        if "_" in alternative:
+            tests.append(_all_of([_any_of([part], lexicon, known) for part in alternative.split("_")], step=1))
+        elif "&" in alternative:
+            tests.append(_all_of([_any_of([part], lexicon, known) for part in alternative.split("&")], step=0))
+        elif alternative == "?":
             tests.append(lambda view, at: True)
-        elif one.startswith("@"):
-            tests.append(known[one[1:]])
-        elif len(one) > 1 and one.startswith("$"):
-            tests.append(_any_of(sorted(lexicon.words[one[1:]]), Lexicon({}, {}, {}, {}), {}))
-        elif len(one) > 1 and one.endswith("*"):
-            beginnings.append(one[:-1])
-        elif re.fullmatch(r"[A-Z]{2}[A-Z\d]", one):
-            tags.add(one)
+        elif alternative.startswith("@"):
+            tests.append(known[alternative[1:]])
+        elif len(alternative) > 1 and alternative.startswith("$"):
+            tests.append(_any_of(sorted(lexicon.words[alternative[1:]]), Lexicon({}, {}, {}, {}), {}))
+        elif len(alternative) > 1 and alternative.endswith("*"):
+            beginnings.append(alternative[:-1])
+        elif re.fullmatch(r"[A-Z]{2}[A-Z\d]", alternative):
+            tags.add(alternative)
         else:
-            words.add("" if one == "^" else one)
+            words.add("" if alternative == "^" else alternative)
     openings = tuple(beginnings)
 
     def test(view: V, at: int) -> bool:

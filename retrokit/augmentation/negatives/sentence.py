@@ -147,8 +147,8 @@ def inflected(lemma: str, tag: str) -> str:
 @lru_cache(maxsize=20_000)
 def lemma(word: str, part: str) -> str:
     """The dictionary form of ``word`` as a ``VERB``, ``NOUN`` or ``ADJ``."""
-    found = _package("lemminflect").getLemma(word.lower(), upos=part)
-    return str(found[0]) if found else word.lower()
+    lemmas = _package("lemminflect").getLemma(word.lower(), upos=part)
+    return str(lemmas[0]) if lemmas else word.lower()
 
 
 @cache

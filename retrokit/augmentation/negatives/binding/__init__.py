@@ -27,8 +27,8 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     if not 3 <= len(sentence.tokens) <= 80:
         return
     view = BindingView(sentence)
-    found = (named for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES) for named in make(view))
-    yield from written(sentence, (named for named in found if not _crosses_quote(view, named[1])))
+    candidates = (named for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES) for named in make(view))
+    yield from written(sentence, (named for named in candidates if not _crosses_quote(view, named[1])))
 
 
 def _crosses_quote(view: BindingView, changes: Sequence[Change]) -> bool:

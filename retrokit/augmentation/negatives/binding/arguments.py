@@ -28,29 +28,29 @@ def arguments(view: BindingView) -> Iterator[Named]:
 
 def participles(view: BindingView) -> Iterator[Named]:
     """A man riding a horse: A horse riding a man."""
-    one = view.starting.get(0)
-    if one is None or view.codes[one.end] != "g" or (other := view.starting.get(one.end + 1)) is None:
+    phrase = view.starting.get(0)
+    if phrase is None or view.codes[phrase.end] != "g" or (other := view.starting.get(phrase.end + 1)) is None:
         return
-    even = (view.codes[one.start] in "dc") == (view.codes[other.start] in "dc")
+    even = (view.codes[phrase.start] in "dc") == (view.codes[other.start] in "dc")
     finite = re.search("[zbvBHDM]", view.shape)
-    if even and not finite and view.takes_both(view.verb_lemma(one.end), one, other):
-        yield "swap-arguments", view.swapped(one, other)
+    if even and not finite and view.takes_both(view.verb_lemma(phrase.end), phrase, other):
+        yield "swap-arguments", view.swapped(phrase, other)
 
 
 def relatives(view: BindingView) -> Iterator[Named]:
     """The dog that bit the man: the man that bit the dog."""
-    for one in view.phrases:
-        pronoun = view.codes[one.end] in "hw" and view.words[one.end] in ("that", "which", "who")
-        if not pronoun or view.codes[one.start - 1] == "," or (verb := view.active(one.end + 1)) is None:
+    for phrase in view.phrases:
+        pronoun = view.codes[phrase.end] in "hw" and view.words[phrase.end] in ("that", "which", "who")
+        if not pronoun or view.codes[phrase.start - 1] == "," or (verb := view.active(phrase.end + 1)) is None:
             continue
         other = view.starting.get(verb.end)
-        if other is None or view.kind_of(one) != view.kind_of(other):
+        if other is None or view.kind_of(phrase) != view.kind_of(other):
             continue
-        if not view.interchangeable(one, other) or not view.whole_after(other):
+        if not view.interchangeable(phrase, other) or not view.whole_after(other):
             continue
-        nested = view.codes[one.start - 1] in "fP" or one.plural == other.plural
-        fits = nested and view.verb_takes(view.verb_lemma(verb.main), one, other)
-        if fits and (changes := view.exchange(one, verb, other)):
+        nested = view.codes[phrase.start - 1] in "fP" or phrase.plural == other.plural
+        fits = nested and view.verb_takes(view.verb_lemma(verb.main), phrase, other)
+        if fits and (changes := view.exchange(phrase, verb, other)):
             yield "swap-arguments", changes
 
 
@@ -133,93 +133,93 @@ def prepositional_verbs(view: BindingView) -> Iterator[Named]:
 
 def verb_object_preposition(view: BindingView) -> Iterator[Named]:
     """Convert text into images: Convert images into text; A was added to B: B was added to A."""
-    for one in view.phrases:
-        main = one.start - 1
+    for phrase in view.phrases:
+        main = phrase.start - 1
         if main < 0 or view.codes[main] not in VERBS:
             continue
         if view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom"):
             continue  # "on which to base it": the preposition stands before the verb
-        yield from _places_after(view, view.verb_lemma(main), view.extended(one))
+        yield from _places_after(view, view.verb_lemma(main), view.extended(phrase))
     for subject, verb, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
         if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb.main), subject, other):
             yield from view.exchanged("swap-places", subject, verb, other)
 
 
-def _places_after(view: BindingView, verb: str, one: Phrase) -> Iterator[Named]:
-    after = view.starting.get(one.end + 1)
-    if after is None or f"{verb} {view.words[one.end]}" not in WORDS["verb-object-preposition"]:
+def _places_after(view: BindingView, verb: str, phrase: Phrase) -> Iterator[Named]:
+    after = view.starting.get(phrase.end + 1)
+    if after is None or f"{verb} {view.words[phrase.end]}" not in WORDS["verb-object-preposition"]:
         return
     if view.codes[after.end] == "P" and view.words[after.end + 1] == view.words[after.head]:
         return  # "from layer to layer"
     other = view.extended(after)
-    fits = _may_be_put(view, verb, one, other) and view.alike(one, other)
-    if fits and view.interchangeable(one, other) and view.free_after(other, True):
-        yield "swap-places", view.swapped(one, other)
+    fits = _may_be_put(view, verb, phrase, other) and view.alike(phrase, other)
+    if fits and view.interchangeable(phrase, other) and view.free_after(other, True):
+        yield "swap-places", view.swapped(phrase, other)
 
 
-def _may_be_put(view: BindingView, verb: str, one: Phrase, other: Phrase) -> bool:
+def _may_be_put(view: BindingView, verb: str, phrase: Phrase, other: Phrase) -> bool:
     """Whether two things that one *puts* or *places* are bodies, and nothing is *put on hold*."""
-    return verb not in ("place", "put") or {view.kind_of(one), view.kind_of(other)} <= {"animate", "concrete"}
+    return verb not in ("place", "put") or {view.kind_of(phrase), view.kind_of(other)} <= {"animate", "concrete"}
 
 
 def noun_places(view: BindingView) -> Iterator[Named]:
     """The effect of wages on prices: The effect of prices on wages."""
     for noun in view.phrases:
-        one = view.starting.get(noun.end + 1)
-        if one is None or view.codes[one.end] != "P" or (after := view.starting.get(one.end + 1)) is None:
+        phrase = view.starting.get(noun.end + 1)
+        if phrase is None or view.codes[phrase.end] != "P" or (after := view.starting.get(phrase.end + 1)) is None:
             continue
         other = view.extended(after)
-        if not view.interchangeable(one, other) or not view.whole_after(other):
+        if not view.interchangeable(phrase, other) or not view.whole_after(other):
             continue
-        head, first, second = view.head(noun), view.words[noun.end], view.words[one.end]
+        head, first, second = view.head(noun), view.words[noun.end], view.words[phrase.end]
         viewed = first == "of" and second in ("in", "on", "for", "from", "by", "through", "via")
         placed = head in TABLES["noun-places"].get(f"{first} {second}", frozenset())
-        if (placed and (second != "in" or view.alike(one, other))) or (
-            viewed and head in WORDS["viewed-nouns"] and view.both_things(one, other)
+        if (placed and (second != "in" or view.alike(phrase, other))) or (
+            viewed and head in WORDS["viewed-nouns"] and view.both_things(phrase, other)
         ):
-            yield "swap-places", view.swapped(one, other)
+            yield "swap-places", view.swapped(phrase, other)
 
 
 def prepositions(view: BindingView) -> Iterator[Named]:
     """Pain after surgery: surgery after pain; deaths due to floods: floods due to deaths."""
-    for one in view.phrases:
-        due = {"due": "to", "because": "of", "thanks": "to"}.get(view.words[one.end]) == view.words[one.end + 1]
-        after, before = view.starting.get(one.end + 1 + due), view.codes[one.start - 1]
-        if after is None or not (due or view.words[one.end] in WORDS["between"]) or before not in "fP":
+    for phrase in view.phrases:
+        due = {"due": "to", "because": "of", "thanks": "to"}.get(view.words[phrase.end]) == view.words[phrase.end + 1]
+        after, before = view.starting.get(phrase.end + 1 + due), view.codes[phrase.start - 1]
+        if after is None or not (due or view.words[phrase.end] in WORDS["between"]) or before not in "fP":
             continue
-        if before == "P" and not (due and view.codes[one.start - 2] in "nN"):
+        if before == "P" and not (due and view.codes[phrase.start - 2] in "nN"):
             continue  # "bound to the region after initiation": both belong to the verb
         other = view.extended(after)
-        fits = view.both_things(one, other) and view.interchangeable(one, other)
+        fits = view.both_things(phrase, other) and view.interchangeable(phrase, other)
         if fits and view.free_after(other, True):
-            yield "swap-places", view.swapped(one, other)
+            yield "swap-places", view.swapped(phrase, other)
 
 
 def reduced_passives(view: BindingView) -> Iterator[Named]:
     """The damage caused by the flood: the flood caused by the damage."""
-    for one in view.phrases:
-        after = view.starting.get(one.end + 2)
-        if after is None or view.codes[one.end] != "k" or view.words[one.end + 1] != "by":
+    for phrase in view.phrases:
+        after = view.starting.get(phrase.end + 2)
+        if after is None or view.codes[phrase.end] != "k" or view.words[phrase.end + 1] != "by":
             continue
-        if "measure" in (view.kind_of(one), view.kind_of(after)):
+        if "measure" in (view.kind_of(phrase), view.kind_of(after)):
             continue
         other = view.extended(after)
-        nested = one.plural == other.plural or view.codes[one.start - 1] in "fPyg"
-        fits = nested and view.verb_takes(view.verb_lemma(one.end), one, other) and view.alike(one, other)
-        if fits and view.interchangeable(one, other) and view.whole_after(other):
-            yield "swap-agent", view.swapped(one, other)
+        nested = phrase.plural == other.plural or view.codes[phrase.start - 1] in "fPyg"
+        fits = nested and view.verb_takes(view.verb_lemma(phrase.end), phrase, other) and view.alike(phrase, other)
+        if fits and view.interchangeable(phrase, other) and view.whole_after(other):
+            yield "swap-agent", view.swapped(phrase, other)
 
 
 def from_to(view: BindingView) -> Iterator[Named]:
     """He flew from Paris to Rome: He flew from Rome to Paris."""
-    for one in view.phrases:
-        if view.words[one.start - 1] != "from" or view.words[one.end] not in ("to", "into", "onto"):
+    for phrase in view.phrases:
+        if view.words[phrase.start - 1] != "from" or view.words[phrase.end] not in ("to", "into", "onto"):
             continue
-        other = view.starting.get(one.end + 1)
-        if other is None or not changes_before(view, one.start - 1) or view.codes[other.end] in "'w":
+        other = view.starting.get(phrase.end + 1)
+        if other is None or not changes_before(view, phrase.start - 1) or view.codes[other.end] in "'w":
             continue
-        if view.interchangeable(one, other) and view.alike(one, other):
-            yield "swap-from-to", view.swapped(one, other)
+        if view.interchangeable(phrase, other) and view.alike(phrase, other):
+            yield "swap-from-to", view.swapped(phrase, other)
 
 
 def changes_before(view: BindingView, at: int) -> bool:

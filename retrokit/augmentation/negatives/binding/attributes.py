@@ -14,16 +14,16 @@ from retrokit.augmentation.negatives.view import Phrase, is_of_name
 
 def attributes(view: BindingView) -> Iterator[Named]:
     """The red car and the blue truck: The blue car and the red truck."""
-    found = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
-    if len(found) < 2:
+    pairs = [(phrase, at) for phrase in view.phrases if (at := _attribute(view, phrase)) is not None]
+    if len(pairs) < 2:
         return
-    kinds = [_adjective_kinds(view, at) for _, at in found]
+    kinds = [_adjective_kinds(view, at) for _, at in pairs]
     for kind in _ADJECTIVES:
-        alike = [pair for pair, names in zip(found, kinds, strict=True) if kind in names]
-        for (one, first), (other, second) in pairwise(alike):
+        alike = [pair for pair, names in zip(pairs, kinds, strict=True) if kind in names]
+        for (left, first), (other, second) in pairwise(alike):
             same_form = view.tags[first] == view.tags[second]
-            fit = _goes_with(view, first, other) and _goes_with(view, second, one)
-            if same_form and fit and _attributes_part(view, one, first, other, second):
+            fit = _goes_with(view, first, other) and _goes_with(view, second, left)
+            if same_form and fit and _attributes_part(view, left, first, other, second):
                 yield "swap-attributes", _swapped_words(view, first, second)
 
 
@@ -111,14 +111,14 @@ def _collocation(view: BindingView, at: int) -> bool:
 _DISCIPLINE = re.compile("(?:ology|graphy|istry|physics|medicine|psychiatry|surgery)$")  # "physical geography"
 
 
-def _attributes_part(view: BindingView, one: Phrase, first: int, other: Phrase, second: int) -> bool:
+def _attributes_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two adjectives say different things of different heads, before the swap and after it."""
     a, b = view.words[first], view.words[second]
     if a == b or _are_synonyms(a, b):
         return False
-    if view.head(one) == view.head(other) or view.words[first + 1] == view.words[second + 1]:
+    if view.head(phrase) == view.head(other) or view.words[first + 1] == view.words[second + 1]:
         return False
-    if (view.kind_of(one) == "animate") != (view.kind_of(other) == "animate"):
+    if (view.kind_of(phrase) == "animate") != (view.kind_of(other) == "animate"):
         return False  # "incorrect experts", "heterozygous analyses"
     if view.tags[first] == "AJC" and not any(a in scale and b in scale for scale in GROUPS["scales"]):
         return False  # "older risk"
@@ -131,17 +131,17 @@ def _are_synonyms(a: str, b: str) -> bool:
 
 def modifiers(view: BindingView) -> Iterator[Named]:
     """Dog food and cat litter: Cat food and dog litter."""
-    for one, other in pairwise(view.phrases):
-        if view.shape[one.end : other.start] not in ("&", ",&"):
+    for phrase, other in pairwise(view.phrases):
+        if view.shape[phrase.end : other.start] not in ("&", ",&"):
             continue
-        if any(not re.fullmatch("[dt]?nn", view.shape[p.start : p.end]) for p in (one, other)):
+        if any(not re.fullmatch("[dt]?nn", view.shape[p.start : p.end]) for p in (phrase, other)):
             continue
-        first, second = one.head - 1, other.head - 1
-        same = view.head(one) == view.head(other) or view.words[first] == view.words[second]
+        first, second = phrase.head - 1, other.head - 1
+        same = view.head(phrase) == view.head(other) or view.words[first] == view.words[second]
         same = same or _are_synonyms(view.words[first], view.words[second])
         named = any(view.sentence.tokens[i].text[0].isupper() for i in (first, second) if i)
         fixed = _collocation(view, first) or _collocation(view, second)
-        if same or named or fixed or one.plural != other.plural or view.codes[one.start - 1] in "TM&":
+        if same or named or fixed or phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
             continue
         yield "swap-modifiers", _swapped_words(view, first, second)
 
@@ -155,12 +155,12 @@ _YEAR = re.compile(r"1[5-9]\d\d|20\d\d")
 def numbers(view: BindingView) -> Iterator[Named]:
     """12 men and 30 women: 30 men and 12 women."""
     counts = [(p, at) for p in view.phrases if (at := _number(view, p)) is not None]
-    for (one, first), (other, second) in pairwise(counts):
-        if view.head(one) != view.head(other) and _numbers_part(view, one.end, first, other.start, second):
+    for (phrase, first), (other, second) in pairwise(counts):
+        if view.head(phrase) != view.head(other) and _numbers_part(view, phrase.end, first, other.start, second):
             yield "swap-numbers", _swapped_numbers(view, first, second)
     tokens = view.sentence.tokens
-    found = (i for i, token in enumerate(tokens) if _PERCENT.fullmatch(token.text))
-    percents = [i for i in found if "±" not in (view.words[i - 1], view.words[i + 1])]
+    percentages = (i for i, token in enumerate(tokens) if _PERCENT.fullmatch(token.text))
+    percents = [i for i in percentages if "±" not in (view.words[i - 1], view.words[i + 1])]
     for first, second in pairwise(percents):
         interval = {view.words[first + 1], view.words[second + 1]} & {"confidence", "ci", "credible"}
         parted = "n" in view.shape[first + 1 : second] and _numbers_part(view, first + 1, first, second, second)
@@ -213,15 +213,15 @@ def _numbers_part(view: BindingView, end: int, first: int, start: int, second: i
 def names(view: BindingView) -> Iterator[Named]:
     """Smith said that Jones had resigned: Jones said that Smith had resigned."""
     names = [phrase for phrase in view.phrases if _is_name(view, phrase)]
-    for one, other in pairwise(names):
-        between = view.shape[one.end : other.start]
+    for left, other in pairwise(names):
+        between = view.shape[left.end : other.start]
         parted = re.search("[zbvykBEKHDM]", between) and not re.search("[(),&]", between)
-        texts = [view.sentence.words(*phrase[:2]) for phrase in (one, other)]
+        texts = [view.sentence.words(*phrase[:2]) for phrase in (left, other)]
         once = all(view.sentence.text.count(text.split()[-1]) == 1 for text in texts)
-        verbs = [i for i in range(one.end, other.start) if view.codes[i] in VERBS]
-        fits = parted and once and bool(verbs) and _in_place(view, one) == _in_place(view, other)
+        verbs = [i for i in range(left.end, other.start) if view.codes[i] in VERBS]
+        fits = parted and once and bool(verbs) and _in_place(view, left) == _in_place(view, other)
         if fits and not any(view.verb_lemma(i) in WORDS["symmetric"] for i in verbs):
-            yield "swap-names", view.swapped(one, other)
+            yield "swap-names", view.swapped(left, other)
 
 
 def _is_name(view: BindingView, phrase: Phrase) -> bool:

@@ -14,28 +14,28 @@ _MORE = ("more", "fewer", "less")
 
 def choices(view: BindingView) -> Iterator[Named]:
     """Tea instead of coffee: coffee instead of tea; not cats but dogs; more men than women."""
-    for one in view.phrases:
-        link, after = view.words[one.end], view.words[one.end + 1]
-        name, other, before = "swap-choice", view.starting.get(one.end + 1), view.words[one.start - 1]
-        free = view.codes[one.start - 1] not in "f&,"
+    for phrase in view.phrases:
+        link, after = view.words[phrase.end], view.words[phrase.end + 1]
+        name, other, before = "swap-choice", view.starting.get(phrase.end + 1), view.words[phrase.start - 1]
+        free = view.codes[phrase.start - 1] not in "f&,"
         if (link, after) in (("instead", "of"), ("rather", "than")):
-            other = view.starting.get(one.end + 2)
+            other = view.starting.get(phrase.end + 2)
         elif (link, after) == ("but", "not"):  # "A but not B", "in A but not in B"
-            again = view.words[one.end + 2] == before and view.codes[one.start - 1] == "P"
-            other = view.starting.get(one.end + 2 + again)
+            again = view.words[phrase.end + 2] == before and view.codes[phrase.start - 1] == "P"
+            other = view.starting.get(phrase.end + 2 + again)
             free = free and other is not None and view.codes[other.end] in ".,&s"
         elif link == "but" and before == "not":
             free = other is not None and view.codes[other.end] in ".,"
-        elif link == "than" and (view.words[one.start] in _MORE or before in _MORE):
+        elif link == "than" and (view.words[phrase.start] in _MORE or before in _MORE):
             name = "swap-comparison"
-            one = one._replace(start=one.start + (view.words[one.start] in _MORE))
-            free = view.codes[one.start] == "n" and view.codes[one.start - 2] in "PfB.&"
+            phrase = phrase._replace(start=phrase.start + (view.words[phrase.start] in _MORE))
+            free = view.codes[phrase.start] == "n" and view.codes[phrase.start - 2] in "PfB.&"
         else:
             continue
         if other is None or not free or view.codes[other.end] == "f":
             continue
-        if name == "swap-comparison" or view.interchangeable(one, other):
-            yield name, view.swapped(one, other)
+        if name == "swap-comparison" or view.interchangeable(phrase, other):
+            yield name, view.swapped(phrase, other)
 
 
 def comparisons(view: BindingView) -> Iterator[Named]:
@@ -75,17 +75,17 @@ def contrasts(view: BindingView) -> Iterator[Named]:
     """Unlike dogs, cats purr: Unlike cats, dogs purr."""
     first, second, third = view.words[:3]
     start = {"unlike": 1, "compared": 2}.get(first, 3 if (second, third) == ("contrast", "to") else 0)
-    one = view.starting.get(start)
-    if not start or one is None:
+    phrase = view.starting.get(start)
+    if not start or phrase is None:
         return
-    one = view.extended(one)
-    subject = view.starting.get(one.end + 1)
-    if view.codes[one.end] != "," or subject is None:
+    phrase = view.extended(phrase)
+    subject = view.starting.get(phrase.end + 1)
+    if view.codes[phrase.end] != "," or subject is None:
         return
     subject = view.extended(subject)
     verb = _any_verb(view, subject)
-    fits = view.alike(one, subject) and view.interchangeable(one, subject)
-    if verb and fits and (changes := view.exchange(subject, verb, one)):
+    fits = view.alike(phrase, subject) and view.interchangeable(phrase, subject)
+    if verb and fits and (changes := view.exchange(subject, verb, phrase)):
         yield "swap-contrast", changes
 
 

@@ -33,11 +33,11 @@ class BindingView(View):
             return "measure"
         return "name" if self.codes[phrase.head] == "N" else "thing"
 
-    def interchangeable(self, one: Phrase, other: Phrase) -> bool:
+    def interchangeable(self, first: Phrase, other: Phrase) -> bool:
         """Whether two phrases can stand in each other's place at all."""
-        if self.head(one) == self.head(other):
+        if self.head(first) == self.head(other):
             return False
-        return all(self._is_whole(phrase) for phrase in (one, other))
+        return all(self._is_whole(phrase) for phrase in (first, other))
 
     def _is_whole(self, phrase: Phrase) -> bool:
         """Whether a phrase is complete and bound to nothing else: no word of it outside, no pronoun that refers."""
@@ -49,18 +49,18 @@ class BindingView(View):
             return False
         return not any(self.words[i] in WORDS["tied"] for i in range(phrase.start, phrase.end))
 
-    def verb_takes(self, verb: str, one: Phrase, other: Phrase) -> bool:
+    def verb_takes(self, verb: str, phrase: Phrase, other: Phrase) -> bool:
         """Whether both phrases may be either argument of the verb."""
         if verb in WORDS["symmetric"]:
             return False
-        kinds = {self.kind_of(one), self.kind_of(other)}
+        kinds = {self.kind_of(phrase), self.kind_of(other)}
         if "measure" in kinds and verb not in WORDS["of-measures"]:
             return False
         if kinds <= {"animate", "name"} and "animate" in kinds and verb in WORDS["personal"]:
             return True
         if kinds <= {"animate", "concrete"} and verb in WORDS["physical"]:
             return True
-        pronoun = any(self.words[p.head] in PRONOUNS for p in (one, other))
+        pronoun = any(self.words[p.head] in PRONOUNS for p in (phrase, other))
         return verb in WORDS["relating"] and not pronoun
 
     def takes_both(self, verb: str, subject: Phrase, other: Phrase) -> bool:
@@ -113,11 +113,11 @@ class BindingView(View):
             if relations is None or word in relations or f"{self.verb_lemma(verb.main)} {word}" in relations:
                 yield subject, verb, self.extended(after)
 
-    def swapped(self, one: Phrase, other: Phrase) -> list[Change]:
+    def swapped(self, phrase: Phrase, other: Phrase) -> list[Change]:
         """Two phrases, neither of them a subject, change places."""
         return [
-            Change(one.start, one.end, self.as_object(other)),
-            Change(other.start, other.end, self.as_object(one)),
+            Change(phrase.start, phrase.end, self.as_object(other)),
+            Change(other.start, other.end, self.as_object(phrase)),
         ]
 
     def exchangeable(self, subject: Phrase, other: Phrase) -> bool:
@@ -130,11 +130,11 @@ class BindingView(View):
         """The dictionary form of the verb at a token."""
         return lemma(self.sentence.tokens[index].text, "VERB")
 
-    def alike(self, one: Phrase, other: Phrase) -> bool:
+    def alike(self, phrase: Phrase, other: Phrase) -> bool:
         """Whether two phrases name things of a comparable kind."""
-        kinds = {self.kind_of(one), self.kind_of(other)}
+        kinds = {self.kind_of(phrase), self.kind_of(other)}
         return len(kinds - {"name"}) < 2 or kinds <= {"thing", "measure"}
 
-    def both_things(self, one: Phrase, other: Phrase) -> bool:
+    def both_things(self, phrase: Phrase, other: Phrase) -> bool:
         """Whether two phrases are of one kind, and of a kind that may stand on either side."""
-        return self.kind_of(one) == self.kind_of(other) != "measure"
+        return self.kind_of(phrase) == self.kind_of(other) != "measure"

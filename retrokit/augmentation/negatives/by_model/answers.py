@@ -90,9 +90,9 @@ def why_rejected(anchor: str, answer: str, least_overlap: float) -> str | None:
     return None if why_not(answer) is None else "text"
 
 
-def overlap(one: str, other: str) -> float:
+def overlap(text: str, other: str) -> float:
     """The words that two sentences share, repetitions counted, as a share of the longer one's."""
-    old, new = Counter(_words(one)), Counter(_words(other))
+    old, new = Counter(_words(text)), Counter(_words(other))
     return (old & new).total() / max(old.total(), new.total(), 1)
 
 
@@ -100,9 +100,9 @@ def _words(text: str) -> list[str]:
     return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
 
 
-def _coordinates_changed_places(one: str, other: str) -> bool:
+def _coordinates_changed_places(text: str, other: str) -> bool:
     """Whether what differs is "A and B" in one and "B and A" in the other."""
-    old, new = _words(one), _words(other)
+    old, new = _words(text), _words(other)
     if sorted(old) != sorted(new):
         return False
     first, last = _first_difference(old, new), len(old) - _first_difference(old[::-1], new[::-1])
@@ -117,4 +117,4 @@ def _coordinates_changed_places(one: str, other: str) -> bool:
 
 
 def _first_difference(old: Sequence[str], new: Sequence[str]) -> int:
-    return next(place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+    return next(place for place, (before, after) in enumerate(zip(old, new, strict=True)) if before != after)

@@ -45,16 +45,16 @@ def estimate(
     >>> estimate(["The cat sleeps in the box. Hello."], load_families(["negation", "spatial"])).calls
     2
     """
-    count = sentences = asked = written = 0
+    count = sentences = prompted = written = 0
     for text in texts:
         if count == most_texts:
-            return CallEstimate(count, sentences, sentences * len(families), asked, written, whole=False)
+            return CallEstimate(count, sentences, sentences * len(families), prompted, written, whole=False)
         count += 1
         for anchor, _ in sentences_of(text):
             if why_not(anchor) is None:
                 sentences += 1
                 length = estimated_tokens(anchor)
-                asked += length * len(families)
+                prompted += length * len(families)
                 written += length * len(families)
-    asked += sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
-    return CallEstimate(count, sentences, sentences * len(families), asked, written)
+    prompted += sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
+    return CallEstimate(count, sentences, sentences * len(families), prompted, written)

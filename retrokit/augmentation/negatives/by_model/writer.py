@@ -77,10 +77,10 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        kept = self.session.store is not None
-        if kind is None and kept:
+        is_cached = self.session.store is not None
+        if kind is None and is_cached:
             wait(self._asked.values())  # what was read ahead is kept, so that a second run makes no call
-        at_once = not kept or (kind is not None and not issubclass(kind, Exception))
+        at_once = not is_cached or (kind is not None and not issubclass(kind, Exception))
         asyncio.run_coroutine_threadsafe(self.session.close(at_once), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -112,8 +112,8 @@ class Writer:
         key = (family, anchor)
         if key not in self._asked:
             question = self._asked_of[family].prompt.replace("{sentence}", anchor)
-            asked = self.session.ask(question, system=SYSTEM)
-            self._asked[key] = asyncio.run_coroutine_threadsafe(asked, self._loop)
+            future = self.session.ask(question, system=SYSTEM)
+            self._asked[key] = asyncio.run_coroutine_threadsafe(future, self._loop)
         return self._asked[key]
 
     def _edits(self, family: Family, sentence: Sentence) -> list[Edit]:
@@ -133,8 +133,8 @@ class Writer:
         rejected = sum(self._counts[f"rejected:{cause}"] for cause in CAUSES)
         weight = rejected - (1 - NONE_COUNTS) * self._counts["rejected:none"]
         if weight >= ENOUGH and self._taken < LEAST_TAKEN * weight:
-            told = f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
-            raise ServiceError(f"the model is given up: {told}")
+            summary = f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
+            raise ServiceError(f"the model is given up: {summary}")
         return []
 
     def check(self) -> None:

@@ -41,8 +41,10 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """
     if len(sentence.tokens) < 3:
         return
-    found = _changes(ClauseView(sentence))
-    yield from written(sentence, ((name, [_styled(sentence, change) for change in changes]) for name, changes in found))
+    named_changes = _changes(ClauseView(sentence))
+    yield from written(
+        sentence, ((name, [_styled(sentence, change) for change in changes]) for name, changes in named_changes)
+    )
 
 
 def _styled(sentence: Sentence, change: Change) -> Change:
@@ -105,8 +107,8 @@ _BY_WORD: dict[str, Rule] = {
 def _frequent(view: ClauseView, at: int) -> bool:
     """Whether an adverb stands beside a verb, and would not invert verb and subject as a negative in front does."""
     near = c5.FINITE | c5.BASE | c5.PARTICIPLE | {"VVG", "AJ0"}
-    beside = view.tags[at + 1] in near or view.tags[at - 1] in c5.FINITE
-    return beside and (at > 0 or view.tags[1] in {"VVB", "VVI"})
+    is_near = view.tags[at + 1] in near or view.tags[at - 1] in c5.FINITE
+    return is_near and (at > 0 or view.tags[1] in {"VVB", "VVI"})
 
 
 def _countable(view: ClauseView, at: int) -> bool:

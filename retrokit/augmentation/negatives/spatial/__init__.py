@@ -39,8 +39,10 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
         return
     closed = _quoted_or_bracketed(view)
     free = (i for i in hits if i not in closed and _stands_free(sentence, i))
-    found = (rule(view, i) for i in free for rule in table[view.words[i]])
-    yield from written(sentence, (swap for swap in found if swap is not None and not _names_the_opposite(view, swap)))
+    candidates = (rule(view, i) for i in free for rule in table[view.words[i]])
+    yield from written(
+        sentence, (swap for swap in candidates if swap is not None and not _names_the_opposite(view, swap))
+    )
 
 
 def _stands_free(sentence: Sentence, index: int) -> bool:
