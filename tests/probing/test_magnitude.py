@@ -410,5 +410,5 @@ def test_runs_that_cannot_be_followed(run, benchmark, tmp_path):
     with pytest.raises(UsageError, match="its training is not finished"):
         probe_training(str(tmp_path / "empty"), spec)
     (tmp_path / "empty" / "retrokit.json").write_text("[1")
-    with pytest.raises(DataError, match="is not a description of a run"):
+    with pytest.raises(DataError, match="expected the description of a run"):
         probe_training(str(tmp_path / "empty"), spec)
