@@ -149,6 +149,9 @@ class ServiceEncoder(Encoder):
             return await self._call(texts, role)
         if len(widths := {len(row) for row in rows}) > 1:
             raise ServiceError(f"{self._service.where}: embeddings of {sorted(widths)} dimensions in one answer")
+        if (wanted := self._asked.get("dimensions")) and widths != {wanted}:
+            problem = f"gives {len(rows[0])} dimensions in spite of dimensions={wanted}; leave that out"
+            raise ServiceError(f"{self._service.where} {problem}")
         return np.stack(rows)
 
 

@@ -27,6 +27,8 @@ _MOST_TOKENS = 10**9
 # a service may overlook max_tokens; a token of more than 64 characters is rare
 _MOST_CHARACTERS, _CHARACTERS_A_TOKEN = 16_384, 64
 _FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call")
+# as gateways to Anthropic and Mistral call it
+_CUT = ("max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS")
 _OPTIONAL = ("temperature", "top_p", "seed")
 
 
@@ -90,8 +92,9 @@ class OpenAILLM(LLM):
             said = choice["message"]
             content = said.get("content") or ""
             if isinstance(content, list):
-                content = "".join(part["text"] for part in content if part["type"] == "text")
+                content = "".join(part["text"] for part in content if part["type"] in ("text", "output_text"))
             finish = choice.get("finish_reason") or "stop"
+            finish = "length" if finish in _CUT else finish
             if not isinstance(content, str):
                 raise TypeError
         except (LookupError, TypeError, AttributeError) as error:

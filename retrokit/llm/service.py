@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -112,8 +113,7 @@ class Service:
         except httpx2.UnsupportedProtocol as error:
             raise UsageError(f"{self.where} is not an http:// or https:// address") from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            is_for_good = isinstance(error, httpx2.ConnectError) and "[SSL" in str(error)
-            raise (ServiceError if is_for_good else TryAgain)(
+            raise (ServiceError if _is_permanent(error) else TryAgain)(
                 f"{self.where}: {self._told(error) or 'the connection broke'}"
             ) from error
         finally:
@@ -277,6 +277,15 @@ def _endpoint(url: str, kind: str) -> httpx2.URL:
         raise UsageError(f"the url of {whole.host} holds a key or password; put it into an environment variable")
     path = whole.path.rstrip("/")
     return whole.copy_with(path=path if path.endswith(f"/{kind}") else f"{path or '/v1'}/{kind}")
+
+
+def _is_permanent(error: BaseException | None) -> bool:
+    """Whether a connection failed for an unknown host, or for a certificate or protocol of TLS."""
+    while error is not None and not isinstance(error, httpx2.ReadError | httpx2.WriteError):
+        if isinstance(error, ssl.SSLError) or getattr(error, "errno", None) == socket.EAI_NONAME:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def shape_of(value: Any, depth: int = 5) -> str:

@@ -227,6 +227,11 @@ def test_other_dimensions_than_before() -> None:
         retrokit.encoder(spec(server)).embed(["a cat"], "query")
 
 
+def test_dimensions_that_the_service_ignores() -> None:
+    with ChatServer() as server, pytest.raises(ServiceError, match="gives 8 dimensions in spite of dimensions=4"):
+        retrokit.encoder(spec(server, ",dimensions=4")).embed(["a cat"], "query")
+
+
 def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_refused_is_named() -> None:
     def reply(body: dict[str, list[str]]) -> bytes | None:
         refuses = len(body["input"]) > 5 or any("forbidden" in text for text in body["input"])

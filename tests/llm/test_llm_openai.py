@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,20 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
 )
 def test_an_answer_of_another_shape_is_described_at_once(reply: bytes, told: str) -> None:
     assert refused(reply) == (ServiceError, f"URL: {told}", 1)
+
+
+def test_tls_where_there_is_none_is_not_tried_again() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_port}/v1"
+        with pytest.raises(ServiceError, match=rf"^{url}/chat/completions: \[SSL"):
+            ask(f"openai:m,url={url}", "p")
+        server.shutdown()
+
+
+@pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length", "MAX_TOKENS"])
+def test_an_answer_that_was_cut_has_one_name(finish: str) -> None:
+    assert served(Plan(reply=lambda _: chat({"content": "Cats"}, finish)))[0].finish == "length"
 
 
 def test_nobody_there() -> None:
