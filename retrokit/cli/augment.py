@@ -93,8 +93,8 @@ def split(asked: SplitSettings, as_json: JsonOption = False) -> None:
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """
     import retrokit.augment
+    from retrokit.data.jsonl import to_json
     from retrokit.notices import notice
-    from retrokit.report.tables import to_json
 
     if asked.output is not None:
         found = retrokit.augment.split_pairs(asked.data, asked.output, asked.shares or SHARES, asked.seed)
@@ -144,8 +144,8 @@ def queries(
     """
     import retrokit.augment
     from retrokit.augmentation.queries.write import estimate_queries
+    from retrokit.data.jsonl import to_json
     from retrokit.notices import notice
-    from retrokit.report.tables import to_json
 
     if dry_run:
         found = estimate_queries(**vars(asked))

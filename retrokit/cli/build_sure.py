@@ -39,8 +39,8 @@ def build(
     `retrokit build-sure audit` makes a page to judge a sample, `judge` has a language model judge it, and `agreement`
     compares annotators.
     """
+    from retrokit.data.jsonl import to_json
     from retrokit.report.build_sure import build_tables, estimate_table
-    from retrokit.report.tables import to_json
     from retrokit.sure.config import build_sure as build_benchmark
     from retrokit.sure.config import estimate_sure
 
@@ -109,8 +109,8 @@ def agreement(
 
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
+    from retrokit.data.jsonl import to_json
     from retrokit.report.build_sure import agreement_tables
-    from retrokit.report.tables import to_json
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 

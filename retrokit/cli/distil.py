@@ -14,8 +14,8 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
 
     retrokit distil-static minilm -o models/minilm-static
     """
+    from retrokit.data.jsonl import to_json
     from retrokit.notices import notice
-    from retrokit.report.tables import to_json
     from retrokit.training.distil import distil_static
 
     made = distil_static(**vars(settings))

@@ -14,9 +14,9 @@ def doctor(as_json: JsonOption = False) -> None:
 
     Exits with 1 if something that is there, or must be, does not work; what is optional and missing is no failure.
     """
+    from retrokit.data.jsonl import to_json
     from retrokit.doctor import examine
     from retrokit.report.diagnosis import diagnosis_tables
-    from retrokit.report.tables import to_json
 
     found = examine()
     show(*([to_json(found.to_json())] if as_json else diagnosis_tables(found)))

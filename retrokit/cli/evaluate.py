@@ -161,11 +161,11 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
     ]
     if others or output.shape == "csv":
         raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
+    from retrokit.data.jsonl import to_json
     from retrokit.evaluation.deployment import deployment
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
     from retrokit.report.evaluation import SHEETS
     from retrokit.report.evaluation_plots import file_name
-    from retrokit.report.tables import to_json
 
     several: dict[str, Any] = {
         name: settings.several(name) for name in ("dims", "quantize", "index") if settings.several(name)

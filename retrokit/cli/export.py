@@ -25,8 +25,9 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
         rank, world = place()
         shard = f"{rank + 1}/{world}" if world > 1 else None
         settings = replace(settings, shard=shard, device=own_device(settings.device))
+    from retrokit.data.jsonl import to_json
     from retrokit.export import export
-    from retrokit.report.tables import export_table, to_json
+    from retrokit.report.tables import export_table
 
     made = export(**vars(settings))
     if not is_first_process():

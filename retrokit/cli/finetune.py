@@ -56,7 +56,8 @@ def finetune(
         from retrokit.training.finetune import plan
         from retrokit.training.memory import of_description, with_memory
         from retrokit.training.run import timed
-    from retrokit.report.tables import memory_tables, preflight_tables, to_json
+    from retrokit.data.jsonl import to_json
+    from retrokit.report.tables import memory_tables, preflight_tables
 
     if dry_run and (memory := of_description(config)) is not None:
         show(*([to_json({"memory": memory})] if as_json else memory_tables(memory)))
@@ -81,7 +82,8 @@ def train_as_planned(
     draw: Callable[[str], None] = lambda folder: None,
 ) -> None:
     """Print the plan, train, and print the outcome; ``draw`` makes the pictures of a run's folder."""
-    from retrokit.report.tables import outcome_table, to_json
+    from retrokit.data.jsonl import to_json
+    from retrokit.report.tables import outcome_table
     from retrokit.report.terminal import console
     from retrokit.training.run import carry_out
 

@@ -43,8 +43,8 @@ PlotOption = Annotated[
 def _show(room: str, kind: str, found: Findings, plot: str | None, as_json: bool) -> None:
     """Print the tables and the conclusion, or JSON; with a folder, write the data and draw the pictures there.
     Tables and pictures of a ``kind`` are functions of that name in the ``room`` of :mod:`retrokit.report`."""
+    from retrokit.data.jsonl import to_json
     from retrokit.report.probe_tables import write_csv
-    from retrokit.report.tables import to_json
 
     if plot is not None:
         write_csv(found.rows(), plot)

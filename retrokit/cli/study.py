@@ -164,7 +164,7 @@ def plan(
 
     retrokit study plan study.toml -o out --estimate
     """
-    from retrokit.report.tables import to_json
+    from retrokit.data.jsonl import to_json
 
     planned = _planned(study, output)
     seconds: dict[str, float | None] = {}

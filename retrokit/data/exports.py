@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row
+from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row, write_json
 from retrokit.data.quantization import Quantization
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
@@ -308,8 +308,7 @@ class ExportWriter:
                 _lengthen(np.load(self.folder / EMBEDDINGS, mmap_mode="r+"))
             about = {"count": self.count, "dimension": self.kept.dimension, "dtype": self.kept.dtype}
             _write_table(Export(self.folder, about))
-            text = json.dumps(note, indent=2, ensure_ascii=False, allow_nan=False)
-            (self.folder / NOTE).write_text(text + "\n", encoding="utf-8")
+            write_json(self.folder / NOTE, note, indent=2)
             (self.folder / _STATE).unlink(missing_ok=True)
 
     def _write_header(self, count: int) -> None:

@@ -12,6 +12,7 @@ from retrokit.data.files import LARGEST_JSON, decoded, named, read_lines, read_t
 from retrokit.data.images import Image, open_image
 from retrokit.data.typed import kind_of, restored
 from retrokit.errors import DataError
+from retrokit.notices import UNSAFE
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
@@ -200,13 +201,32 @@ def check_id(value: str, path: str | Path, line: int) -> None:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def json_line(row: Mapping[str, Any]) -> str:
-    """``row`` as a line of a JSONL file, its end included.
+def to_json(value: Any, indent: int | None = 2) -> str:
+    """``value`` as strict JSON. Characters that a terminal must not get are written as the escapes of JSON.
 
     Raises:
-        ValueError: it holds NaN or an infinity, which JSON has no numbers for.
+        ValueError: it contains NaN or an infinity, for which JSON has no numbers.
+
+    >>> to_json(["\x9b2J"], indent=None)
+    '["\\\\u009b2J"]'
     """
-    return _encode(row) + "\n"
+    text = _encode(value) if indent is None else json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """``row`` as a line of a JSONL file, its end included; see :func:`to_json`."""
+    return to_json(row, indent=None) + "\n"
+
+
+def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
+    """Write ``value`` as a JSON file, whole or not at all; see :func:`to_json`.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    with writing(path) as stream:
+        stream.write(to_json(value, indent) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:

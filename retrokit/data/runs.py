@@ -5,15 +5,13 @@ It lies at the top of a run's folder, be it an encoder's or a verifier's, and of
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.errors import DataError, UsageError
 
 RUN_FILE = "retrokit.json"
@@ -108,9 +106,7 @@ def write_run(run: Run, folder: str | Path) -> None:
     """
     known = {one.name: getattr(run, one.name) for one in fields(run) if one.name != "notes"}
     described = {**{name: value for name, value in known.items() if value is not None}, **run.notes}
-    with writing(Path(folder, RUN_FILE)) as file:
-        json.dump(described, file, indent=2, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+    write_json(Path(folder, RUN_FILE), described, indent=2)
 
 
 def add_to_run(folder: str | Path, **entries: Any) -> None:

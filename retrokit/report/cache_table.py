@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.filesize import decimal
 
+from retrokit.data.jsonl import to_json
 from retrokit.encoders.store.database import EmbeddingCache
 from retrokit.encoders.store.graphs import held_graphs
 from retrokit.report.sheets import table
-from retrokit.report.tables import to_json
 
 
 def cache_json(cache: EmbeddingCache) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from retrokit.data.jsonl import to_json
 from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -25,7 +26,7 @@ from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
 from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
-from retrokit.report.tables import SHOWN, to_json
+from retrokit.report.tables import SHOWN
 
 Form = Callable[[Evaluation, bool], list[Any]]
 

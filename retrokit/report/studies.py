@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from retrokit.data.jsonl import to_json
 from retrokit.report.sheets import table
-from retrokit.report.tables import to_json
 from retrokit.study.state import State, StudyPlan
 
 if TYPE_CHECKING:  # a page is made of far more than states are

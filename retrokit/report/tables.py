@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from retrokit.notices import UNSAFE, harmless
+from retrokit.notices import harmless
 from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Table, facts, noted, table, to_rich
 from retrokit.reranking.training.config import VerifierConfig
@@ -27,12 +26,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
 
 
 SHOWN = 100  # characters of a text that was found
-
-
-def to_json(value: Any) -> str:
-    """Strict JSON: no NaN. What a terminal must not get is written as the escapes of JSON, which mean the same."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def steps_of(steps: Mapping[str, float]) -> str:

@@ -6,7 +6,6 @@ run failed, ``steps/NAME.log`` is what it said.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit.data.files import writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.errors import UsageError
 from retrokit.frames import flat, frame
 from retrokit.study.steps import Step
@@ -82,8 +81,7 @@ class StudyPlan:
     def write(self) -> None:
         """Put it into its folder."""
         told = {"title": self.title, "text": self.text, "started_in": self.started_in, "gates": self.gates}
-        with writing(self.folder / PLAN) as file:
-            json.dump({**told, "steps": [step.to_json() for step in self.steps]}, file, indent=1, ensure_ascii=False)
+        write_json(self.folder / PLAN, {**told, "steps": [step.to_json() for step in self.steps]}, indent=1)
 
     @classmethod
     def read(cls, folder: str | Path) -> StudyPlan:

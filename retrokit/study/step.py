@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,8 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from retrokit.data.files import writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.outputs import check_own
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
@@ -52,8 +50,7 @@ def work(folder: str, name: str) -> int:
         if code:
             last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
             told["error"] = "\n".join(last)
-        with writing(failed if code else done) as file:
-            json.dump(told, file, indent=1, ensure_ascii=False)
+        write_json(failed if code else done, told, indent=1)
     return code
 
 
@@ -82,8 +79,7 @@ def _run(plan: StudyPlan, step: Step) -> int:
         more = ["--resume"]
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
-    with writing(plan.marker(step, "begun.json")) as file:
-        json.dump(_stamps(step), file)
+    write_json(plan.marker(step, "begun.json"), _stamps(step))
     beside = Path(f"{step.output}.part")
     beside.unlink(missing_ok=True)
     Path(step.output).parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from retrokit.data.files import writing
-from retrokit.data.jsonl import json_line
+from retrokit.data.jsonl import json_line, write_json
 from retrokit.data.outputs import check_folder, check_replaceable, is_empty
 from retrokit.data.sure import ORIGINAL, PASSAGES, VARIANT_FILES, kinds_of
 from retrokit.errors import UsageError, disk_errors
@@ -174,8 +174,7 @@ def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
         for row in rows:
             for part, line in _lines(row):
                 streams[part].write(line)
-    with writing(folder / RECORD) as stream:
-        stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+    write_json(folder / RECORD, record, indent=2)
     with writing(folder / "README.md") as stream:
         stream.write(data_card(record))
     return record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrokit.data.jsonl import json_line
 from retrokit.errors import disk_errors
 from retrokit.frames import flat, frame
 from retrokit.training.evaluations import lower_is_better
@@ -39,7 +39,7 @@ class History:
         self.rows.append(row)
         if self._writes:
             with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(row, allow_nan=False) + "\n")
+                file.write(json_line(row))
         if self.tell is not None:
             self.tell(row)
 

@@ -8,7 +8,6 @@ is made beside it, and takes its place at the end.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from retrokit.data.files import parents_of, writing
-from retrokit.data.jsonl import read_json, read_jsonl
+from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
 from retrokit.data.outputs import (
     beside,
     check_apart,
@@ -225,8 +224,7 @@ class RunFolder:
         with suppress(DataError):  # about a last line that a kill cut off
             rows.extend(row for _, row in read_jsonl(self.metrics))
         kept = [row for row in rows if row["step"] <= step]
-        with writing(self.metrics) as file:
-            file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in kept)
+        write_jsonl(self.metrics, kept)
         return kept, rows
 
     def finish(self, staged: Path, run: Run) -> None:

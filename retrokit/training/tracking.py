@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import os
 import secrets
 import sys
@@ -20,8 +19,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations import get_reporting_integration_callbacks
 
-from retrokit.data.files import writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.errors import MissingExtra, ServiceError, first_line
 from retrokit.notices import notice
 from retrokit.training.run_folder import RunFolder
@@ -70,8 +68,7 @@ def tracking(
             known[name] = tracker.begin(folder, known)
             open_ones.callback(tracker.end)
             trackers.append(tracker)
-        with writing(folder.tracking) as file:
-            json.dump(known, file)
+        write_json(folder.tracking, known)
 
         def tell(row: Row) -> None:
             for tracker in trackers:

@@ -15,10 +15,10 @@ from rich.table import Table
 
 from retrokit.cli.common import show
 from retrokit.cli.entry import _fail
+from retrokit.data.jsonl import to_json
 from retrokit.notices import harmless, listening, notice, progress
 from retrokit.report import terminal
 from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
-from retrokit.report.tables import to_json
 from retrokit.report.terminal import TerminalListener
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\rd\x08e\x9b2Jf\u202eg\u2066h\u2028i\udcffj\x00k"

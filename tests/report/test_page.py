@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
+from retrokit.data.jsonl import to_json
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
 from retrokit.errors import DataError, UsageError
@@ -26,7 +27,6 @@ from retrokit.report.page import ReportedStep, ReportedStudy, write_page
 from retrokit.report.reranking import near_miss_rows, near_miss_sheets, reranking_parts
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import read_sources
-from retrokit.report.tables import to_json
 from retrokit.report.words import sentences
 from tests.report import gallery
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from retrokit.data.jsonl import to_json
 from retrokit.errors import UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
@@ -18,7 +19,6 @@ from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
 from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
-from retrokit.report.tables import to_json
 from retrokit.report.terminal import console
 
 RNG = np.random.default_rng(0)

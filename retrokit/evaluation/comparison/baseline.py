@@ -6,15 +6,14 @@ means, so that nothing of the past is computed again. A task is known by the dig
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import retrokit
-from retrokit.data.files import named, writing
-from retrokit.data.jsonl import checked, read_json
+from retrokit.data.files import named
+from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
@@ -36,9 +35,7 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         systems.append({"data": digests[system.task], **about, "results": results})
     made_with = {"retrokit": retrokit.__version__, "libraries": library_versions()}
     content = {"format": FORMAT, **made_with, "systems": systems}
-    with writing(path) as stream:
-        json.dump(content, stream, ensure_ascii=False, allow_nan=False)
-        stream.write("\n")
+    write_json(path, content)
 
 
 @dataclass(frozen=True)

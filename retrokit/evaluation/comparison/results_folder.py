@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import retrokit
-from retrokit.data.files import digest, writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.files import digest
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.typed import restored
 from retrokit.errors import DataError, disk_errors
 from retrokit.evaluation.comparison.trained import Training
@@ -212,9 +212,7 @@ class ResultsFolder:
         content = {"format": FORMAT, **vars(record), "training": training, "result": plain(record.result)}
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        with writing(self._file(record.key)) as stream:
-            json.dump({"checksum": _checksum(content), **content}, stream, ensure_ascii=False, allow_nan=False)
-            stream.write("\n")
+        write_json(self._file(record.key), {"checksum": _checksum(content), **content})
 
 
 def _read(file: Path) -> Record | None:

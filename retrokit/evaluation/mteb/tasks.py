@@ -7,7 +7,6 @@ is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +17,7 @@ from typing import Any, NamedTuple
 import mteb as library
 import numpy as np
 
-from retrokit.data.files import writing
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
@@ -263,8 +261,7 @@ def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, 
             found[name] |= {f"{prefix}{query}": value for query, value in values.items()}
     with disk_errors(kept):
         kept.parent.mkdir(parents=True, exist_ok=True)
-    with writing(kept) as stream:
-        json.dump(found, stream, allow_nan=False)
+    write_json(kept, found)
     return found
 
 
