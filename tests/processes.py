@@ -125,7 +125,7 @@ def make_folder_of_pictures(folder: str | Path) -> None:
 
 
 def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
-    from retrokit.cli import entry
+    from retrokit.cli import main
     from retrokit.report import plots
     from tests import schemas
 
@@ -134,7 +134,7 @@ def _command(prepare: Callable[[int], None] | None, words: list[str]) -> None:
     sys.argv = ["retrokit", *words]
     if prepare is not None:
         prepare(int(os.environ.get("RANK", "0")))
-    entry.main()
+    main()
 
 
 def _ended(folder: Path, name: str, code: int | None) -> Ended:

@@ -570,7 +570,7 @@ def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path
     assert (code, out) == (130, "")
     assert err.splitlines() == [
         "retrokit: mining stopped",
-        f"retrokit: go on with: retrokit augment {' '.join(words)} -o hard.jsonl",
+        f"retrokit: resume with: retrokit augment {' '.join(words)} -o hard.jsonl",
     ]
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl"}
     assert typed(*words, "-o", "hard.jsonl")[0] == 0

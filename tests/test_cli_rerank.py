@@ -171,7 +171,7 @@ def test_a_break_says_how_to_go_on(rerank: Command, folder: Path, monkeypatch: p
     code, _, err = rerank(*words, "--work", folder.parent / "kept")
     assert code == 130
     assert f"scores are kept in {folder.parent / 'kept'}" in err
-    assert "go on with: retrokit rerank --run" in err
+    assert "resume with: retrokit rerank --run" in err
 
 
 def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path, python: str) -> None:

@@ -122,7 +122,7 @@ def test_ctrl_c_and_what_is_kept_of_it(tiny_bert, corpus, whole, tmp_path, monke
         assert cli.run(["export", str(tiny_bert), "--on", str(corpus), "-o", out, "--overwrite"]) == 130
     said = capsys.readouterr().err
     assert "interrupted; what is done is kept" in said
-    assert f"go on with: retrokit export {tiny_bert} --on {corpus} -o {out} --overwrite" in said
+    assert f"resume with: retrokit export {tiny_bert} --on {corpus} -o {out} --overwrite" in said
     unfinished = tmp_path / ".out.retrokit-tmp"
     before = content(unfinished)
     with monkeypatch.context() as patch:

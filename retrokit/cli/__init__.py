@@ -3,16 +3,33 @@
 Nothing heavy is imported before a command runs: ``--help`` must stay fast.
 """
 
+from __future__ import annotations
+
+import sys
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from retrokit.cli.common import app
-from retrokit.cli.entry import main, run
+from retrokit import interrupts
 
-__all__ = ["app", "main", "run"]
+if TYPE_CHECKING:
+    from retrokit.cli.entry import app as app
+    from retrokit.cli.entry import run as run
 
-_MODULES = (
-    *("augment", "build_sure", "cache", "distil", "doctor", "evaluate", "export", "finetune", "merge", "names"),
-    *("probe", "push", "rerank", "rerank_train", "report", "search", "study"),
-)
-for _name in _MODULES:
-    import_module(f"retrokit.cli.{_name}")  # which registers its commands
+
+def main() -> None:
+    """Entry point of the ``retrokit`` command."""
+    interrupts.watch()
+    try:
+        command_line = import_module("retrokit.cli.entry")
+    except KeyboardInterrupt:
+        interrupts.end(130)
+        print("retrokit: interrupted", file=sys.stderr)
+        sys.exit(130)
+    command_line.main()
+
+
+def __getattr__(name: str) -> Any:
+    """The application ``app`` and the function ``run``, imported where they are used: after Ctrl-C is watched for."""
+    if name not in ("app", "run"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("retrokit.cli.entry"), name)

@@ -12,15 +12,24 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
+from retrokit import interrupts
 from retrokit.cli.common import app, is_first_process, option
-from retrokit.cli.streams import prepare_streams, printing
+from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.errors import DataError, Interrupted, RetrokitError
 from retrokit.notices import harmless, listening
+
+_MODULES = (
+    *("augment", "build_sure", "cache", "distil", "doctor", "evaluate", "export", "finetune", "merge", "names"),
+    *("probe", "push", "rerank", "rerank_train", "report", "search", "study"),
+)
+for _name in _MODULES:
+    import_module(f"retrokit.cli.{_name}")  # which registers its commands
 
 
 def _quiet_libraries() -> None:
@@ -97,36 +106,44 @@ def _fail(message: str, code: int, heard: bool | None = None) -> int:
 def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
     options = [*map(option, parameters)]
     kept = [word for word in words if word not in ("--overwrite", *options)]
-    return f"go on with: retrokit {shlex.join([*kept, *options])}"
+    return f"resume with: retrokit {shlex.join([*kept, *options])}"
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
+    try:
+        code = _run(argv)
+    except Interrupted as error:
+        return _fail(f"{error}; {_resume_line(argv, error.parameters)}", error.exit_code)
+    except BaseException as error:
+        if interrupts.requested() or isinstance(error, KeyboardInterrupt):  # and whatever came of it
+            return _fail("interrupted", Interrupted.exit_code)
+        match error:
+            case SystemExit(code=code):
+                return code if isinstance(code, int) else 0
+            case TyperException():  # wrong options; or no command: help is printed, and nothing is left to say
+                text = _wrong_use(error)
+                return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
+            case RetrokitError():
+                return _fail(str(error), error.exit_code, error.heard)
+            case OSError(errno=number, filename=str() | bytes() as name) if number in _MACHINE:
+                return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
+        raise
+    return _fail("interrupted", Interrupted.exit_code) if interrupts.requested() else code
+
+
+def _run(argv: Sequence[str]) -> int:
     completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
     outline = list(argv) in ([], ["--help"]) and not completes
     command = typer.main.get_command(_outlined(app)) if outline else _command()
-    try:
-        prepare_streams()
-        if not argv or not {"--help", "--version"}.isdisjoint(argv):
-            with printing():
-                return _invoke(command, argv)
-            return 0  # its reader has seen enough of the help
-        _quiet_libraries()
-        with _listening():
-            return _main(command, argv)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    except TyperException as error:  # wrong options; or no command: help is printed, and nothing is left to say
-        text = _wrong_use(error)
-        return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
-    except Interrupted as error:
-        return _fail(f"{error}\n{_resume_line(argv, error.parameters)}", error.exit_code)
-    except RetrokitError as error:
-        return _fail(str(error), error.exit_code, error.heard)
-    except OSError as error:
-        if error.errno not in _MACHINE or error.filename is None:
-            raise
-        return _fail(f"{os.fsdecode(error.filename)}: {error.strerror}", DataError.exit_code)
+    prepare_streams()
+    if not argv or not {"--help", "--version"}.isdisjoint(argv):
+        with printing():
+            return _invoke(command, argv)
+        return 0  # its reader has seen enough of the help
+    _quiet_libraries()
+    with _listening():
+        return _main(command, argv)
 
 
 def _outlined(group: typer.Typer) -> typer.Typer:
@@ -166,7 +183,13 @@ def _where_help_is(error: Any) -> str:
 
 def _invoke(command: Any, argv: Sequence[str]) -> int:
     """The exit code of the command; what is wrong with its options is raised."""
-    return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
+    if "_RETROKIT_COMPLETE" in os.environ:
+        return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
+    try:
+        with command.make_context("retrokit", list(argv)) as context:
+            return command.invoke(context) or 0
+    except typer.Exit as end:
+        return end.exit_code
 
 
 def _main(command: Any, argv: Sequence[str]) -> int:
@@ -189,6 +212,9 @@ def _main(command: Any, argv: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
     code = run(sys.argv[1:])
+    interrupts.end(code)
+    if code == Interrupted.exit_code:
+        print_at_once()
     try:
         with printing():
             pass

@@ -62,6 +62,20 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def print_at_once() -> None:
+    """Print what is left on standard output, or nothing if its reader does not take it at once."""
+    number = sys.stdout.fileno()
+    os.set_blocking(number, False)
+    try:
+        sys.stdout.flush()
+        blocked = False
+    except OSError:
+        blocked = True
+    os.set_blocking(number, True)
+    if blocked:
+        drop_output()
+
+
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
     """Writing to standard output is done when its reader has seen enough (``| head``): that is no error."""

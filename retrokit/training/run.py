@@ -24,7 +24,7 @@ from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.errors import Interrupted, UsageError
-from retrokit.interrupts import stopping_by
+from retrokit.interrupts import CtrlC, stopping_by
 from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
@@ -346,7 +346,7 @@ def _interruptible() -> Iterator[threading.Event]:
 
     def ask() -> None:
         if stop.is_set():
-            raise KeyboardInterrupt
+            raise CtrlC
         stop.set()
         notice("stopping after this step; once more to stop at once")
 

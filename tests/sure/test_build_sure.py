@@ -417,7 +417,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, data):
         _, shown = process.communicate(timeout=30)
     assert process.returncode == 130, shown
     assert re.search(r"stopped; \d+ answers are kept in .*out\.answers\.sqlite", shown)
-    assert f"go on with: retrokit build-sure {data}" in shown
+    assert f"resume with: retrokit build-sure {data}" in shown
     assert not output.exists()
     assert sorted(path.name for path in tmp_path.iterdir() if "sqlite-" not in path.name) == [
         "law",
