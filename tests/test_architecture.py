@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "errors": set(),
     "interrupts": set(),
     "notices": {"errors"},
-    "frames": set(),
+    "frames": {"notices"},
     "registry": {"errors"},
     "settings": {"errors"},
     **dict.fromkeys(MIDDLE, LOW | MIDDLE),

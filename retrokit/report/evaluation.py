@@ -22,6 +22,7 @@ from retrokit.evaluation.comparison.cross import Cross, cross_of
 from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
+from retrokit.frames import to_csv
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
 from retrokit.report.overlaps import overlap_sheets
@@ -88,7 +89,7 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
 def evaluation_csv(evaluation: Evaluation) -> str:
     """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
     a line per correlation, whose items are the systems."""
-    return evaluation.to_frame().to_csv(index=False, lineterminator="\n").rstrip("\n")
+    return to_csv(evaluation.to_frame()).rstrip("\n")
 
 
 def _in_sheets(written: Callable[[Sheet], Any]) -> Form:

@@ -11,7 +11,7 @@ from rich.console import Group
 
 from retrokit.data.files import writing
 from retrokit.errors import disk_errors
-from retrokit.frames import frame
+from retrokit.frames import frame, to_csv
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
 from retrokit.probing.magnitude_findings import METRIC, CvRatio, LengthFinding, MagnitudeProbe
@@ -26,7 +26,7 @@ def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | P
     files = []
     for name, rows in tables.items():
         with writing(target / f"{name}.csv") as stream:
-            frame(rows).to_csv(stream, index=False, lineterminator="\n")
+            stream.write(to_csv(frame(rows)))
         files.append(target / f"{name}.csv")
     return files
 

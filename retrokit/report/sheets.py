@@ -195,7 +195,7 @@ def in_markdown(text: str) -> str:
 
 
 def _in_latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(letter, letter) for letter in text)
+    escaped = "".join(_LATEX.get(letter, letter) for letter in harmless(text))
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
 
 

@@ -124,8 +124,9 @@ def _count(table: StudyTable, counts: Mapping[str, int]) -> int:
     axes = prod(sum(ways(value, always) for value in values) for values in table.matrix.values())
     cells = prod(counts[name] for name in always) * (axes + sum(ways(cell, always) for cell in table.include))
     systems = table.options.get(SYSTEMS)
-    each = table.words == ("eval",) and isinstance(systems, list)
-    return cells * (sum(map(ways, systems)) if each else 1)
+    if table.words == ("eval",) and isinstance(systems, list):
+        cells *= sum(ways(system) for system in systems)
+    return cells
 
 
 def _steps(

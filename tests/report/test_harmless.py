@@ -16,6 +16,7 @@ from rich.table import Table
 from retrokit.cli.common import show
 from retrokit.cli.entry import _fail
 from retrokit.data.jsonl import to_json
+from retrokit.frames import frame, to_csv
 from retrokit.notices import harmless, listening, notice, progress
 from retrokit.report import terminal
 from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
@@ -47,6 +48,31 @@ def test_json_means_the_same(text: str) -> None:
     assert json.loads(written) == {text: [text]}
 
 
+def test_cells_of_csv_are_no_formulas_and_numbers_stay_numbers() -> None:
+    rows = [{"=name": text, "value": -0.5, "count": count} for text, count in zip(FORMULAS, (1, None), strict=False)]
+    written = to_csv(frame(rows))
+    assert written == "'=name,value,count\n'=1+1,-0.5,1\n'+a,-0.5,\n"
+    for text, shown in FORMULAS.items():
+        assert to_csv(frame([{"a": text}])) == f"a\n{shown}\n"
+
+
+FORMULAS = {
+    "=1+1": "'=1+1",
+    "+a": "'+a",
+    "-a": "'-a",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t=1",
+    "\r=1": "'\\r=1",
+    "\n=1": "'\\n=1",
+    "＝1": "'＝1",
+    "-0.5": "-0.5",
+    "+1e-5": "+1e-5",
+    "a=b": "a=b",
+    "\x1b[31m": "\\x1b[31m",
+    'a,"b"': '"a,""b"""',
+}
+
+
 def a_table(text: str) -> Table:
     table = Table(title=text)
     table.add_column(text, no_wrap=True)
@@ -62,6 +88,9 @@ PRINTED: dict[str, tuple[Callable[[], object], int]] = {
     "a sheet": (lambda: show(to_rich(SHEET)), 4),
     "Markdown": (lambda: show(to_markdown(SHEET).replace("\\", "")), 0),
     "LaTeX": (lambda: show(to_latex(SHEET)), 0),
+    "LaTeX in a file": (lambda: print(to_latex(SHEET)), 0),
+    "CSV in a file": (lambda: print(to_csv(frame([{HOSTILE: HOSTILE}]))), 2),
+    "Markdown in a file": (lambda: print(to_markdown(SHEET).replace("\\", "")), 0),
     "an error": (lambda: _fail(HOSTILE, 2), 1),
     "a notice": (lambda: notice(HOSTILE), 1),
 }
