@@ -25,7 +25,7 @@ from pathlib import Path
 from filelock import FileLock
 
 PRELOADED = [
-    *("snakemake.cli", "retrokit.cli", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
+    *("snakemake.cli", "retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
     *("retrokit.study.engine", "retrokit.study.step", "retrokit.report.page", "retrokit.report.figures"),
 ]
 

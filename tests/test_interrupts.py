@@ -11,6 +11,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,20 @@ def started(tmp_path: Path, python: str) -> Iterator[Callable[..., subprocess.Po
         process.communicate()
 
 
+@contextmanager
+def reading(process: subprocess.Popen[bytes], pipe: Path) -> Iterator[None]:
+    """Within it the process waits for something to read from the pipe."""
+    while True:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        try:
+            number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:  # nobody has opened it
+            time.sleep(0.01)
+    yield
+    os.close(number)
+
+
 def interrupted(process: subprocess.Popen[bytes]) -> None:
     """Press Ctrl-C, and check that the command ends with one line and 130."""
     process.send_signal(signal.SIGINT)
@@ -87,7 +102,7 @@ def interrupted(process: subprocess.Popen[bytes]) -> None:
 def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tuple[str, ...]):
     os.mkfifo(tmp_path / "options.toml")
     process = started(*words, "--config", "options.toml")
-    with open(tmp_path / "options.toml", "wb"):  # once it reads
+    with reading(process, tmp_path / "options.toml"):
         interrupted(process)
     assert os.listdir(tmp_path) == ["options.toml"]
 
@@ -114,7 +129,7 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
 def test_ctrl_c_while_an_input_is_read_leaves_nothing(tmp_path: Path, started, words: tuple[str, ...]):
     os.mkfifo(tmp_path / "FIFO")
     process = started(*words)
-    with open(tmp_path / "FIFO", "wb"):
+    with reading(process, tmp_path / "FIFO"):
         interrupted(process)
     assert os.listdir(tmp_path) == ["FIFO"]
 
