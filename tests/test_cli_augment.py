@@ -569,8 +569,7 @@ def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path
     code, out, err = typed(*words, "-o", "hard.jsonl")
     assert (code, out) == (130, "")
     assert err.splitlines() == [
-        "retrokit: mining stopped",
-        f"retrokit: resume with: retrokit augment {' '.join(words)} -o hard.jsonl",
+        f"retrokit: mining stopped; resume with: retrokit augment {' '.join(words)} -o hard.jsonl",
     ]
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl"}
     assert typed(*words, "-o", "hard.jsonl")[0] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import termios
@@ -95,7 +96,9 @@ def interrupted(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGINT)
     code = process.wait(60)
     assert process.stderr is not None
-    assert (code, process.stderr.read()) == (130, b"retrokit: interrupted\n")
+    said = process.stderr.read().decode()
+    assert code == 130
+    assert re.fullmatch(r"retrokit: .*interrupted.*\n", said), said
 
 
 @pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids="-".join)
@@ -112,10 +115,10 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
     [
         ("augment", "crops", "FIFO", "-o", "out"),
         ("augment", "mix", "FIFO", "-o", "out"),
-        ("augment", "near-misses", "FIFO", "-o", "out"),
+        ("augment", "negatives", "FIFO", "-o", "out"),
         ("augment", "split", "FIFO", "-o", "out"),
         ("build-sure", "--queries", "FIFO", "--passages", "FIFO", "--llm", "replay:FIFO", "-o", "out"),
-        ("eval", "static:dim=4", "--on", "labelled:FIFO"),
+        ("eval", "static:dim=4", "--on", "classify:FIFO"),
         ("export", "static:dim=4", "--on", "FIFO", "-o", "out"),
         ("finetune", "static:dim=4", "--data", "FIFO", "-o", "out"),
         ("probe", "near-miss", "static:dim=4", "--on", "pairs:FIFO"),

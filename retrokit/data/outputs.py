@@ -179,9 +179,8 @@ def paths_in(given: Iterable[object]) -> list[str]:
     for value in given:
         for text in value if isinstance(value, (list, tuple)) else [value]:
             for part, is_word in _parts(text) if isinstance(text, str) and not Registry.has(text) else ():
-                if os.path.lexists(part) and (
-                    not is_word or os.sep in part or not os.path.isdir(part) or _is_read(part)
-                ):
+                is_path = not is_word or os.sep in part or not os.path.isdir(part)
+                if os.path.lexists(part) and (is_path or _is_read(part)):
                     found[part] = None
     return list(found)
 

@@ -222,7 +222,8 @@ def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
     assert stopped.code == 130
     assert "the state is kept in run/checkpoints" in stopped.err
     line = stopped.err.strip().splitlines()[-1]
-    assert line.startswith("retrokit: resume with: retrokit finetune ")
+    assert line.startswith("retrokit: ")
+    assert "; resume with: retrokit finetune " in line
     assert line.endswith("--resume")
     assert "--overwrite" not in line
     assert "Traceback" not in stopped.err
