@@ -119,8 +119,8 @@ def run(argv: Sequence[str]) -> int:
         if interrupts.requested() or isinstance(error, KeyboardInterrupt):  # and whatever came of it
             return _fail("interrupted", Interrupted.exit_code)
         match error:
-            case SystemExit(code=code):
-                return code if isinstance(code, int) else 0
+            case SystemExit():
+                return error.code if isinstance(error.code, int) else 0
             case TyperException():  # wrong options; or no command: help is printed, and nothing is left to say
                 text = _wrong_use(error)
                 return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code

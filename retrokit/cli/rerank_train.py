@@ -52,11 +52,12 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
-    from retrokit.report import tables
+    from retrokit.data.jsonl import to_json
+    from retrokit.report.tables import calibration_table
     from retrokit.reranking.calibrate import calibrate as find
 
     found = find(**vars(settings))
-    show(tables.to_json(asdict(found)) if as_json else tables.calibration_table(found))
+    show(to_json(asdict(found)) if as_json else calibration_table(found))
 
 
 @group.command()

@@ -78,7 +78,8 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
 def _drop_outdated(plan: StudyPlan) -> None:
     """Remove the marks of steps that failed, or are to be done again: since their files or a step before have changed.
     All others get one date, by which none of them is newer than what depends on it."""
-    now, valid = time.time(), set()
+    now = time.time()
+    valid: set[str] = set()
     for state in plan.states():
         step = state.step
         if state.state == DONE and same_files(plan, step) and valid.issuperset(step.after):
