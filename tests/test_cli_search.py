@@ -132,7 +132,10 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus {beir} --query x --format table -o {beir}/t", "a table goes to standard output"),
         ("bm25 --corpus {beir} --query x --sim dot", "are an encoder's, and bm25 is none"),
         ("bm25 --corpus nowhere.jsonl --query x", "nowhere.jsonl"),
-        ("bm25 --corpus {beir}/qrels/test.tsv --query x", "expected 2 columns (id, text), found 3"),
+        (
+            "bm25 --corpus {beir}/qrels/test.tsv --query x",
+            "test.tsv:1: several columns are the id: 'query-id', 'corpus-id'",
+        ),
         ("--index-folder {beir} --query x", "is not a folder of 'retrokit export'"),
         ("bm25 --index-folder {out} --query x", "is searched by the encoder that made it"),
         ("--index-folder {out} --sim qnorm --query x", "was made for the similarity cosine, not qnorm"),

@@ -20,15 +20,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.augmentation.settings import MixSettings
-from retrokit.data.columns import pair_columns, scored_columns
+from retrokit.data.columns import SCORE, pair_columns, scored_columns
 from retrokit.data.files import named, opened, writing
-from retrokit.data.jsonl import Row, fields_of, read_jsonl
+from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.outputs import check_settings
-from retrokit.data.training_rows import Kind, iterate_records
+from retrokit.data.tables import is_json_lines, read_rows, stem
+from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
 from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.registry import Entry, Param, Registry
@@ -112,8 +112,7 @@ def part(path: str, weight: float | None, count: int | None, name: str | None) -
     """
     if weight is not None and count is not None:
         raise UsageError(f"{path}: weight={weight:g} and count={count} are two ways to say how much; give one")
-    stem = "stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
-    return Part(path, name or stem, weight, count)
+    return Part(path, name or stem(path), weight, count)
 
 
 @dataclass(frozen=True)
@@ -214,11 +213,20 @@ class _Indexed:
 @contextmanager
 def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
     """Check the whole of a part; the file that its rows are read from stays open in the block."""
-    is_plain = os.path.isfile(part.path) and not part.path.endswith(".gz")
+    has_lines = is_json_lines(part.path)
+    is_plain = has_lines and os.path.isfile(part.path) and not part.path.endswith(".gz")
     with opened(part.path) if is_plain else tempfile.TemporaryFile() as stream:
         found = _Indexed(part, stream, copy=not is_plain)
         with progress(f"reading {part.name}", None, "rows") as advance:
-            for _, row in read_jsonl(part.path, "rows of a data set, one JSON object a line", found.feed):
+            expected = "rows of a data set, one JSON object a line"
+            rows = (
+                read_jsonl(part.path, expected, found.feed)
+                if has_lines
+                else read_rows(part.path, expected, columns=WITHOUT_NAMES["pairs"])
+            )
+            for _, row in rows:
+                if not has_lines:
+                    found.feed(json_line(row).encode())
                 found.add(row, field)
                 if len(found) % BLOCK == 0:
                     advance(BLOCK)
@@ -234,8 +242,8 @@ def _state(part: Part) -> tuple[int, int]:
 def _kind_of(row: Row) -> Kind:
     names = tuple(row)
     with suppress(ValueError):
-        pair_columns(names)
-        return "pairs"
+        layout = pair_columns(names).layout
+        return "scored" if layout is not None and layout.label in SCORE and layout.positives == (1,) else "pairs"
     with suppress(ValueError):
         scored_columns(names)
         return "scored"

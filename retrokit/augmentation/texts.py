@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import Row, read_jsonl
+from retrokit.data.jsonl import Row
+from retrokit.data.tables import read_rows
+from retrokit.data.training_rows import WITHOUT_NAMES
 from retrokit.errors import DataError, UsageError, disk_errors
 
 _EXPECTED = 'texts, one {"text": …} a line'
@@ -44,10 +46,10 @@ class Rows:
             self._copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 # lives as long as the object
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        """Read from the start; raises :class:`DataError` as :func:`retrokit.data.jsonl.read_jsonl` does."""
+        """Read from the start; raises :class:`DataError` as :func:`retrokit.data.tables.read_rows` does."""
         copy = self._copy
         if copy is None or self._is_copied:
-            yield from read_jsonl(self.path if copy is None else copy.name, _EXPECTED)
+            yield from read_rows(self.path if copy is None else copy.name, _EXPECTED, None, WITHOUT_NAMES["texts"])
             return
 
         about = f"the copy of {self.name} in {tempfile.gettempdir()}"
@@ -56,7 +58,7 @@ class Rows:
             with disk_errors(about):
                 copy.write(raw)
 
-        yield from read_jsonl(self.path, _EXPECTED, feed=keep)
+        yield from read_rows(self.path, _EXPECTED, keep, WITHOUT_NAMES["texts"])
         with disk_errors(about):
             copy.flush()
         self._is_copied = True
@@ -68,7 +70,7 @@ class Texts:
     An empty text comes as ``""``: whoever reads counts it.
 
     Raises, when it is read:
-        DataError: as :func:`retrokit.data.jsonl.read_jsonl`; a line without the field, or with no string in it; an
+        DataError: as :func:`retrokit.data.tables.read_rows`; a line without the field, or with no string in it; an
             identifier that is neither a string nor a whole number.
     """
 

@@ -1,7 +1,7 @@
 """Which columns of a training file hold what: the names that public data sets use, and the one that is meant.
 
 Sentence-transformers' own documentation, its published data sets and BEIR's training files use a dozen names for the
-same three things. A role is clear when exactly one of its names is there.
+same three things. A role is clear when exactly one of its names is there, or all columns of a known layout.
 """
 
 from __future__ import annotations
@@ -9,26 +9,61 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrokit.data.jsonl import fields_of
 
 ANCHOR = ("anchor", "query", "question", "sentence", "text1")
 POSITIVE = ("positive", "answer", "response", "pos", "passage", "document", "text2")
-NEGATIVES = ("negatives", "negative", "neg", "hard_negatives", "hard_negative")
+NEGATIVES = ("negatives", "negative", "neg", "hard_negatives", "hard_negative", "rejected_response")
 SCORE = ("score", "label", "similarity")
 POSITIVE_SCORE = ("positive_score", "positive_scores", "pos_scores")
 NEGATIVE_SCORES = ("negative_scores", "neg_scores")
 ALL_SCORES = ("scores", "score", "label")
+FIRST = ("sentence1", "sentence_A", "sentence_a", "text1", "query")
+SECOND = ("sentence2", "sentence_B", "sentence_b", "text2", "response")
 _NUMBERED = re.compile(r"((?:hard_)?negative|neg)_?([0-9]{1,6})")
 
 
+class Layout(NamedTuple):
+    """Columns of pairs that belong together: a row is one if all of the anchor, the positive and, unless it is one of
+    ``SCORE``, the label are there. Rows whose label is one of ``negative_labels`` are no positive pairs."""
+
+    name: str
+    anchor: str
+    positive: str
+    negatives: tuple[str, ...] = ()
+    label: str | None = None
+    positives: tuple[Any, ...] = (1,)
+    negative_labels: tuple[Any, ...] = (0, -1, None)
+
+
+_NLI = (0, "entailment"), (1, 2, -1, "neutral", "contradiction", "-", None)
+LAYOUTS = (
+    Layout("Tevatron", "query", "positive_passages", ("negative_passages",)),
+    Layout("DPR", "question", "positive_ctxs", ("hard_negative_ctxs", "negative_ctxs")),
+    Layout("ms-swift", "messages", "positive_messages", ("negative_messages",)),
+    Layout("sets of equal texts", "set", "set"),
+    Layout("NLI", "premise", "hypothesis", (), "label", *_NLI),
+    Layout("NLI", "sentence1", "sentence2", (), "gold_label", *_NLI),
+    Layout("duplicate questions", "question1", "question2", label="is_duplicate"),
+    *(
+        Layout("sentence pairs", first, second, label=label)
+        for first, second in zip(FIRST, SECOND, strict=True)
+        for label in (*SCORE, None)
+    ),
+)
+"""The first one that fits counts; of its ``negatives``, the first that is there."""
+
+
 class PairColumns(NamedTuple):
-    """The columns of pairs; ``negatives`` is none, one, or numbered ones in order."""
+    """The columns of pairs; ``negatives`` is none, one, or numbered ones in order. Of a :class:`Layout`, what that is,
+    and its ``label``."""
 
     anchor: str
     positive: str
     negatives: tuple[str, ...]
+    layout: Layout | None = None
 
 
 class TeacherColumns(NamedTuple):
@@ -54,17 +89,77 @@ def pair_columns(names: tuple[str, ...]) -> PairColumns:
     Raises:
         ValueError: a role has no column or several; the message says which, and what is there.
     """
+    for layout in LAYOUTS:
+        if {layout.anchor, layout.positive, layout.label or layout.anchor} <= set(names):
+            negatives = next(((name,) for name in layout.negatives if name in names), _negatives(names))
+            return PairColumns(layout.anchor, layout.positive, negatives, layout)
+    return PairColumns(_only(names, "anchor", ANCHOR), _only(names, "positive", POSITIVE), _negatives(names))
+
+
+def _negatives(names: tuple[str, ...]) -> tuple[str, ...]:
     numbered = sorted((int(match[2]), match[1], match[0]) for match in map(_NUMBERED.fullmatch, names) if match)
     families = {base for _, base, _ in numbered}
     plain = [name for name in NEGATIVES if name in names]
     if len(plain) + len(families) > 1:
         ambiguous = [*plain, *(column for _, _, column in numbered)]
         raise ValueError(f"the negatives could be any of {fields_of(ambiguous)}; keep one")
-    return PairColumns(
-        _only(names, "anchor", ANCHOR),
-        _only(names, "positive", POSITIVE),
-        tuple(plain) or tuple(column for _, _, column in numbered),
-    )
+    return tuple(plain) or tuple(column for _, _, column in numbered)
+
+
+def used_columns(names: tuple[str, ...], kind: str) -> list[str]:
+    """The columns among ``names`` that records of a kind (``training_rows.Kind``) are made of.
+
+    Raises:
+        ValueError: as for :func:`pair_columns`.
+    """
+    if kind == "texts":
+        return [text_column(names)]
+    if kind == "scored":
+        return [*scored_columns(names)]
+    anchor, positive, negatives, layout = pair_columns(names)
+    teacher = teacher_columns(names) if kind == "taught" else ()
+    label = layout.label if layout is not None and kind == "pairs" else None
+    return [*dict.fromkeys(name for name in (anchor, positive, *negatives, label, *teacher) if name)]
+
+
+def is_score(name: str) -> bool:
+    """Whether a column of that name holds numbers, or labels that may be some."""
+    return name in {*SCORE, *POSITIVE_SCORE, *NEGATIVE_SCORES, *ALL_SCORES, "is_duplicate"}
+
+
+def is_negative(name: str) -> bool:
+    """Whether a column of that name holds negatives, which a row may lack."""
+    return name in NEGATIVES or _NUMBERED.fullmatch(name) is not None
+
+
+_NAMES = {
+    *("id", "_id", "qid", "query-id", "query_id", "docid", "doc_id", "pid", "text", "title", "near_miss", "contents"),
+    *(*ANCHOR, *POSITIVE, *NEGATIVES, *SCORE, *POSITIVE_SCORE, *NEGATIVE_SCORES, *ALL_SCORES, *FIRST, *SECOND),
+    *(name for layout in LAYOUTS for name in (layout.anchor, layout.positive, layout.label) if name),
+}
+_BY_CASE = {name.lower(): name for name in sorted(_NAMES)}
+_LABELS = {"positive", "negative", "neg", "pos", "question", "answer", "sentence"}  # names that may also be values
+
+
+def usual_name(name: str) -> str:
+    """The known name of a column that differs from it in case or white space only; else the name itself.
+
+    >>> usual_name(" Query"), usual_name("Notes")
+    ('query', 'Notes')
+    """
+    name = name.strip()
+    return name if name in _NAMES else _BY_CASE.get(name.lower(), name)
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Whether the first line of a table names its columns: it has one known name, or two that may also be labels.
+
+    >>> is_header(["text", "topic"]), is_header(["a good film", "positive"])
+    (True, False)
+    """
+    names = [*map(usual_name, names)]
+    known = [name for name in names if name in _NAMES or _NUMBERED.fullmatch(name)]
+    return len(known) > 1 or not _LABELS.issuperset(known) or known == names
 
 
 @lru_cache(maxsize=64)
@@ -91,8 +186,8 @@ def scored_columns(names: tuple[str, ...]) -> ScoredColumns:
         ValueError: as for :func:`pair_columns`.
     """
     return ScoredColumns(
-        _only(names, "first sentence", ("sentence1",)),
-        _only(names, "second sentence", ("sentence2",)),
+        _only(names, "first sentence", FIRST),
+        _only(names, "second sentence", SECOND),
         _only(names, "score", SCORE),
     )
 

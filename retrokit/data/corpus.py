@@ -13,18 +13,18 @@ from typing import Any, NamedTuple, TypeVar
 from retrokit.data.faults import Faults
 from retrokit.data.files import named, read_lines
 from retrokit.data.images import Image
-from retrokit.data.jsonl import Row, check_table, read_row
+from retrokit.data.jsonl import Row
+from retrokit.data.tables import is_table, read_rows, rows_of_lines
 from retrokit.errors import DataError
 from retrokit.notices import notice
 
 _BITS = 2**64 - 1
 
-_COLUMNS = {
-    **dict.fromkeys(("id", "_id", "qid", "pid", "docid", "doc_id", "query_id", "corpus_id"), "id"),
-    **dict.fromkeys(("text", "query", "passage", "contents"), "text"),
-    "title": "title",
+_NAMES = {
+    **dict.fromkeys(("qid", "pid", "docid", "doc_id", "query_id", "query-id", "corpus_id", "corpus-id"), "id"),
+    **dict.fromkeys(("query", "passage", "contents"), "text"),
 }
-"""Names in the header of a table, with ``_`` for ``-`` → field."""
+"""Other names of the columns of a table."""
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)(?=</?top(?:ic)?\b|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
     r"""(?:<num(?:ber)?>\s*(?:Number:)?\s*|\b(?:number|num|id)\s*=\s*["'])([^\s<"']+)""", re.IGNORECASE
@@ -129,35 +129,18 @@ def _identified(
 def _rows(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, topics: bool = False
 ) -> Iterator[Row]:
-    """The rows of a file by its content: JSON lines, a table with tabs, or TREC topics."""
-    lines = read_lines(path, expected, feed)
-    first = next(lines)
-    lines = chain([first], lines)
-    if topics and first[1].lstrip().startswith("<"):
-        yield from _topics(path, list(lines))
-    elif "\t" in first[1] and not first[1].lstrip().startswith("{"):
-        yield from _table(path, lines)
+    """The rows of a file (:func:`retrokit.data.tables.read_rows`), or of TREC topics."""
+    if is_table(path):
+        rows = read_rows(path, expected, feed, {2: ("id", "text")}, _NAMES)
     else:
-        check_table(path, expected)
-        yield from (read_row(line, path, number) for number, line in lines)
-
-
-def _table(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[Row]:
-    first: tuple[int, str] | None
-    first = number, line = next(lines)
-    names = [_COLUMNS.get(name.strip().lower().replace("-", "_"), name) for name in line.split("\t")]
-    if {"id", "text"} <= set(names):
-        first = next(lines, None)
-    else:
-        names = ["id", "text"]
-    if first is None:
-        raise DataError(named(path), f"contains only a header; expected lines below it ({', '.join(names)})")
-    for number, line in chain([first], lines):
-        row = Row(dict(zip(names, line.split("\t"), strict=False)), path, number)
-        if line.count("\t") != len(names) - 1:
-            columns = ", ".join(names)
-            raise row.wrong(f"expected {len(names)} columns ({columns}), found {line.count(chr(9)) + 1}")
-        yield row
+        lines = read_lines(path, expected, feed)
+        first = next(lines)
+        lines = chain([first], lines)
+        if topics and first[1].lstrip().startswith("<"):
+            yield from _topics(path, list(lines))
+            return
+        rows = rows_of_lines(path, lines, expected, {2: ("id", "text")}, _NAMES)
+    yield from (row for _, row in rows)
 
 
 def _topics(path: str | Path, lines: list[tuple[int, str]]) -> Iterator[Row]:

@@ -53,9 +53,10 @@ def plain_or_packed(path: Path) -> Path | None:
 
 
 def read_lines(
-    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, whole: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end.
+    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end; with
+    ``whole``, blank ones too, and line ends.
 
     A byte-order mark at the start is dropped. ``expected`` says in a few words what the file should hold, for the
     message when it holds nothing. ``feed`` is called with the bytes of every line, blank ones too: give it the
@@ -76,10 +77,12 @@ def read_lines(
                     feed(raw)
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                line = decoded(raw, path, number).rstrip("\r\n")
-                if line and not line.isspace():
-                    blank = False
-                    yield number, line
+                text = decoded(raw, path, number)
+                line = text.rstrip("\r\n")
+                is_blank = not line or line.isspace()
+                blank = blank and is_blank
+                if whole or not is_blank:
+                    yield number, text if whole else line
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(named(path), damage(error)) from error
     if blank:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column
+from retrokit.data.columns import used_columns
 from retrokit.data.jsonl import fields_of
 from retrokit.data.pairs import Source, build_source
-from retrokit.data.training_rows import Kind, iterate_records
+from retrokit.data.training_rows import Kind, iterate_records, training_rows
 from retrokit.errors import DataError, ServiceError, UsageError, first_line
 
 if TYPE_CHECKING:
@@ -34,21 +34,14 @@ def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text:
     where = f"{name}, split {split}"
     names = tuple(dataset.column_names)
     try:
-        used = _used_columns(names, kind)
+        used = used_columns(names, kind)
     except ValueError as error:
         raise DataError(where, str(error)) from error
     seen = hashlib.sha256()
     # the other columns may hold images or audio, which would be decoded row by row
-    records = iterate_records(_rows(dataset.select_columns(used), seen.update), kind, where)
+    rows = training_rows(_rows(dataset.select_columns(used), seen.update), kind, where, names)
+    records = iterate_records(rows, kind, where)
     return build_source(records, spec_text, Path(name).name, lambda: f"sha256:{seen.hexdigest()}", **use)
-
-
-def _used_columns(names: tuple[str, ...], kind: Kind) -> list[str]:
-    if kind == "texts":
-        return [text_column(names)]
-    roles: list[str | tuple[str, ...] | None] = [*(scored_columns(names) if kind == "scored" else pair_columns(names))]
-    roles += teacher_columns(names) if kind == "taught" else ()
-    return [column for role in roles if role for column in ((role,) if isinstance(role, str) else role)]
 
 
 def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -16,11 +16,6 @@ from retrokit.notices import UNSAFE
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
-_AS_JSONL = {
-    kind: f"python -c \"import pandas; pandas.read_csv('IN.{kind}'{more}).to_json('OUT.jsonl', orient='records', "
-    'lines=True, force_ascii=False)" makes JSON lines of it'
-    for kind, more in (("csv", ""), ("tsv", ", sep='\\t'"))
-}
 
 
 def _refuse_constant(name: str) -> None:
@@ -51,23 +46,20 @@ def read_jsonl(
     Raises:
         DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.
     """
-    check_table(path, expected)
     for number, line in read_lines(path, expected, feed):
         yield number, read_row(line, path, number)
 
 
-def check_table(path: str | Path, expected: str) -> None:
-    """Raise :class:`DataError` for a file whose name is that of a table."""
-    table = re.search(r"\.(csv|tsv)(\.gz)?\Z", str(path), re.IGNORECASE)
-    if table is not None:
-        raise DataError(path, f"is a table (.{table[1]}); expected {expected}: {_AS_JSONL[table[1].lower()]}")
-
-
-def read_row(line: str | bytes, path: str | Path, number: int) -> Row:
-    """The object of one line of a JSONL file; raises :class:`DataError` if it is no strict JSON object."""
+def read_row(
+    line: str | bytes, path: str | Path, number: int, columns: Mapping[int, tuple[str, ...]] | None = None
+) -> Row:
+    """The object of one line of a JSONL file; raises :class:`DataError` if it is no strict JSON object, or an array of
+    as many values as ``columns`` has names for."""
     if isinstance(line, bytes):
         line = decoded(line, path, number).rstrip("\r\n")
     row = _value(line, path, number)
+    if isinstance(row, list) and columns and len(row) in columns:
+        row = dict(zip(columns[len(row)], row, strict=True))
     if not isinstance(row, dict):
         raise DataError(named(path), f"expected a JSON object, found {kind_of(row)}", number)
     return Row(row, path, number)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import Row, kind_of, read_jsonl, write_jsonl
+from retrokit.data.jsonl import Row, kind_of, write_jsonl
 from retrokit.data.outputs import check_outputs
+from retrokit.data.tables import read_rows
 from retrokit.errors import DataError, UsageError
 from retrokit.settings import FILE
 
@@ -92,7 +93,7 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
         DataError: a line without them or of another type, labels of two types, or fewer than ``least`` labels.
     """
     seen = hashlib.sha256()
-    rows = [(line, row.text("text"), _label(row)) for line, row in read_jsonl(path, _EXPECTED, seen.update)]
+    rows = [(line, row.text("text"), _label(row)) for line, row in read_rows(path, _EXPECTED, seen.update)]
     first_line, _, first = rows[0]
     other = next((line for line, _, label in rows if type(label) is not type(first)), None)
     if other is not None:
@@ -158,7 +159,7 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
         DataError: a wrong line, fewer than two rows, or an output that cannot be written.
     """
     check_outputs([(train, FILE), (test, FILE)], [str(path)])
-    rows = [row for _, row in read_jsonl(path, _EXPECTED)]
+    rows = [row for _, row in read_rows(path, _EXPECTED)]
     if len(rows) < 2:
         raise DataError(named(path), "holds one row, which cannot be divided")
     parts = [sorted(part) for part in _divided(len(rows))]

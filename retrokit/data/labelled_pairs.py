@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrokit.data.files import named
-from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
+from retrokit.data.jsonl import Row, fields_of, kind_of
+from retrokit.data.tables import read_rows
 from retrokit.errors import DataError, UsageError
 
 FAMILY = "family"
@@ -54,7 +55,7 @@ def read_labelled_pairs(
         DataError: no line has the field ``family`` that was asked for, another layout, a line of another layout than
             the first, a near-miss that is its own text, or labelled pairs of one label only.
     """
-    rows = [row for _, row in read_jsonl(path, f"pairs, one object a line with {_LAYOUTS}", feed)]
+    rows = [row for _, row in read_rows(path, f"pairs, one object a line with {_LAYOUTS}", feed)]
     first = rows[0]
     if "label" in first and "sentence1" in first:
         if family != FAMILY:

@@ -19,8 +19,9 @@ from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_
 from retrokit.data.corpus import read_corpus
 from retrokit.data.files import check_exists, digest
 from retrokit.data.images import Image, packed, unpacked, with_images
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.tables import read_rows, stem
 from retrokit.data.training_rows import (
+    WITHOUT_NAMES,
     Kind,
     Pair,
     Records,
@@ -29,6 +30,7 @@ from retrokit.data.training_rows import (
     iterate_records,
     same_kinds,
     texts_of_record,
+    training_rows,
 )
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
@@ -75,7 +77,7 @@ registry = Registry(
     [
         Entry(
             "jsonl",
-            "JSON lines: anchor, positive, negatives; or sentence1, sentence2, score",
+            "a file (JSON, CSV, TSV, Parquet): anchor, positive, negatives; or sentence1, sentence2, score",
             "retrokit.data.pairs:from_jsonl",
             (Param("path", required=True, summary="a file, .gz too; - is standard input"), *_USE),
             positional="path",
@@ -166,21 +168,23 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
 
 
 def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
-    """The source ``jsonl``: a file of one object a line (``-``: standard input), columns named as in ``columns.py``.
+    """The source ``jsonl``: a file of JSON lines (``-``: standard input), a JSON array, or a CSV, TSV or Parquet file,
+    columns named as in ``columns.py``.
 
     A list of positives gives one pair each. Raises as :func:`read_source`.
     """
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
-    rows = read_jsonl(path, expected="training data, one JSON object a line", feed=seen.update)
-    name = "stdin" if path == "-" else Path(path).name.removesuffix(".gz").removesuffix(".jsonl")
+    rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
         # of a plain file, the bytes read are the file's; a pipe could not be read again
         return digest(path) if path.endswith(".gz") else f"sha256:{seen.hexdigest()}"
 
-    return build_source(iterate_records(rows, kind, path), spec_text, name, digest_read, **use)
+    return build_source(
+        iterate_records(training_rows(rows, kind, path), kind, path), spec_text, stem(path), digest_read, **use
+    )
 
 
 def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, **use: Any) -> Source:

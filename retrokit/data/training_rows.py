@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column
+from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column, used_columns
 from retrokit.data.files import named
 from retrokit.data.images import Image
-from retrokit.data.jsonl import Row, kind_of
+from retrokit.data.jsonl import Row, fields_of, kind_of
 from retrokit.data.words import normalized
 from retrokit.errors import DataError
+from retrokit.notices import notice
 
 Kind = Literal["pairs", "taught", "scored", "texts"]
 """Pairs; pairs with a teacher's scores; scored pairs; texts."""
@@ -44,6 +46,14 @@ class Unlabelled:
 
     text: str
 
+
+WITHOUT_NAMES: dict[Kind, dict[int, tuple[str, ...]]] = {
+    "pairs": {2: ("anchor", "positive"), 3: ("anchor", "positive", "negative")},
+    "taught": {},
+    "scored": {3: ("sentence1", "sentence2", "score")},
+    "texts": {1: ("text",), 2: ("id", "text")},
+}
+"""The columns of rows without names, by how many there are (:func:`retrokit.data.tables.read_rows`)."""
 
 Records = Sequence[Pair] | Sequence[ScoredPair] | Sequence[Unlabelled]
 
@@ -86,6 +96,46 @@ def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, w
             raise DataError(named(where), str(error), line) from error
 
 
+Rows = Iterable[tuple[int, Mapping[str, Any]]]
+
+
+def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
+    """Numbered rows of the place ``where`` without those that are no positive pair by their label, or have no positive.
+
+    A notice at the end names the layout of the columns, those that were not used (among ``names`` too), and how many
+    rows were left out.
+
+    Raises:
+        DataError: a label that says neither.
+    """
+    unused: dict[str, None] = {}
+    used: Sequence[str] = ()
+    columns, layout, before, left_out = None, None, None, 0
+    for line, row in rows:
+        if (fields := (*row,)) != before:
+            before, columns = fields, None
+            with suppress(ValueError):  # which iterate_records raises for such a row
+                used = used_columns(fields, kind)
+                unused.update(dict.fromkeys(name for name in (*fields, *names) if name not in used))
+                columns = pair_columns(fields) if kind == "pairs" else None
+        if columns is not None and columns.layout is not None:
+            layout = columns.layout
+            label = row[layout.label] if layout.label else None
+            is_positive = layout.label is None or isinstance(label, list) or label in layout.positives
+            if not is_positive and label not in layout.negative_labels:
+                problem = f"field {layout.label!r} of a pair should be 0 or 1, found {label!r}"
+                raise DataError(named(where), f"{problem}; to train on scores, choose `loss=mse`", line)
+            if not is_positive or row[columns.positive] == []:
+                left_out += 1
+                continue
+        yield line, row
+    parts = [f"read as {layout.name} ({', '.join(used)})"] if layout is not None else []
+    parts += [f"columns not used: {fields_of(unused)}"] if unused else []
+    parts += [f"rows left out that are no positive pair: {left_out:,}"] if left_out else []
+    if parts:
+        notice(f"{named(where)}: {'; '.join(parts)}")
+
+
 def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
     """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
     goes through one tower on either side."""
@@ -105,12 +155,15 @@ def _kind(item: str) -> str:
 
 def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
     columns = pair_columns(tuple(row))
-    anchor = _item(row, columns.anchor)
     negatives: list[str] = []
     for column in columns.negatives:
         if row[column] is not None:
             negatives += _items(row, column)
     positives = _items(row, columns.positive)
+    if columns.anchor == columns.positive:
+        anchor, *positives = positives or [""]
+    else:
+        anchor = _item(row, columns.anchor)
     if not positives:
         raise ValueError(f"field {columns.positive!r} is an empty list")
     return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
@@ -172,19 +225,31 @@ def _text(row: Mapping[str, Any], column: str) -> str:
 
 
 def _item(row: Mapping[str, Any], column: str) -> str:
-    return _image(row, row[column]) or _text(row, column)
+    text = _composed(row[column])
+    return _image(row, row[column]) or (_text(row, column) if text is None else _not_blank(text, column))
+
+
+def _composed(value: Any) -> str | None:
+    """The text of a passage (``title``, ``text``) or of a list of messages (``content``); ``None``: it is neither."""
+    if isinstance(value, dict) and isinstance(value.get("text"), str):
+        return " ".join(part for part in (value.get("title"), value["text"]) if part).strip()
+    if isinstance(value, list) and value and all(isinstance(message, dict) for message in value):
+        contents = [message.get("content") for message in value]
+        if all(isinstance(content, str) for content in contents):
+            return "\n".join(contents)
+    return None
 
 
 def _items(row: Mapping[str, Any], column: str) -> list[str]:
     value = row[column]
-    if isinstance(value, str) or _names_image(row, value):
+    if isinstance(value, str) or _names_image(row, value) or _composed(value) is not None:
         return [_item(row, column)]
     if not isinstance(value, list):
         raise ValueError(f"field {column!r} should be a string or a list of strings, found {kind_of(value)}")
     for item in value:
-        if not (isinstance(item, str) or _names_image(row, item)):
+        if not (isinstance(item, str) or _names_image(row, item) or _composed(item) is not None):
             raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
-    return [_image(row, item) or _not_blank(item, column) for item in value]
+    return [_image(row, item) or _not_blank(_composed(item) or item, column) for item in value]
 
 
 def _names_image(row: Mapping[str, Any], value: Any) -> bool:

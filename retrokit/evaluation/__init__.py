@@ -29,7 +29,7 @@ class _Tasks(SpecRegistry):
 def _instead(text: str) -> str | None:
     """What to write for a path, or for one of BEIR's sets, without the name of a task; ``None``: it is neither."""
     from retrokit.data.beir import PUBLISHED, is_beir
-    from retrokit.data.jsonl import read_jsonl
+    from retrokit.data.tables import read_rows
     from retrokit.errors import DataError
 
     path = text.partition(",")[0]
@@ -40,7 +40,7 @@ def _instead(text: str) -> str | None:
     if not os.path.isfile(path):
         return None
     try:
-        fields = set(next(read_jsonl(path))[1])
+        fields = set(next(read_rows(path))[1])
     except DataError:
         fields = set()
     named = next((f"{task}:{text}" for needed, task in _OF_FIELDS if needed <= fields), None)

@@ -15,8 +15,8 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import similarities
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
+from retrokit.data.tables import read_rows
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError, UsageError
 from retrokit.notices import notice
@@ -45,7 +45,7 @@ def read_pairs(path: str, a: str, b: str) -> ContrastPairs:
     """Read the two fields of every line; two pairs or more must differ."""
     if a == b:
         raise UsageError(f"{named(path)}: a and b are the same field, {a!r}")
-    lines = read_jsonl(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
+    lines = read_rows(path, f'pairs, one {{"{a}": …, "{b}": …}} a line')
     rows = [(row.text(a), row.text(b)) for _, row in lines]
     differing = [(first, second) for first, second in rows if first != second]
     if len(differing) < 2:

@@ -18,8 +18,8 @@ from retrokit import similarities
 from retrokit.data.beir import corpus_file, is_beir
 from retrokit.data.corpus import read_corpus
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
+from retrokit.data.tables import read_rows
 from retrokit.encoders.base import Encoder
 from retrokit.errors import DataError
 from retrokit.notices import notice, progress
@@ -36,7 +36,7 @@ _ROWS = 2048  # that are widened to float64 at a time
 
 def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
     """The ``text`` of every line, after its ``title`` where it has one."""
-    rows = read_jsonl(path, 'texts, one {"text": …} a line')
+    rows = read_rows(path, 'texts, one {"text": …} a line')
     texts = [(row.text("title", "") + " " + row.text("text")).strip() for _, row in rows]
     return _sampled(short_name(path), texts, sample)
 

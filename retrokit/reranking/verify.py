@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Any
 
 from retrokit.data.files import check_exists, writing
-from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
+from retrokit.data.jsonl import Row, fields_of, json_line
 from retrokit.data.outputs import check_settings
+from retrokit.data.tables import read_rows
 from retrokit.errors import UsageError
 from retrokit.reranking.base import PairwiseReranker
 from retrokit.reranking.remarks import decided
@@ -71,7 +72,7 @@ def verify(asked: VerifySettings) -> Verdicts:
 
 
 def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
-    rows = read_jsonl(path, "pairs of texts, one JSON object a line")
+    rows = read_rows(path, "pairs of texts, one JSON object a line")
     pairs = ((row, *_texts(row)) for _, row in rows)
     while part := list(islice(pairs, AT_ONCE)):
         texts = [first for _, first, _ in part], [second for _, _, second in part]

@@ -74,7 +74,8 @@ def test_wrong_columns_and_rows(tmp_path: Path, datasets: Any) -> None:
     assert str(caught.value) == f"{folder}, split train:2: field 'anchor' is empty"
     with pytest.raises(DataError) as caught:
         read_source(f"hf:{folder}", "scored")
-    problem = "no field 'sentence1' for the first sentence; the fields are 'anchor', 'positive'"
+    problem = "no field 'sentence1' (or sentence_A, sentence_a, text1, query) for the first sentence; the "
+    problem += "fields are 'anchor', 'positive'"
     assert str(caught.value) == f"{folder}, split train: {problem}"
 
 

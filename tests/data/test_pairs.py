@@ -247,7 +247,8 @@ def test_a_wrong_score_is_named(tmp_path: Path, text: str, problem: str) -> None
 
 def test_the_other_kind_of_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
-    message = r":1: no field 'sentence1' for the first sentence; the fields are 'anchor', 'positive'$"
+    message = r":1: no field 'sentence1' \(or sentence_A, sentence_a, text1, query\) for the first"
+    message += r" sentence; the fields are 'anchor', 'positive'$"
     with pytest.raises(DataError, match=message):
         read_source(str(path), "scored")
 

@@ -10,7 +10,6 @@ import pytest
 from retrokit.data import files
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.files import read_lines
-from retrokit.data.jsonl import read_jsonl
 from retrokit.data.trec import read_run
 from retrokit.errors import DataError
 from tests.trec import read_qrels
@@ -43,14 +42,6 @@ def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch:
     assert seen == []
     (tmp_path / "file").write_bytes(b"x" * ((2 << 20) - 1) + b"\n")
     assert len(list(read_lines(tmp_path / "file", "texts"))) == 1
-
-
-@pytest.mark.parametrize(("name", "call"), [("a.csv", "'IN.csv')"), ("a.TSV.gz", "'IN.tsv', sep='\\t')")])
-def test_a_table_in_place_of_json_lines(name: str, call: str) -> None:
-    with pytest.raises(DataError, match="is a table") as caught:
-        list(read_jsonl(name))
-    assert f"pandas.read_csv({call}.to_json('OUT.jsonl', orient='records', lines=True" in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "file/in"])

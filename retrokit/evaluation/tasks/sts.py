@@ -14,10 +14,10 @@ import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.data.files import named
-from retrokit.data.jsonl import read_jsonl
 from retrokit.data.labelled import short_name
 from retrokit.data.overlap import JudgedTexts
-from retrokit.data.training_rows import ScoredPair, iterate_records
+from retrokit.data.tables import read_rows
+from retrokit.data.training_rows import WITHOUT_NAMES, ScoredPair, iterate_records
 from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate, resampled
 from retrokit.evaluation.task import Request
@@ -93,7 +93,9 @@ def sts(path: str) -> SentenceSimilarity:
     """The task of a JSONL file of ``sentence1``, ``sentence2`` and ``score``. Raises :class:`DataError` for a wrong
     line, fewer than two pairs, or one score for all of them."""
     seen = hashlib.sha256()
-    rows = read_jsonl(path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line', seen.update)
+    rows = read_rows(
+        path, 'pairs, one {"sentence1": …, "sentence2": …, "score": …} a line', seen.update, WITHOUT_NAMES["scored"]
+    )
     pairs = cast(list[ScoredPair], list(iterate_records(rows, "scored", path)))
     if len({pair.score for pair in pairs}) < 2:
         problem = f"every score is {pairs[0].score:g}: a correlation with that is undefined"

@@ -1,0 +1,198 @@
+"""Rows of data sets as people have them: JSON lines, one JSON array, CSV, TSV or Parquet, by their own columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from retrokit.data.columns import is_header, is_negative, is_score, usual_name
+from retrokit.data.files import LONGEST_LINE, damage, named, opened, read_lines
+from retrokit.data.jsonl import Row, fields_of, read_json, read_row
+from retrokit.errors import DataError, first_line
+
+Columns = Mapping[int, tuple[str, ...]]
+"""The names of columns without names, by how many there are."""
+_TABLE = re.compile(r"\.(csv|tsv|parquet)(\.gz)?\Z", re.IGNORECASE)
+_ENDINGS = re.compile(r"(\.(jsonl|json|csv|tsv|parquet))?(\.gz)?\Z", re.IGNORECASE)
+
+
+def stem(path: str | Path) -> str:
+    """What a file of data is called: its name without its endings; ``stdin`` for ``-``."""
+    return "stdin" if str(path) == "-" else _ENDINGS.sub("", Path(path).name)
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether ``path`` is named as a CSV, TSV or Parquet file."""
+    return _TABLE.search(str(path)) is not None
+
+
+def is_json_lines(path: str | Path) -> bool:
+    """Whether the rows of ``path`` are lines of the file themselves, as in a JSONL file or a pipe."""
+    if is_table(path) or not os.path.isfile(path):
+        return not is_table(path)
+    with opened(path) as stream:
+        return not stream.read(64).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+
+
+def read_rows(
+    path: str | Path,
+    expected: str = "rows of a data set",
+    feed: Callable[[bytes], object] | None = None,
+    columns: Columns | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> Iterator[tuple[int, Row]]:
+    """The rows of a data set, each with its line number (of an array or Parquet: its number), from 1.
+
+    The file's name says what it is: ``.csv`` (quoted, separated by commas, semicolons or tabs; a first line of names),
+    ``.tsv`` (a row a line, quotes are part of the text; a first line of names or none), ``.parquet``; else JSON lines
+    (objects, or arrays of texts), one JSON array of such, or what a ``.tsv`` file holds.
+    Cells of scores and labels that are numbers become numbers.
+
+    Args:
+        expected, feed: those of :func:`retrokit.data.files.read_lines`.
+        columns: names for rows without any; default: such rows are refused.
+        aliases: other names of the columns of a table → those of its rows.
+
+    Raises:
+        DataError: a file that cannot be read or is empty, or a row (named) of another form.
+    """
+    name = _TABLE.search(str(path))
+    kind = name[1].lower() if name is not None else "json"
+    if kind == "parquet":
+        yield from _parquet(path, feed, aliases or {})
+        return
+    lines = read_lines(path, expected, feed, whole=kind == "csv")
+    if kind == "csv":
+        yield from _table(path, _quoted(lines, path), expected, columns or {}, aliases or {})
+    else:
+        yield from rows_of_lines(path, lines, expected, columns, aliases)
+
+
+def rows_of_lines(
+    path: str | Path,
+    lines: Iterator[tuple[int, str]],
+    expected: str,
+    columns: Columns | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> Iterator[tuple[int, Row]]:
+    """The rows of a file that is neither CSV nor Parquet, given its ``lines``; the rest as for :func:`read_rows`."""
+    number, first = next(lines)
+    start = first.lstrip()[0]
+    lines = chain([(number, first)], lines)
+    if _TABLE.search(str(path)) or ("\t" in first and start not in "[{"):
+        cells = ((place, line.split("\t")) for place, line in lines)
+        yield from _table(path, cells, expected, columns or {}, aliases or {})
+    elif start == "[" and _is_array_of_rows(first) and str(path) != "-":
+        for _ in lines:  # so that all of it is fed
+            pass
+        for place, value in enumerate(read_json(path, "an array of rows", list), 1):
+            yield place, read_row(json.dumps(value), path, place, columns)
+    else:
+        for place, line in lines:
+            yield place, read_row(line, path, place, columns if start == "[" else None)
+
+
+def _is_array_of_rows(line: str) -> bool:
+    with suppress(ValueError, RecursionError):
+        return not all(isinstance(value, (str, float, int)) for value in json.loads(line))
+    return True  # it goes on on the next line
+
+
+def _quoted(lines: Iterator[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, list[str]]]:
+    first = next(lines)
+    names = first[1].replace('"', "").strip()
+    delimiter = next((mark for mark in ",;\t" if mark in names and is_header(names.split(mark))), ",")
+    csv.field_size_limit(LONGEST_LINE)
+    reader = csv.reader((line for _, line in chain([first], lines)), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for row in reader:
+            if row:
+                yield start, row
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(named(path), f"is not CSV: {error}", start) from error
+
+
+def _table(
+    path: str | Path,
+    cells: Iterator[tuple[int, list[str]]],
+    expected: str,
+    columns: Columns,
+    aliases: Mapping[str, str],
+) -> Iterator[tuple[int, Row]]:
+    number, first = next(cells)
+    names: Sequence[str] = [*map(usual_name, first)]
+    if not is_header(names):
+        names = columns.get(len(first), ())
+        if not names or ("anchor" in names and any(_number(cell) != cell for cell in first)):
+            problem = f"the first line names no column that is known: {fields_of(first)}"
+            raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
+        cells = chain([(number, first)], cells)
+    elif (second := next(cells, None)) is None:
+        problem = f"contains only a header; expected lines below it ({', '.join(names)})"
+        raise DataError(named(path), problem)
+    else:
+        cells = chain([second], cells)
+    names = [aliases.get(name, name) for name in names]
+    if repeated := [name for name in names if name and names.count(name) > 1]:
+        same = fields_of(cell for cell, name in zip(first, names, strict=True) if name == repeated[0])
+        raise DataError(named(path), f"several columns are the {repeated[0]}: {same}", number)
+    for line, row in cells:
+        if len(row) != len(names):
+            problem = f"expected {len(names)} columns ({', '.join(names)}), found {len(row)}"
+            raise DataError(named(path), problem, line)
+        values = {name: _cell(name, cell) for name, cell in zip(names, row, strict=True) if name}
+        yield line, Row(values, path, line)
+
+
+def _cell(name: str, cell: str) -> Any:
+    if is_score(name):
+        return _number(cell)
+    return None if not cell and is_negative(name) else cell
+
+
+def _number(cell: str) -> Any:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(cell)
+    return cell
+
+
+def _parquet(
+    path: str | Path, feed: Callable[[bytes], object] | None, aliases: Mapping[str, str]
+) -> Iterator[tuple[int, Row]]:
+    import pyarrow
+    from pyarrow import parquet, types
+
+    try:
+        if feed is not None:
+            with open(path, "rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    feed(chunk)
+        number = 0
+        with parquet.ParquetFile(path) as file:
+            # dates, bytes and the like are no values of JSON
+            names = [
+                field.name
+                for field in file.schema_arrow
+                if not (types.is_temporal(field.type) or types.is_binary(field.type) or types.is_decimal(field.type))
+            ]
+            for batch in file.iter_batches(columns=names):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield number, Row({aliases.get(name, name): values[name] for name in values}, path, number)
+    except OSError as error:
+        raise DataError(path, damage(error)) from error
+    except pyarrow.ArrowException as error:
+        raise DataError(path, f"is not a Parquet file: {first_line(error)}") from error
+    if not number:
+        raise DataError(path, "has no rows")

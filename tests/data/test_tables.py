@@ -1,0 +1,200 @@
+"""Data sets as people have them: each layout and each kind of file gives the same records, or one clear line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from retrokit.augmentation.mixing import mix
+from retrokit.augmentation.texts import Texts
+from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.labelled import read_labelled, write_split
+from retrokit.data.pairs import read_source
+from retrokit.data.tables import read_rows
+from retrokit.data.training_rows import Pair, ScoredPair
+from retrokit.errors import DataError
+from retrokit.evaluation.tasks.sts import sts
+from retrokit.notices import heard
+
+PASSAGES = [{"docid": "1", "title": "T", "text": "b"}], [{"docid": "2", "title": "", "text": "x"}]
+
+
+def user(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "pairs", "notice"),
+    [
+        (
+            [{"query_id": "1", "query": "a", "positive_passages": PASSAGES[0], "negative_passages": PASSAGES[1]}],
+            [Pair("a", "T b", ("x",))],
+            "read as Tevatron (query, positive_passages, negative_passages); columns not used: 'query_id'",
+        ),
+        (
+            [
+                {"question": "a", "answers": ["z"], "positive_ctxs": PASSAGES[0], "hard_negative_ctxs": PASSAGES[1]},
+                {"question": "c", "answers": ["z"], "positive_ctxs": [], "hard_negative_ctxs": []},
+            ],
+            [Pair("a", "T b", ("x",))],
+            "read as DPR (question, positive_ctxs, hard_negative_ctxs); columns not used: 'answers'; "
+            "rows left out that are no positive pair: 1",
+        ),
+        (
+            [{"messages": user("a"), "positive_messages": [user("b")], "negative_messages": [user("x"), user("y")]}],
+            [Pair("a", "b", ("x", "y"))],
+            "read as ms-swift (messages, positive_messages, negative_messages)",
+        ),
+        (
+            [{"query": "a", "response": "b", "rejected_response": ["x"]}],
+            [Pair("a", "b", ("x",))],
+            "read as sentence pairs (query, response, rejected_response)",
+        ),
+        (
+            [{"sentence1": "a", "sentence2": "b"}],
+            [Pair("a", "b")],
+            "read as sentence pairs (sentence1, sentence2)",
+        ),
+        (
+            [{"sentence_A": "a", "sentence_B": "b", "label": 1}, {"sentence_A": "c", "sentence_B": "d", "label": 0}],
+            [Pair("a", "b")],
+            "read as sentence pairs (sentence_A, sentence_B, label); rows left out that are no positive pair: 1",
+        ),
+        (
+            [{"premise": "a", "hypothesis": t, "label": i} for i, t in enumerate("bcd")],
+            [Pair("a", "b")],
+            "read as NLI (premise, hypothesis, label); rows left out that are no positive pair: 2",
+        ),
+        (
+            [{"sentence1": "a", "sentence2": t, "gold_label": t} for t in ("entailment", "neutral", "-")],
+            [Pair("a", "entailment")],
+            "read as NLI (sentence1, sentence2, gold_label); rows left out that are no positive pair: 2",
+        ),
+        ([{"set": ["a", "b", "c"]}], [Pair("a", "b"), Pair("a", "c")], "read as sets of equal texts (set)"),
+        ([["a", "b", "x"], ["c", "d"]], [Pair("a", "b", ("x",)), Pair("c", "d")], None),
+        (
+            [{"query": "a", "pos": ["b"], "neg": ["x"], "prompt": "p", "pos_scores": [1]}],
+            [Pair("a", "b", ("x",))],
+            "columns not used: 'prompt', 'pos_scores'",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["jsonl", "json", "pretty.json", "parquet"])
+def test_layouts(tmp_path: Path, kind: str, rows: list, pairs: list[Pair], notice: str | None) -> None:
+    path = tmp_path / f"a.{'jsonl' if isinstance(rows[0], list) and kind == 'parquet' else kind}"
+    if kind == "parquet" and isinstance(rows[0], dict):
+        pd.DataFrame(rows).to_parquet(path)
+    elif kind in ("jsonl", "parquet"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        path.write_text(json.dumps(rows, indent=1 if kind == "pretty.json" else None))
+    with heard() as said:
+        source = read_source(str(path), "pairs")
+    assert list(source.records) == pairs
+    assert said == ([] if notice is None else [f"{path}: {notice}"])
+    assert source.name == ("a.pretty" if kind == "pretty.json" else "a")
+
+
+@pytest.mark.parametrize("label", [0.7, 3, "yes"])
+def test_scores_are_no_pairs(tmp_path: Path, label: object) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"sentence1": "a", "sentence2": "b", "score": label}))
+    with pytest.raises(DataError) as caught:
+        read_source(str(path), "pairs")
+    expected = f"field 'score' of a pair should be 0 or 1, found {label!r}; to train on scores, choose `loss=mse`"
+    assert str(caught.value) == f"{path}:1: {expected}"
+
+
+TSV = 'anchor\tpositive\tnegative\n"rain\t"Rain" is water.\t\nsnow\t"Snow is frozen.\tMud\nhail\tHail is ice.\tMud"\n'
+QUOTED = [
+    Pair('"rain', '"Rain" is water.'),
+    Pair("snow", '"Snow is frozen.', ("Mud",)),
+    Pair("hail", "Hail is ice.", ('Mud"',)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "pairs"),
+    [
+        ("a.tsv", TSV, QUOTED),
+        ("a.tsv", "\ufeff" + TSV.replace("\n", "\r\n"), QUOTED),
+        ("a.TSV", TSV.partition("\n")[2].partition("\n")[2], QUOTED[1:]),
+        ("a.csv", 'Query,pos,neg\na,"b, ""b""\n\nc",x\n\nc,d,\n', [Pair("a", 'b, "b"\n\nc', ("x",)), Pair("c", "d")]),
+        ("a.csv", "query;pos\na;b, c\n", [Pair("a", "b, c")]),
+        ("a.csv", "question1,question2,is_duplicate\na,b,1\nc,d,0\n", [Pair("a", "b")]),
+        ("a.csv", "a good film,positive\n", [Pair("a good film", "positive")]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_csv_and_tsv(tmp_path: Path, name: str, content: str, pairs: list[Pair], packed: bool) -> None:
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    assert list(read_source(str(path), "pairs").records) == pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", 'anchor,positive\na,"b"c\n', ":2: is not CSV: ',' expected after '\"'"),
+        ("a.csv", 'anchor,positive\n\na,"b\n', ":3: is not CSV: unexpected end of data"),
+        ("a.tsv", "anchor\tpositive\na\tb\tc\n", ":2: expected 2 columns (anchor, positive), found 3"),
+        ("a.tsv", "anchor\tanchor\na\tb\n", ":1: several columns are the anchor: 'anchor', 'anchor'"),
+        (
+            "a.tsv",
+            "a\tb\t0.5\n",
+            ":1: the first line names no column that is known: 'a', 'b', '0.5'; expected training",
+        ),
+        ("a.tsv", "a\tb\tc\td\n", ":1: the first line names no column that is known: 'a', 'b', 'c', 'd'; expected"),
+        ("a.csv", "", ": is empty; expected training data"),
+        ("a.csv", "anchor,positive\n", ": contains only a header; expected lines below it (anchor, positive)"),
+        ("a.parquet", "anchor", ": is not a Parquet file: "),
+        ("a.json", '[{"anchor": "a",', ": malformed JSON: "),
+        ("a.json", "[1]", ":1: expected a JSON object, found a list"),
+    ],
+)
+def test_damaged_tables(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_source(str(tmp_path / name), "pairs")
+    assert problem in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_every_command_reads_tables(tmp_path: Path) -> None:
+    (tmp_path / "sts.csv").write_text("sentence1,sentence2,score\na,b,0.5\nc,d,1\n")
+    assert read_source(str(tmp_path / "sts.csv"), "scored").records == [
+        ScoredPair("a", "b", 0.5),
+        ScoredPair("c", "d", 1),
+    ]
+    assert sts(str(tmp_path / "sts.csv")).counts["pairs"] == 2
+    (tmp_path / "sts.tsv").write_text("a\tb\t0.5\nc\td\t1\n")
+    assert read_source(str(tmp_path / "sts.tsv"), "scored").records == [
+        ScoredPair("a", "b", 0.5),
+        ScoredPair("c", "d", 1),
+    ]
+    (tmp_path / "labels.csv").write_text('id,text,label\n1,"a, b",10\n2,c,9\n')
+    labelled = read_labelled(tmp_path / "labels.csv")
+    assert (labelled.texts, labelled.classes) == (["a, b", "c"], ["9", "10"])
+    write_split(tmp_path / "labels.csv", tmp_path / "train.jsonl", tmp_path / "test.jsonl")
+    rows = [row for name in ("train", "test") for _, row in read_rows(tmp_path / f"{name}.jsonl")]
+    assert sorted(rows, key=lambda row: row["id"]) == [
+        {"id": "1", "text": "a, b", "label": 10},
+        {"id": "2", "text": "c", "label": 9},
+    ]
+    (tmp_path / "corpus.tsv").write_text('docid\ttitle\tcontents\nd1\tT\t"t\nd2\t\tu\n')
+    assert [*read_corpus(tmp_path / "corpus.tsv")] == [("d1", "T", '"t'), ("d2", "", "u")]
+    (tmp_path / "collection.tsv").write_text("0\tone\n1\ttwo\n")
+    assert [*read_queries(tmp_path / "collection.tsv")] == [("0", "one"), ("1", "two")]
+    assert [(text.id, text.text) for text in Texts(tmp_path / "collection.tsv")] == [("0", "one"), ("1", "two")]
+    (tmp_path / "pairs.csv").write_text("anchor,positive\na,b\n")
+    (tmp_path / "array.json").write_text('[{"anchor": "c",\n "positive": "d"}]')
+    mix(parts=[f"{tmp_path}/pairs.csv", f"{tmp_path}/array.json"], output=f"{tmp_path}/mixed.jsonl")
+    rows = [dict(row) for _, row in read_rows(tmp_path / "mixed.jsonl")]
+    assert sorted(rows, key=lambda row: row["anchor"]) == [
+        {"anchor": "a", "positive": "b", "source": "pairs"},
+        {"anchor": "c", "positive": "d", "source": "array"},
+    ]
