@@ -132,7 +132,7 @@ def test_faults_of_the_data_are_reported_and_with_strict_errors(typed, tiny_bert
     words = ("finetune", tiny_bert, "--data", "beir:data,split=test", "-o", "run", "--dry-run", *QUICK)
     code, _, err = typed(*words)
     assert code == 0, err
-    fault = "data/qrels/test.tsv:2: document 'gone' is not in corpus.jsonl"
+    fault = "data/qrels/test.tsv:3: document 'gone' is not in corpus.jsonl"
     assert f"{fault}; 1 judgements are of absent documents" in err
     code, _, err = typed(*words, "--strict")
     assert (code, err.strip()) == (2, f"retrokit: {fault}")
