@@ -28,6 +28,34 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several proces
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-clock")
 
+ALLOWED_SKIPS = (
+    "there is no GPU that CUDA knows",
+    "this processor packs no bf16 layers",
+    "the real data is not here",
+    "only root can give a folder away",
+    "no Chromium with chromedriver on this machine",
+    "deepspeed is not installed",
+    "ranx is not installed",
+    "an extra",  # of trackers
+    "a wrapper that docs/stores.md tells of",
+    *(f"{store} needs it: see" for store in ("pgvector", "lancedb", "sqlite-vec", "langchain", "llama-index")),
+)
+"""How the reasons begin for which a test may be skipped in CI."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI (``CI=true``), fail a run that skips a test for any other reason."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") != "true" or terminal is None:
+        return
+    reports = terminal.stats.get("skipped", [])
+    reasons = {(report.nodeid, report.longrepr[2].removeprefix("Skipped: ")) for report in reports}
+    if wrong := sorted((place, reason) for place, reason in reasons if not reason.startswith(ALLOWED_SKIPS)):
+        terminal.write_line("")
+        for place, reason in wrong:
+            terminal.write_line(f"{place}: skipped for a reason that tests/conftest.py does not list: {reason}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
 
 def pytest_collection_finish() -> None:
     """What the libraries and the collected tests hold is there to stay, and no collection of garbage need look at it:

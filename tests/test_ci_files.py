@@ -10,11 +10,13 @@ import sys
 import tomllib
 import xml.etree.ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import conftest
 from tests.evaluation import test_baseline
 from tests.test_docs import COMMANDS, retrokit_lines
 
@@ -164,3 +166,22 @@ def test_the_dockerfile_copies_what_is_there():
     assert retrokit_lines("\n".join(line for line in DOCKERFILE.splitlines() if line.startswith("RUN"))) == [
         ["--version"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "ci", "code"),
+    [
+        ("there is no GPU that CUDA knows", "true", 0),
+        ("it is late", "true", 1),
+        ("it is late", "", 0),
+    ],
+)
+def test_a_skip_for_an_unlisted_reason_fails_in_ci(monkeypatch, capsys, reason, ci, code):
+    monkeypatch.setenv("CI", ci)
+    skipped = SimpleNamespace(nodeid="tests/test_it.py::test_it", longrepr=("test_it.py", 3, f"Skipped: {reason}"))
+    terminal = SimpleNamespace(stats={"skipped": [skipped]}, write_line=print)
+    plugins = SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)
+    session = SimpleNamespace(config=SimpleNamespace(pluginmanager=plugins), exitstatus=0)
+    conftest.pytest_sessionfinish(session)
+    assert session.exitstatus == code
+    assert ("tests/test_it.py::test_it: skipped" in capsys.readouterr().out) == bool(code)

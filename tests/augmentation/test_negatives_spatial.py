@@ -11,7 +11,7 @@ import pytest
 from retrokit.augmentation.negatives.sentence import tag
 from retrokit.augmentation.negatives.spatial import edits
 
-pytest.importorskip("HanTa")
+pytest.importorskip("HanTa", reason="of the extra negatives")
 
 SWAPS = [
     # position

@@ -23,7 +23,7 @@ from retrokit.llm.session import BudgetSpent
 from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
 from tests.sure.pretending import by_rules, fields_of
 
-pytest.importorskip("bm25s")
+pytest.importorskip("bm25s", reason="of the extra bm25")
 
 PROMPTS = load_prompts("ours", SHAPES, "retrokit.augmentation.queries")
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat", "otter", "heron"]

