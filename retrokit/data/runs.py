@@ -20,8 +20,9 @@ TRAINING, FINISHED = "training", "finished"
 
 _DESCRIBED = {
     **{"status": str, "similarity": str, "encoder?": str, "verifier?": str, "files?": list[str]},
-    **{"steps?": int, "step?": int, "identity?": dict[str, Any], "similarity_chosen_by?": dict[str, Any]},
-    "outcome?": {"steps": int},
+    **{"steps?": int, "step?": int, "similarity_chosen_by?": dict[str, Any]},
+    "identity?": {"data?": list[str], "encoder?": str},
+    "outcome?": {"steps": int, "evaluations?": [{"step": int, "evaluation": dict[str, float | None]}]},
     "made_for?": {"encoder": str, "fingerprint": str, "in_folder": bool},
     "calibration?": {"threshold": Real},
 }

@@ -25,13 +25,14 @@ def kind_of(value: Any) -> str:
 def restored(kind: Any, value: Any, field: str = "") -> Any:
     """``value`` as the type ``kind``: of a dataclass, an object with its fields; of a float, null is NaN.
 
-    A dict as ``kind`` has the types of the fields that an object needs (``name?``: may have), which keeps its others.
+    A dict as ``kind`` has the types of the fields that an object needs (``name?``: may have), which keeps its others. A
+    list of one kind: items of it.
 
     Raises:
         TypeError: it is of another type, or lacks a field; the message names the ``field``.
         ValueError: a number that is too large.
     """
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, parts = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
     if kind is Any:
         return value
     if origin in (Union, UnionType):
@@ -50,7 +51,7 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
         number = math.nan if value is None else _check(value, float, field)
         if abs(number) > sys.float_info.max:
             raise ValueError(f"field {field!r} is no finite number")
-        return float(number)
+        return number
     if getattr(kind, "__name__", "") == "ndarray":
         import numpy as np
 

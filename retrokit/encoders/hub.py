@@ -49,9 +49,9 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
     try:
         with no_progress_bars():
             yield
-    except RetrokitError:
+    except (RetrokitError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception as error:  # of a damaged file the libraries raise anything
+    except BaseException as error:  # of a damaged file the libraries raise anything, those in Rust a panic
         if "trust_remote_code" in str(error):
             problem = (
                 f"{shown(path)} brings code of its own, which was not run: look at it, and add trust_remote_code=true"

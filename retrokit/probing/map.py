@@ -16,6 +16,7 @@ import numpy as np
 from retrokit import encoders as encoder_names
 from retrokit import evaluation
 from retrokit.data.labelled import LabelledSplit
+from retrokit.data.typed import restored
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.errors import DataError, UsageError, installation
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
@@ -92,13 +93,9 @@ class MapProbe(Findings):
     def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
         """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
         labels, classes = list(map(int, plain["labels"])), list(map(str, plain["classes"]))
-        maps = [
-            TextMap(**{**projection, "positions": np.array(projection["positions"], dtype=np.float64)})
-            for projection in plain["maps"]
-        ]
-        if any(projection.positions.shape != (len(labels), 2) for projection in maps) or not set(labels) <= set(
-            range(len(classes))
-        ):
+        restored({"task": str, "data": str, "neighbours": int}, plain)
+        maps: list[TextMap] = restored(list[TextMap], plain["maps"])
+        if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
             raise ValueError("expected a label of the classes and two coordinates for each text")
         data = LabelledSplit(plain["data"], [], [], labels, classes, [], [])
         return cls(plain["task"], plain["neighbours"], data, maps)

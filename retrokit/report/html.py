@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from rich.console import Group
 from rich.styled import Styled
 
-from retrokit.notices import harmless
+from retrokit.notices import UNSAFE, harmless
 from retrokit.report import figures
 from retrokit.report.sheets import Cell, Sheet, Table
 
@@ -142,7 +142,7 @@ def to_figure(svg: str, title: str) -> Markup:
     """A picture of matplotlib's as a figure of a page, with ``title`` for those who see it and those who do not. Of it
     only shapes and texts are kept; its ids are the page's own, and its colours follow the page's."""
     number = next(_numbers)
-    root = ElementTree.fromstring(svg)
+    root = ElementTree.fromstring(UNSAFE.sub("", svg))
     ids = {one.get("id"): f"p{number}-{place}" for place, one in enumerate(root.iter()) if one.get("id")}
     _adapt(root, ids, False)
     width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from retrokit.data.typed import restored
+from retrokit.data.jsonl import checked
+from retrokit.data.runs import RUN_FILE
 from retrokit.errors import RetrokitError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
@@ -100,7 +102,8 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     releases: dict[str, None] = {}
     for source in runs:
         run = source.run
-        notes, identity = run.notes, run.identity
+        shown = {"data?": [{"name": str, "digest": str}], "git?": dict[str, Any] | None}
+        notes, identity = checked(shown, run.notes, Path(source.path, RUN_FILE), "notes of a run"), run.identity
         data = ", ".join(
             f"{one['name']} {one['digest'].removeprefix('sha256:')[:SHORT]}" for one in notes.get("data", [])
         )
@@ -248,7 +251,7 @@ def _group(source: RunSource) -> str:
 def _outcome_row(source: RunSource) -> list[str]:
     if source.run.outcome is None or "evaluations" not in source.run.outcome:
         return []
-    found = restored(Outcome, source.run.outcome)
+    found: Outcome = checked(Outcome, source.run.outcome, Path(source.path, RUN_FILE), "the outcome of a training")
     losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
     told = ["–", "–", "–", "–", "–"]
     if found.evaluations:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.jsonl import read_json, read_jsonl
+from retrokit.data.jsonl import checked, read_json, read_jsonl
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
 from retrokit.data.typed import restored
@@ -102,6 +102,13 @@ _PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
 """The probes: where their tables are, what they find, and the names by which their JSON is known."""
 
 
+_METRICS = {
+    **{"step": int, "evaluation?": dict[str, float | None], "norms?": dict[str, Any]},
+    **dict.fromkeys(("loss?", "gamma_query?", "gamma_document?"), float | None),
+}
+"""What is drawn of a line of ``metrics.jsonl``."""
+
+
 def read_sources(paths: Sequence[str]) -> Sources:
     """What lies at the ``paths``. Raises :class:`DataError` for a path that is nothing a report is made from."""
     found = Sources()
@@ -117,7 +124,8 @@ def read_sources(paths: Sequence[str]) -> Sources:
 def _read_folder(path: str, found: Sources) -> None:
     if is_run(path):
         metrics = os.path.join(path, "metrics.jsonl")
-        rows = [dict(row) for _, row in read_jsonl(metrics)] if os.path.isfile(metrics) else []
+        lines = read_jsonl(metrics) if os.path.isfile(metrics) else ()
+        rows = [checked(_METRICS, row, f"{metrics}:{number}", "metrics of a step") for number, row in lines]
         found.runs.append(RunSource(path, read_run(path), rows))
         return
     try:
@@ -130,7 +138,7 @@ def _read_file(path: str, found: Sources) -> None:
     content = read_json(path, EXPECTED, Any)
     try:
         _sort(path, content, found)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise DataError(path, f"looks like a result, but is not whole ({type(error).__name__}: {error})") from error
 
 
@@ -154,10 +162,13 @@ def _sort(path: str, content: Any, found: Sources) -> None:
         found.builds.append((path, build_tables(built)))
         return
     if "conclusion" in keys:
+        restored({"conclusion": str}, content)
         for kind, (room, findings, names) in _PROBES.items():
             if names <= keys:
                 renamed = {**content, "curve": content.get("gamma", [])}
                 probe = restored(findings, renamed)
+                if not any(probe.rows().values()):
+                    raise ValueError("there is no result")
                 tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(probe)
                 found.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
                 return

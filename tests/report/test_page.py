@@ -123,7 +123,7 @@ def test_hours_processors_and_what_they_cost_are_told(tmp_path, price, told):
 
 
 def test_a_price_of_nothing_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"price_per_hour. is of the hours"):
+    with pytest.raises(UsageError, match=r"price_per_hour=. is of the hours"):
         page_from(tmp_path, evaluation_json(evaluation("a", "b")), price_per_hour=1.0)
 
 
@@ -155,6 +155,9 @@ def test_a_study_goes_through_json():
         ({**gallery.labelled_map(["a", "b"]).to_json(), "labels": [0]}, "a label of the classes and two coordinates"),
         ({**gallery.labelled_map(["a", "b"]).to_json(), "classes": ["a"]}, "a label of the classes"),
         ('{"testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
+        ({**gallery.labelled_map(["a", "b"]).to_json(), "conclusion": {}}, "'conclusion' should be a string"),
+        ({**gallery.labelled_map(["a", "b"]).to_json(), "data": 10**400}, "'data' should be a string"),
+        ({**gallery.labelled_map(["a", "b"]).to_json(), "maps": [{"encoder": 3}]}, "no field '0.algorithm'"),
     ],
 )
 def test_what_is_nothing_to_report_is_one_line(tmp_path, content, problem):
@@ -405,3 +408,18 @@ def test_a_picture_keeps_shapes_and_texts_alone():
     ids = re.findall(' id="(.*?)"', first + second)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', second)) <= set(ids)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"step": 1, "loss": "x"}, "'loss' should be a number"),
+        ({"step": 1, "evaluation": {"m": 10**400}}, "'evaluation.m' is no finite number"),
+        ({"step": 1, "evaluation": {"m": [None]}}, "'evaluation.m' should be a number"),
+    ],
+)
+def test_wrong_metrics_of_a_run_are_one_line(tmp_path, line, problem):
+    write_run(Run("training", "cosine"), tmp_path)
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 0}) + "\n" + json.dumps(line) + "\n")
+    with pytest.raises(DataError, match=rf"metrics\.jsonl:2: is not metrics of a step: field {problem}"):
+        read_sources([str(tmp_path)])

@@ -221,6 +221,7 @@ def _read(file: Path) -> Record | None:
         content = read_json(file, "a result")
         if content.pop("checksum", None) != _checksum(content) or content.pop("format", None) != FORMAT:
             return None
+        restored({"key": {"task": str, "data": str | None, "libraries?": dict[str, str]}}, content)
         return cast(Record, restored(Record, content))
     except (ValueError, TypeError, DataError):
         return None
@@ -229,7 +230,8 @@ def _read(file: Path) -> Record | None:
 def _added(file: Path) -> str | None:
     """When a result first came into ``file``, also into a damaged one that still says so: its row keeps its place."""
     try:
-        found = re.search(r'"added": "([^"]+)"', file.read_text(encoding="utf-8", errors="replace"))
+        with open(file, encoding="utf-8", errors="replace") as stream:
+            found = re.search(r'"added": "([^"]+)"', stream.read(1 << 20))
         return datetime.fromisoformat(found[1]).isoformat(timespec="microseconds") if found else None
     except (OSError, ValueError):  # no file, or no time
         return None
