@@ -217,7 +217,10 @@ EXPORT = {
     "shard": Either([{"number": int, "of": int, "first": int}, None]),
     "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
 }
-STEP_STATE = {"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")}
+STEP_STATE = {
+    **{"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")},
+    "processor": (str, "What it ran on."),
+}
 TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS])
 
 OUTPUTS: dict[str, Any] = {
@@ -361,7 +364,10 @@ FILES: dict[str, tuple[str, Any]] = {
             "systems": [
                 {
                     "data": (str | None, "Digest of the task's data."),
-                    "seeds": [int | None],
+                    "seeds": (
+                        [str],
+                        "Of several seeds that are averaged; of a first stage and a reranker, joined by +.",
+                    ),
                     "trained_with": str | None,
                     "distinction": str,
                     "results": [KEPT_RESULT],

@@ -51,6 +51,8 @@ def check(name: str, *texts: str) -> None:
 def check_file(path: Path, command: str = "") -> None:
     """Check a file of a kind that has a schema: it is known by its name, or what ``augment`` has written."""
     found = next((schema for pattern, schema in FILES.items() if re.fullmatch(pattern, path.name)), None)
+    if path.parent.name == "steps" and path.suffix == ".json" and not path.name.endswith(".begun.json"):
+        found = "file-step"
     if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"format": 1, "retrokit"'):
         found = "file-baseline"
     if found is None and path.suffix == ".jsonl":

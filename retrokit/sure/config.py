@@ -74,6 +74,12 @@ class SureConfig(Asking):
         named = tuple(name.strip() for name in self.testbeds.split(",") if name.strip())
         return BuildSettings(named, self.retries, self.seed, self.language, self.sampling)
 
+    @property
+    def inputs(self) -> list[str]:
+        """The paths that are read."""
+        given = (self.data, self.queries, self.passages, self.qrels, self.prompts)
+        return [path for path in given if path is not None]
+
     def items(self) -> Items:
         """The queries and their passages; raises :class:`UsageError` unless one source is given, and it whole."""
         from retrokit.sure.items import beir_items, jsonl_items
@@ -88,12 +94,25 @@ class SureConfig(Asking):
 
 
 def estimate_sure(config: SureConfig) -> Estimate:
-    """Count the calls that a build would make and estimate its tokens; no model is asked."""
+    """Count the calls that a build would make and estimate its tokens; no model is asked, and none need be named.
+
+    Raises:
+        UsageError, DataError: as :func:`build_sure` does before the first call.
+    """
+    from retrokit import llm as llms
+    from retrokit.llm.session import check_limits
     from retrokit.sure.build import estimate
+    from retrokit.sure.folder import check_output
     from retrokit.sure.prompts import load_prompts
 
-    settings, wording = config.settings, load_prompts(config.prompts)
-    return estimate(config.items(), wording, settings)
+    spec = llms.registry.parse(config.llm) if config.llm is not None else None
+    settings, wording, items = config.settings, load_prompts(config.prompts), config.items()
+    if spec is not None:
+        llms.registry.create(spec)
+    check_limits(config.concurrency, config.max_tokens)
+    if config.output is not None:
+        check_output(config.output, config.overwrite, config.inputs)
+    return estimate(items, wording, settings)
 
 
 def build_sure(config: SureConfig) -> Built:
@@ -113,7 +132,6 @@ def build_sure(config: SureConfig) -> Built:
         missing = "a language model: `llm=`" if config.llm is None else "the folder to write: `output=`"
         raise UsageError(f"name {missing} (or only count: `dry_run=`)")
     spec, settings, wording = llms.registry.parse(config.llm), config.settings, load_prompts(config.prompts)
-    read = (config.data, config.queries, config.passages, config.qrels, config.prompts)
     return build(
         config.items(),
         llms.registry.create(spec),
@@ -124,5 +142,5 @@ def build_sure(config: SureConfig) -> Built:
         concurrency=config.concurrency,
         max_tokens=config.max_tokens,
         overwrite=config.overwrite,
-        inputs=[path for path in read if path is not None],
+        inputs=config.inputs,
     )

@@ -243,6 +243,29 @@ def test_a_grade_is_read(answer, grade):
         assert read_grade(answer, "grade:") == grade
 
 
+def test_a_dry_run_refuses_what_the_run_refuses(corpus, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(corpus.read_text() + '{"id": "x"}\n')
+    (tmp_path / "taken").mkdir()
+    ours = ("--llm", "openai:m,url=http://localhost:1", "--encoder", "bm25", "-o", tmp_path / "out.jsonl")
+    for words in (
+        (corpus, *ours[:-1], corpus),
+        (corpus, *ours[:-1], tmp_path / "taken"),
+        (bad, *ours),
+        (corpus, "--llm", "opnai:m", *ours[2:]),
+        (corpus, "--llm", "openai:m", *ours[2:]),
+        (corpus, *ours, "--judge", "openai:m"),
+        (corpus, *ours, "--prompts", tmp_path / "absent"),
+        (corpus, *ours, "--existing", bad),
+        (corpus, *ours, "--encoder", tmp_path / "absent"),
+    ):
+        code = cli.run(["augment", "queries", *map(str, words)])
+        said = capsys.readouterr()
+        assert code in (2, 4)
+        assert (cli.run(["augment", "queries", *map(str, words), "--dry-run"]), capsys.readouterr()) == (code, said)
+
+
 def test_on_the_command_line(corpus, tmp_path, capsys):
     def run(*words: object) -> tuple[int, str, str]:
         capsys.readouterr()

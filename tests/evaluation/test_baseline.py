@@ -14,6 +14,7 @@ import pytest
 from retrokit import cli
 from retrokit.evaluation.comparison.comparison import T_TEST, BaselineChange, Comparison
 from retrokit.metrics.significance import paired_t_test
+from tests import schemas
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -123,6 +124,14 @@ def test_systems_are_met_by_name_or_where_there_is_one(data, tmp_path, capsys):
     assert change["comparison"]["test"]["difference"] == 0
     assert evaluate(data, run_with(tmp_path / "third", 0), "--baseline", kept) == 2
     assert "holds several systems" in capsys.readouterr().err
+
+
+def test_seeds_that_are_averaged_are_texts_in_it(data, tmp_path):
+    path = tmp_path / "base.json"
+    assert evaluate(data, "static:dim=4,seed=0", "static:dim=4,seed=1", "--save-baseline", path) == 0
+    (system,) = json.loads(path.read_text())["systems"]
+    assert system["seeds"] == ["0", "1"]
+    schemas.check("file-baseline", path.read_text())
 
 
 def test_a_gate_that_fails_keeps_the_old_baseline(data, baseline, tmp_path, capsys):

@@ -113,10 +113,14 @@ def estimate_of(settings: NearMissSettings) -> CallEstimate:
     """What a language model would be asked for the texts, or the pairs' anchors, in ``path``.
 
     Raises:
-        UsageError: a wrong family or ``positive``.
+        UsageError: a wrong family, ``positive``, ``llm``, or output.
         DataError: a line that is wrong.
     """
-    return estimate(_texts(settings), _prompted(settings.families))
+    chosen = _prompted(settings.families)
+    counted = estimate(_texts(settings), chosen)
+    if settings.llm is not None:
+        llms.create(settings.llm)
+    return counted
 
 
 def _prompted(names: Sequence[str]) -> tuple[Family, ...]:

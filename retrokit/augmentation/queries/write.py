@@ -37,7 +37,7 @@ from retrokit.llm.store import ResponseStore
 from retrokit.llm.words import words_of
 from retrokit.notices import progress
 from retrokit.registry import Registry, parse_all
-from retrokit.retrieval.base import Index, TextList
+from retrokit.retrieval.base import Index, Searcher, TextList
 from retrokit.settings import taking
 
 SEARCHED = 1024  # queries searched at once
@@ -84,28 +84,17 @@ def queries(asked: QuerySettings) -> WrittenQueries:
         ServiceError: a model failed, or nothing that it wrote is a query.
         BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
     """
-    requests: list[tuple[Registry, str]] = [
-        (llms.registry, spec) for spec in (asked.llm, asked.judge) if spec not in (None, NONE)
-    ]
-    requests += [(retrieval.registry_of(asked.searcher), asked.searcher)] if asked.searcher != NONE else []
-    parse_all(requests)
-    check_settings(asked)
-    store = asked.kept_in(asked.output)
-    wording = _prompts(asked)
-    passages, known = _passages(asked), _existing(asked)
-    index = None
-    if asked.searcher != NONE:
-        index = retrieval.create(asked.searcher, asked.device).index(passages.texts)
-    writer = llms.registry.create(asked.llm)
-    judge = writer if asked.judge in (None, NONE, asked.llm) else llms.registry.create(asked.judge)
+    store, opened = asked.kept_in(asked.output), _opened(asked)
+    passages = opened.passages
+    index = opened.searcher.index(passages.texts) if opened.searcher is not None else None
     with ResponseStore(store) as responses, responses.going_on():
-        work = _QueryFilters(asked, wording, passages, responses)
-        work.write(writer)
-        work.take_once(known)
+        work = _QueryFilters(asked, opened.prompts, passages, responses)
+        work.write(opened.writer)
+        work.take_once(opened.known)
         if index is not None:
             work.search(index)
         if asked.judge != NONE:
-            work.judge(judge)
+            work.judge(opened.judge)
         written = work.outcome()
         if not written.kept:
             why = listed_causes(sum((one.dropped for one in written.types.values()), Counter()))
@@ -116,10 +105,11 @@ def queries(asked: QuerySettings) -> WrittenQueries:
 
 @taking(QuerySettings)
 def estimate_queries(asked: QuerySettings) -> dict[str, int]:
-    """What writing would take at least, told from the texts alone: ``passages``, ``queries`` to write, and
-    ``prompt_tokens`` of that, about. Grading takes as many calls again at the most."""
-    wording, passages = _prompts(asked), _passages(asked)
-    prompts = [wording[type] for type in asked.types]
+    """What writing would take at least, estimated from the texts alone: ``passages``, ``queries`` to write, and about
+    how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the
+    first call."""
+    opened = _opened(asked)
+    passages, prompts = opened.passages, [opened.prompts[type] for type in asked.types]
     tokens = sum(
         estimated_tokens(prompt.system, prompt.fill(passage=passages.texts[place]))
         for place in passages.chosen
@@ -128,8 +118,31 @@ def estimate_queries(asked: QuerySettings) -> dict[str, int]:
     return {"passages": len(passages.chosen), "queries": len(passages.chosen) * len(prompts), "prompt_tokens": tokens}
 
 
-def _prompts(asked: QuerySettings) -> dict[str, PromptTemplate]:
-    return load_prompts(asked.prompts, SHAPES, "retrokit.augmentation.queries")
+@dataclass(frozen=True)
+class _Opened:
+    """What the settings name, checked and loaded: the texts of ``known`` queries, no ``searcher`` for none."""
+
+    prompts: dict[str, PromptTemplate]
+    passages: Passages
+    known: set[str]
+    searcher: Searcher | None
+    writer: LLM
+    judge: LLM
+
+
+def _opened(asked: QuerySettings) -> _Opened:
+    requests: list[tuple[Registry, str]] = [
+        (llms.registry, spec) for spec in (asked.llm, asked.judge) if spec not in (None, NONE)
+    ]
+    requests += [(retrieval.registry_of(asked.searcher), asked.searcher)] if asked.searcher != NONE else []
+    parse_all(requests)
+    check_settings(asked)
+    prompts = load_prompts(asked.prompts, SHAPES, "retrokit.augmentation.queries")
+    passages, known = _passages(asked), _existing(asked)
+    searcher = retrieval.create(asked.searcher, asked.device) if asked.searcher != NONE else None
+    writer = llms.registry.create(asked.llm)
+    judge = writer if asked.judge in (None, NONE, asked.llm) else llms.registry.create(asked.judge)
+    return _Opened(prompts, passages, known, searcher, writer, judge)
 
 
 def _passages(asked: QuerySettings) -> Passages:
