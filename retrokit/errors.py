@@ -94,11 +94,18 @@ class Interrupted(RetrokitError):
 
 @contextmanager
 def disk_errors(what: object) -> Iterator[None]:
-    """Turn an operating-system error while writing ``what`` (disk full, no permission) into one clear line."""
+    """Turn an operating-system error while writing ``what`` (disk full, no permission) into one clear line, also one
+    that a library reports by an exception of its own."""
     try:
         yield
     except OSError as error:
         raise DataError(what, f"could not be written: {error.strerror or error}") from error
+    except RetrokitError:
+        raise
+    except Exception as error:  # of torch.save, safetensors and tokenizers; any other one is a bug
+        if not any(said in str(error) for said in ("PytorchStreamWriter", "unexpected pos", "(os error ")):
+            raise
+        raise DataError(what, f"could not be written: {first_line(error)}") from error
 
 
 LARGEST_WHOLE = 2**31 - 1

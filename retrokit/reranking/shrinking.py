@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from retrokit import encoders, reranking
 from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.runs import read_run, write_run
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, disk_errors
 from retrokit.reranking.encoder_update import UPDATE_FILE, changes_of, digest_of, update_between, weights_of
 from retrokit.reranking.maps import MapScorer
 from retrokit.reranking.settings import ShrinkSettings
@@ -41,7 +41,7 @@ def shrink(asked: ShrinkSettings) -> float:
         whole, lost = whole + float(change.square().sum()), lost + float((change - kept).square().sum())
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, asked.folder)
-    with folder_in_the_making(asked.output) as staged:
+    with folder_in_the_making(asked.output) as staged, disk_errors(asked.output):
         save_file(update, staged / UPDATE_FILE)
         save_weights(scorer, staged)
         whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": asked.rank}

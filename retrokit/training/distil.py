@@ -24,7 +24,7 @@ from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of
-from retrokit.errors import DataError, UsageError
+from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.notices import progress
 from retrokit.settings import taking
 from retrokit.training.distil_settings import DistilSettings
@@ -67,7 +67,8 @@ def distil_static(asked: DistilSettings) -> Distilled:
         if asked.sif:
             frequencies = _zipf(len(table)) if asked.corpus is None else _counted(asked.corpus, tokenizer, len(table))
             table *= (asked.sif / (asked.sif + frequencies))[:, None]
-        _save(table.astype(np.float32), tokenizer, staged)
+        with disk_errors(asked.output):
+            _save(table.astype(np.float32), tokenizer, staged)
     return Distilled(asked.output, len(table), table.shape[1], variance)
 
 

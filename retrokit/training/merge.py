@@ -17,14 +17,14 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import with_modules
-from retrokit.errors import UsageError
+from retrokit.errors import UsageError, disk_errors
 from retrokit.notices import notice, progress
 from retrokit.settings import taking
 from retrokit.training.card import card_of_merged
 from retrokit.training.merge_settings import MergeSettings
 from retrokit.training.model import check_weights, export
 from retrokit.training.run import provenance
-from retrokit.training.run_folder import check_name_of_model, saving
+from retrokit.training.run_folder import check_name_of_model
 
 _LISTED = 3
 _OF_TRAINING = ("id2label", "label2id", "initializer_range")  # and all that has dropout in its name
@@ -65,7 +65,7 @@ def merge(asked: MergeSettings) -> Merged:
                 advance(1)
         assert total is not None  # there are two encoders or more
         model, similarity = total.model(), total.similarity
-        with saving(staged):
+        with disk_errors(asked.output):
             export(model, staged)
             card = card_of_merged(Path(asked.output).name, list(model)[-1].similarity, shares)
             (staged / "README.md").write_text(card, encoding="utf-8")

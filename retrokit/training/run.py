@@ -23,7 +23,7 @@ from retrokit.data.pairs import registry as training_data
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
 from retrokit.encoders.precision import choose_precision, multiplies
-from retrokit.errors import Interrupted, UsageError
+from retrokit.errors import Interrupted, UsageError, disk_errors
 from retrokit.interrupts import CtrlC, stopping_by
 from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
@@ -41,7 +41,7 @@ from retrokit.training.processes import (
     shared_stdin,
     shares_states,
 )
-from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.run_folder import RunFolder
 from retrokit.training.tracking import check_trackers, tracking
 from retrokit.training.trainer import Destination, Options, RunTrainer
 
@@ -238,7 +238,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     if is_first():
         if outcome.best_step not in (None, made):
             trainer.load_weights(folder.checkpoint(outcome.best_step))
-        with saving(folder.target), folder.staged() as staged:
+        with disk_errors(folder.target), folder.staged() as staged:
             more = job.finish(trainer, staged, outcome)
             folder.finish(staged, replace(run, outcome=outcome.to_json(), **more))
     leave()

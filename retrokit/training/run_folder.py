@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from retrokit.data.files import parents_of, writing
 from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
 from retrokit.data.outputs import (
@@ -268,20 +266,3 @@ def _files_of(folder: Path, run: Run) -> list[str]:
 @dataclass(frozen=True)
 class _Module:
     path: str
-
-
-@contextmanager
-def saving(path: Path) -> Iterator[None]:
-    """Turn a failed write of a model (disk full, no permission) into one clear line.
-
-    Each library has an error of its own for it; what was written so far never counts, for it has no marker.
-    """
-    with disk_errors(path):
-        try:
-            yield
-        except SafetensorError as error:
-            raise DataError(path, f"could not be written: {error}") from error
-        except RuntimeError as error:  # torch.save's only error; other RuntimeErrors are bugs
-            if "PytorchStreamWriter" not in str(error) and "unexpected pos" not in str(error):
-                raise
-            raise DataError(path, f"could not be written: {error}") from error

@@ -23,13 +23,13 @@ from transformers import Trainer, TrainerControl
 from transformers.trainer_callback import PrinterCallback
 
 from retrokit.data.runs import FINISHED, Run, write_run
-from retrokit.errors import DataError
+from retrokit.errors import DataError, disk_errors
 from retrokit.training.batches import Loader, Prefetcher
 from retrokit.training.checkpoints import OPTIMIZER, TRAINED, intact, rng_file
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place, shares_states
-from retrokit.training.run_folder import RunFolder, saving
+from retrokit.training.run_folder import RunFolder
 from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_states, set_up, whole_states
 
 
@@ -230,7 +230,7 @@ class RunTrainer(Trainer):
     # --- checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        with saving(self.folder.checkpoints):
+        with disk_errors(self.folder.checkpoints):
             super()._save_checkpoint(model, trial)
         path = self.folder.checkpoint(self.state.global_step)
         best = self.history.best

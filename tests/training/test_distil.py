@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -101,3 +103,28 @@ def test_a_folder_that_is_there_is_kept(tiny_bert, tmp_path, capsys):
     assert cli.run(["distil-static", str(tiny_bert), "-o", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "mine").read_text() == "a user's own"
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "modules.json"])
+@pytest.mark.parametrize("command", ["distil-static", "merge"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_bert, tmp_path, capsys, command, file):
+    """Of a file that cannot be written whole, as Python, torch, safetensors and tokenizers report it."""
+    words = {"distil-static": ["--dims", "8"], "merge": [str(tiny_bert)]}[command]
+
+    def run(output: str) -> int:
+        return cli.run([command, str(tiny_bert), *words, "-o", str(tmp_path / output)])
+
+    assert run("there") == 0
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "there").rglob("*") if path.is_file()}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    capsys.readouterr()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[file] - 1, before[1]))
+    try:
+        code = run("out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    err = capsys.readouterr().err
+    assert (code, err.count("\n")) == (2, 1), err
+    assert err.startswith(f"retrokit: {tmp_path / 'out'}: could not be written: ")
+    assert "File too large" in err
+    assert os.listdir(tmp_path) == ["there"]
