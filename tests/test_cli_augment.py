@@ -466,7 +466,7 @@ WRONG = {
     "negatives corpus.jsonl --split 1 -o x.jsonl": ("the share of the training split must lie between 0 and 1, not 1"),
     "negatives corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
-    "mine pairs.jsonl --encoder BERT --margin -1": "`absolute_margin` -1.0 is out of range (at least 0)",
+    "mine pairs.jsonl --encoder BERT --margin -1": "`absolute_margin=` -1.0 is out of range (at least 0)",
     "mine pairs.jsonl --encoder BERT --sampling worst": "--sampling worst is none of top, random",
     "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
     "mine pairs.jsonl --encoder BERT --corpus nowhere.jsonl": "nowhere.jsonl: does not exist",

@@ -575,7 +575,7 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
         ({"first_rank": 0}, "ranks 0 to 100"),
         ({"first_rank": 9, "last_rank": 8}, "ranks 9 to 8"),
         ({"first_rank": 95}, "7 negatives cannot come from 6 ranks"),
-        ({"absolute_margin": -0.1}, "`absolute_margin` -0.1 is out of range"),
+        ({"absolute_margin": -0.1}, "`absolute_margin=` -0.1 is out of range"),
         ({"relative_margin": float("nan")}, "`relative_margin=` nan is out of range"),
         ({"max_score": float("inf")}, "`max_score=` inf is out of range"),
         ({"min_score": 0.5, "max_score": 0.4}, "min_score 0.5 is above max_score 0.4"),
