@@ -39,7 +39,7 @@ def is_json_lines(path: str | Path) -> bool:
     if is_table(path) or not os.path.isfile(path):
         return not is_table(path)
     with opened(path) as stream:
-        return not stream.read(64).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+        return stream.read(64).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
 
 
 def read_rows(
