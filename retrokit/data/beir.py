@@ -56,7 +56,7 @@ class RetrievalData:
     query_ids: list[str]
     queries: list[str]
     qrels: dict[str, dict[str, int]]
-    counts: dict[str, float]
+    counts: dict[str, int | float]
     level: int = 1
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -136,13 +136,13 @@ def retrieval_data(
     documents: Mapping[str, str],
     queries: Mapping[str, str],
     qrels: dict[str, dict[str, int]],
-    more_counts: Mapping[str, float] | None = None,
+    more_counts: Mapping[str, int | float] | None = None,
     level: int = 1,
 ) -> RetrievalData:
     """What was read, counted: of the ``queries`` those that ``qrels`` judges; all of them, where it judges none."""
     asked = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
     relevant = [found for grades in qrels.values() if (found := _relevant(grades, level))]
-    counts: dict[str, float] = {
+    counts: dict[str, int | float] = {
         "documents": len(documents),
         "documents_without_text": sum(not text.strip() for text in documents.values()),
         "queries": len(asked),

@@ -36,7 +36,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     if kind is Any:
         return value
     if origin in (Union, UnionType):
-        return None if value is None and NoneType in parts else restored(parts[0], value, field)
+        kind = Real if set(parts) == {int, float} else parts[0]
+        return None if value is None and NoneType in parts else restored(kind, value, field)
     if is_dataclass(value):
         return value
     if isinstance(kind, dict) or is_dataclass(kind):

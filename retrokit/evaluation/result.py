@@ -48,7 +48,7 @@ class Result:
     main_metric: str
     metrics: dict[str, float]
     per_query: dict[str, dict[str, float]] = field(repr=False)
-    counts: dict[str, float]
+    counts: dict[str, int | float]
     norms: dict[str, float]
     configuration: dict[str, Any]
     run: Mapping[str, Mapping[str, float]] = field(repr=False, default_factory=dict)

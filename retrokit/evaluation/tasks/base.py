@@ -32,7 +32,7 @@ class Measured:
     resampled: dict[str, Resampled] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
     own_scale: tuple[str, ...] = ()
-    counts: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int | float] = field(default_factory=dict)
     run: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def value(self, name: str) -> float:
@@ -52,7 +52,7 @@ class MeasuringTask(Task):
         data_digest: of all its data as they were read; ``None``: there is no telling if they changed.
     """
 
-    counts: Mapping[str, float]
+    counts: Mapping[str, int | float]
     data_digest: str | None = None
 
     def digest(self) -> str | None:
@@ -119,7 +119,7 @@ class EmbeddingTask(MeasuringTask):
         embeddings = [embedded.of(texts, role) for _, texts, role in sides]
         configuration = embedded.configuration()
         norms: dict[str, float] = {}
-        counts: dict[str, float] = {}
+        counts: dict[str, int | float] = {}
         for (label, texts, role), rows in zip(sides, embeddings, strict=True):
             norms |= norm_statistics(row_norms(rows), label)
             counts |= embedded.counts(texts, role, f"{label}s")
@@ -137,7 +137,7 @@ class SymmetricTask(EmbeddingTask):
 
     symmetric = True
 
-    def __init__(self, texts: Sequence[str], counts: Mapping[str, float]) -> None:
+    def __init__(self, texts: Sequence[str], counts: Mapping[str, int | float]) -> None:
         self.texts = texts
         self.counts = counts
 
@@ -177,6 +177,6 @@ class SearchTask(MeasuringTask):
         return results
 
 
-def left_out(counts: Mapping[str, float], words: Mapping[str, str]) -> str:
+def left_out(counts: Mapping[str, int | float], words: Mapping[str, str]) -> str:
     """For a line of what is used: each count that is not zero, with the words for it."""
     return "".join(f"; {counts[name]:,} {what}" for name, what in words.items() if counts.get(name))

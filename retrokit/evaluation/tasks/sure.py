@@ -265,7 +265,7 @@ class Sure(SearchTask):
 
     def _measured(self, name: str, found: Sequence[Found], names: Sequence[str]) -> Measured:
         reference = self._reference_scores(found, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
-        counts: dict[str, float] = {}
+        counts: dict[str, int | float] = {}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
         for testbed in self.data.testbeds:
