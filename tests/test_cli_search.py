@@ -182,3 +182,18 @@ def test_an_index_made_ready_finds_the_same_and_looks_at_the_model_once(options,
         assert one[1].tolist() == two[1].tolist()
         assert one[0] == pytest.approx(two[0], rel=1e-5)
     assert len(ready.search(TextList(["a question that nobody has asked"]), 5)[0][0]) == 5
+
+
+def test_what_is_typed_is_utf_8_in_any_locale(tmp_path, capsys, monkeypatch):
+    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "Käse"}\n')
+    words = ["search", "bm25", "--corpus", str(tmp_path / "corpus.jsonl"), "--format", "jsonl"]
+    by_ascii = "Käse".encode().decode("ascii", "surrogateescape")  # as Python has it where the locale is C
+    assert cli.run([*words, "--query", by_ascii]) == 0
+    assert json.loads(capsys.readouterr().out)["query"] == "Käse"
+    assert cli.run([*words, "--query", "\udcff"]) == 2
+    assert capsys.readouterr().err == "retrokit: --query: is not UTF-8 text (byte 0xff at position 1)\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Käse\n".encode() + b"\xff\n"), encoding="ascii"))
+    assert cli.run([*words, "--interactive"]) == 2
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["query"] == "Käse"
+    assert "standard input:2: is not UTF-8 text (byte 0xff at position 1 of the line)" in shown.err

@@ -65,6 +65,7 @@ def search(
 
 def _answer(asked: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
+    from retrokit.data.files import typed_text
     from retrokit.data.jsonl import json_line
     from retrokit.report.tables import hits_tables
     from retrokit.retrieval.base import TextList
@@ -82,5 +83,6 @@ def _answer(asked: SearchSettings, form: str) -> None:
             return
         if not text:
             return
+        text = typed_text(text, "standard input", number)
         found = opened.search(TextList([text], [f"query-{number}"]), asked.k)
         show(*(hits_tables(found) if form == "table" else [json_line(row).rstrip("\n") for row in found.rows()]))

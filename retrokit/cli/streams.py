@@ -55,6 +55,8 @@ def prepare_streams() -> None:
         raise DataError("standard output", "is closed; send it to a file, or to /dev/null")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # what a line that is typed holds is checked where it is read
 
 
 def drop_output() -> None:

@@ -134,6 +134,12 @@ def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
         raise DataError(named(path), f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
 
 
+def typed_text(text: str, where: str, line: int | None = None) -> str:
+    """A text that was typed. Bytes that the locale does not decode, which Python holds as lone surrogates, are UTF-8;
+    raises :class:`DataError` if they are not."""
+    return decoded(text.encode("utf-8", "surrogateescape"), where, line)
+
+
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
     """The text of a TOML file, and its table; raises :class:`DataError` if it cannot be read or is not TOML."""
     text = read_text(path, LARGEST_TOML)

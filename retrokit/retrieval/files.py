@@ -13,6 +13,7 @@ from retrokit import retrieval
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import open_export
+from retrokit.data.files import typed_text
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.data.trec import write_run
@@ -129,7 +130,7 @@ def search_files(asked: SearchSettings) -> Hits:
     if asked.corpus == queries == "-":
         raise UsageError("`corpus=` and `queries=` cannot both be standard input")
     texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
-    for number, text in enumerate(asked.query, start=1):
+    for number, text in enumerate((typed_text(query, "`query=`") for query in asked.query), start=1):
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
     return Opened(asked).search(TextList(texts.values(), list(texts)), asked.k)
