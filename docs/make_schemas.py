@@ -398,6 +398,13 @@ FILES: dict[str, tuple[str, Any]] = {
         {"query": str, "kind": str, "qualified": bool, "annotator": str, "sample": (str, "Digest of what was judged.")},
     ),
     "export": ("export.json, in the folder of an export.", EXPORT),
+    "hits": (
+        "A line of what retrokit search writes as jsonl, in a file or between questions.",
+        {
+            **{"id": (str, "Of the query."), "query": str},
+            "documents": ([{"id": str, "score": float, "text?": str}], "Best first."),
+        },
+    ),
     "verdict": (
         "A line of what retrokit rerank verify writes: that of the pair, and its score and verdict.",
         {"score": float, "accepted": bool, "remarks?": [str], "*": Any},

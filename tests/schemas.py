@@ -29,7 +29,8 @@ FILES = {
 }
 """By what the file is called."""
 LINES = {
-    "augment-(crops|dropout|negatives|queries)": "file-pairs",
+    "augment-(crops|dropout|mine|mix|negatives|queries)": "file-pairs",
+    "search": "file-hits",
     "build-sure-judge": "file-sure-verdict",
     "rerank-verify": "file-verdict",
 }
@@ -94,6 +95,8 @@ def watch() -> None:
             command_run, running[0] = running[0], ""
             if "--json" in argv or ("--format", "json") in pairwise(argv):
                 check(command_run, *printed)
+            if ("--format", "jsonl") in pairwise(argv):
+                check(LINES[command_run], *printed)
 
     entry._invoke, typer.echo = invoked, echoed
     os.replace, os.rename = checked(os.replace), checked(os.rename)

@@ -84,6 +84,7 @@ VERDICT = {**dict.fromkeys(("query", "kind", "annotator", "sample"), "a"), "qual
     [
         ("augment-crops", {"anchor": "a", "positive": "b"}),
         ("build-sure-judge", VERDICT),
+        ("search", {"id": "q", "query": "a", "documents": [{"id": "d", "score": 0.5}]}),
         ("rerank-verify", {"text": "a", "candidate": "b", "score": 0.5, "accepted": True}),
     ],
 )
