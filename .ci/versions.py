@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,4 +93,5 @@ def report(required: list[tuple[str, str, str | None]], environment: Path, passe
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy and the environment are removed
     sys.exit(main(sys.argv[1], sys.argv[2:]))
