@@ -21,11 +21,13 @@ from transformers import PreTrainedModel
 from retrokit.encoders import engine
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import towers
+from retrokit.notices import notice
 
 LISTED = 3  # names in a message
 UNUSED = ("pooler",)  # what pools here is a module of its own, behind the transformer
 
-_PROBE = "a"
+PROBES = ["a", "a b c d e"]
+"""Texts that each model is tried on: of different lengths, for which a tokenizer needs a padding token."""
 
 
 @contextmanager
@@ -92,7 +94,7 @@ def check_parts(loaded: SentenceTransformer, path: str) -> None:
     """Check tokenizer, settings and table of a model that was loaded from ``path``, and try it on one text."""
     for tower in towers(loaded):
         _check_tokenizer(tower, path)
-        _check_positions(tower)
+        check_positions(tower, path)
     prompts = loaded.prompts
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise ValueError("its prompts are not texts by name")
@@ -103,7 +105,7 @@ def check_parts(loaded: SentenceTransformer, path: str) -> None:
                 raise ValueError(f"its {name} is {length!r}, and no number of tokens")
     told = loaded.get_embedding_dimension()
     for role in ("query", "document"):
-        made = engine.plainly(loaded, _PROBE, role).shape[-1]
+        made = engine.plainly(loaded, PROBES, role).shape[-1]
         if made != told and not isinstance(loaded[-1], Prepare):  # which may take some of them
             raise ValueError(f"its {role} embeddings have {made} dimensions, and it says {told}")
 
@@ -130,10 +132,22 @@ def _table(first: nn.Module) -> torch.Tensor | None:
     return weight if isinstance(weight, torch.Tensor) else None
 
 
-def _check_positions(loaded: SentenceTransformer) -> None:
-    """A table of positions must be as long as the longest text."""
-    limit = loaded.max_seq_length
-    for name, part in loaded[0].named_modules():
-        is_table = isinstance(part, nn.Embedding) and name.endswith("position_embeddings")
-        if is_table and limit is not None and limit > part.num_embeddings:
-            raise ValueError(f"its max_seq_length of {limit} is more than its {part.num_embeddings} positions")
+def positions_of(first: nn.Module) -> tuple[int, int] | None:
+    """Rows of the table of positions of a model's first module, and how many of them a text may use, for RoBERTa's kind
+    begins behind the padding's; ``None`` if it has no table."""
+    for name, part in first.named_modules():
+        if isinstance(part, nn.Embedding) and name.endswith("position_embeddings"):
+            return part.num_embeddings, part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1)
+    return None
+
+
+def check_positions(loaded: Any, path: str) -> None:
+    """A table of positions must be as long as the longest text. A limit that counts the rows that no text uses is
+    lowered, with a notice."""
+    limit, positions = loaded.max_seq_length, positions_of(loaded[0])
+    if limit is None or positions is None or limit <= positions[1]:
+        return
+    if limit > positions[0]:
+        raise ValueError(f"its max_seq_length of {limit} is more than its {positions[1]} positions")
+    loaded.max_seq_length = positions[1]
+    notice(f"{path}: reads {positions[1]} tokens: its max_seq_length of {limit} counts positions that no text uses")

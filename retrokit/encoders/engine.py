@@ -66,13 +66,13 @@ def batches(
 
 
 @torch.inference_mode()
-def plainly(model: SentenceTransformer, text: str, role: str) -> Tensor:
-    """The embedding ``[1, d]`` of one text by the model as it is, without a copy that computes faster."""
+def plainly(model: SentenceTransformer, texts: list[str], role: str) -> Tensor:
+    """The embeddings ``[n, d]`` of a few texts by the model as it is, without a copy that computes faster."""
     model.eval()
     tower = tower_of(model, role)
     for module in list(tower)[1:]:
         module.float()
-    features = tower.preprocess([text], prompt=None, task=role)
+    features = tower.preprocess(texts, prompt=None, task=role)
     return embeddings_of(tower, _forward(tower[0], features, model.device, **keywords(tower, 0, role)), role)
 
 

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.casting import cast
-from retrokit.encoders.checks import UNUSED, check_parts, whole_weights
+from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
 from retrokit.encoders.folders import MINILM_ID, check_minilm, minilm_path, run_similarity
 from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
@@ -324,7 +324,8 @@ def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_
         if max_length is not None:
             first.tokenizer.enable_truncation(max_length)
         return
-    limit = getattr(first.config.get_text_config(), "max_position_embeddings", None)
+    config = first.config.get_text_config()
+    limit = (positions_of(first) or (0, getattr(config, "max_position_embeddings", None)))[1]
     for option, asked in (("max_length", max_length), ("query_max_length", query_max_length)):
         if asked is not None and limit and 0 < limit < asked:
             raise UsageError(f"{name}: {option}={asked} is more than the model's {limit} positions")

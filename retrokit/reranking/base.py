@@ -131,8 +131,9 @@ def pairs_of(queries: Sequence[str], lists: Sequence[Sequence[str]]) -> tuple[li
     return asked, [document for documents in lists for document in documents], ends
 
 
-def check_finite(scores: np.ndarray, spec: str) -> None:
-    """Raise :class:`DataError` if a score ``[n]`` of the reranker ``spec`` is not finite."""
+def check_finite(scores: np.ndarray, spec: str, queries: Sequence[str] = ()) -> None:
+    """Raise :class:`DataError` if a score ``[n]`` of the reranker ``spec`` is not finite; it names the query."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
-        raise DataError(spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of pair {bad[0] + 1}")
+        first = f"the query {queries[bad[0]][:60]!r}" if len(queries) else f"pair {bad[0] + 1}"
+        raise DataError(spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of {first}")

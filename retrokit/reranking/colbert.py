@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from sentence_transformers import MultiVectorEncoder
 
-from retrokit.encoders.checks import UNUSED, whole_weights
+from retrokit.encoders.checks import PROBES, UNUSED, check_positions, whole_weights
 from retrokit.encoders.fingerprint import tokenizer_settings
 from retrokit.errors import DataError
 from retrokit.reranking.library import ModelReranker, loading_model
@@ -49,6 +49,8 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
     """A multi-vector encoder from a local folder or a hub id; raises as :func:`loading_model` does."""
     with loading_model("colbert", "multi-vector encoder", path), whole_weights(UNUSED), _said() as records:
         loaded = MultiVectorEncoder(path, device=device, model_kwargs={"dtype": torch.float32})
+        check_positions(loaded, path)
+        loaded.encode_document(PROBES, show_progress_bar=False)
     if any("randomly-initialised" in record.getMessage() for record in records):
         raise DataError(path, "is not a multi-vector encoder: it has no projection of its token vectors")
     if max_length is not None:

@@ -22,7 +22,7 @@ from retrokit import encoders, reranking
 from retrokit.data.runs import is_run, read_run
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.checks import whole_weights
+from retrokit.encoders.checks import PROBES, check_positions, positions_of, whole_weights
 from retrokit.encoders.fingerprint import tokenizer_settings
 from retrokit.encoders.hub import architectures
 from retrokit.encoders.precision import PRECISIONS
@@ -75,7 +75,9 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
         read_run(path).finished(path)
     with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
         loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
-    _check_head(path, loaded)
+        _check_head(path, loaded)
+        check_positions(loaded, path)
+        loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
     if max_length is not None:
         _set_length(path, loaded, max_length)
     return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
@@ -145,7 +147,7 @@ def _check_head(path: str, loaded: CrossEncoder) -> None:
 
 
 def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:
-    limit = getattr(loaded.config, "max_position_embeddings", None)
+    limit = (positions_of(loaded[0]) or (0, getattr(loaded.config, "max_position_embeddings", None)))[1]
     if limit and 0 < limit < max_length:
         raise UsageError(f"{path}: max_length={max_length} is more than the model's {limit} positions")
     loaded.max_seq_length = max_length

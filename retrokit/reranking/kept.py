@@ -23,7 +23,7 @@ from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
 from retrokit.errors import DataError, Interrupted
 from retrokit.notices import Advance, notice, progress, unseen
-from retrokit.reranking.base import Reranker, pairs_of
+from retrokit.reranking.base import Reranker, check_finite, pairs_of
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
@@ -124,10 +124,7 @@ class KeptReranker(Reranker):
             scores = score()
             self.seconds += time.perf_counter() - start
             self.computed += len(scores)
-            bad = np.flatnonzero(~np.isfinite(scores))
-            if len(bad):
-                shown = queries[bad[0]][:60]
-                raise DataError(self.spec, f"{len(bad)} scores are not finite, the first of the query {shown!r}")
+            check_finite(scores, self.spec, queries)
             return scores.astype(np.float32, copy=False)
 
         check_texts([*queries, *documents], self.spec)

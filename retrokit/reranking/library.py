@@ -38,7 +38,7 @@ class ModelReranker(PairwiseReranker):
         if not queries:
             return np.zeros(0, dtype=np.float32)
         scores = self.library_scores(queries, documents)
-        check_finite(scores, self.spec)
+        check_finite(scores, self.spec, queries)
         return scores.astype(np.float32, copy=False)
 
     @property

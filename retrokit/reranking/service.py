@@ -43,7 +43,7 @@ class ServiceReranker(PairwiseReranker):
         if not calls:
             return np.empty(0, dtype=np.float32)
         scores = np.concatenate(wait_for(together(self._service, self._scored, calls, self._concurrency)))
-        check_finite(scores, self.spec)
+        check_finite(scores, self.spec, queries)
         return scores
 
     def fingerprint(self) -> str:

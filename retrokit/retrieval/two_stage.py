@@ -16,6 +16,7 @@ from retrokit import reranking, retrieval
 from retrokit.data.shards import Shards
 from retrokit.errors import UsageError
 from retrokit.metrics.ranking import DEEPEST
+from retrokit.notices import notice
 from retrokit.registry import parse_all
 from retrokit.reranking.kept import KeptReranker
 from retrokit.retrieval.base import (
@@ -68,15 +69,15 @@ class Fusion:
             f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
         )
 
-    def scores(self, first: np.ndarray, second: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    def scores(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given
-        their scores in both stages, and their positions, which decide between equal ones."""
+        their scores in both stages. The first stage's order decides between equal ones."""
         if self.blend is not None:
             return blend(first, second, self.blend)
         if self.fusion is None:
             return second
         places = np.empty(len(second), dtype=np.int64)
-        places[best_first(second, positions)] = np.arange(1, len(second) + 1)
+        places[best_first(second, np.arange(len(second)))] = np.arange(1, len(second) + 1)
         return reciprocal_rank_fusion(np.arange(1, len(second) + 1), places)
 
 
@@ -121,12 +122,18 @@ class TwoStageIndex(FilteredIndex):
         lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in asked]
         found = list(firsts)
         seconds = self._searcher.reranker.rank_lists([queries[row] for row in asked], lists)
+        if equal := sum(len(second) > 1 and second.min() == second.max() for second in seconds):
+            problem = f"all scores are equal for {equal:,} of {len(seconds):,} queries"
+            notice(f"{self._searcher.reranker.spec}: {problem}; their documents keep the first stage's order")
         for row, second in zip(asked, seconds, strict=True):
             before, positions = firsts[row]
             top = len(second)
-            scores = _above(fusion.scores(before[:top], second, positions[:top]), len(before) - top)
-            order = np.concatenate([best_first(scores[:top], positions[:top]), np.arange(top, len(before))])
-            found[row] = scores[order], positions[order]
+            scores = fusion.scores(before[:top], second)
+            order = best_first(scores, np.arange(top))
+            found[row] = (
+                _above(_distinct(scores[order]), len(before) - top),
+                positions[[*order, *range(top, len(before))]],
+            )
         self._queries += len(asked)
         self._empty += len(firsts) - len(asked)
         self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
@@ -150,6 +157,21 @@ class TwoStageIndex(FilteredIndex):
         stages = {"first_stage": first.configuration, "depth": fusion.depth, "blend": fusion.blend}
         configuration = {**stages, "fusion": fusion.fusion, **reranker.configuration(self._queries)}
         return Account(configuration, first.norms, {**first.counts, **counts})
+
+
+def _distinct(scores: np.ndarray) -> np.ndarray:
+    """Descending scores ``[n]`` in which each equal one is lower by the least that single precision shows, so that
+    whatever sorts them keeps their order.
+
+    >>> _distinct(np.array([2.0, 1.0, 1.0])).astype(np.float32).tolist()
+    [2.0, 1.0, 0.9999998807907104]
+    """
+    lowered = scores.astype(np.float64)
+    for place in range(1, len(lowered) if (np.diff(scores.astype(np.float32)) >= 0).any() else 0):
+        before = np.float32(lowered[place - 1])
+        if np.float32(lowered[place]) >= before:
+            lowered[place] = before - np.spacing(max(abs(before), np.float32(1e-6)))
+    return lowered
 
 
 def _above(top: np.ndarray, below: int) -> np.ndarray:

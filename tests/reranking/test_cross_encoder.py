@@ -100,5 +100,5 @@ def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
 def test_scores_that_are_not_finite_are_refused(folder):
     broken = registry.create(f"cross-encoder:{folder}", device="cpu")
     broken.model.transformers_model.classifier.bias.data.fill_(float("nan"))
-    with pytest.raises(DataError, match="2 of 2 scores are not finite"):
+    with pytest.raises(DataError, match="2 of 2 scores are not finite, the first of the query"):
         broken.rank("a", ["b", "c"])

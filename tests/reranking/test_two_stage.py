@@ -100,9 +100,9 @@ def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = reranked(folder, RUN, blend=0.25).whole.results[1].run["q1"]
     expected = {"a": 0.75, "b": 0.5 + 0.2 / 4.9, "c": 0.25 + 0.25, "d": 0.25}
     assert run == pytest.approx(expected)
-    # the reranker ranks d (an equal score, the higher id), c, b, a
+    # the reranker ranks c, d (an equal score, later in the first stage), b, a
     found = reranked(folder, RUN, fusion="rrf").whole.results[1]
-    expected = {"a": 1 / 61 + 1 / 64, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 62, "d": 1 / 64 + 1 / 61}
+    expected = {"a": 1 / 61 + 1 / 64, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 61, "d": 1 / 64 + 1 / 62}
     assert found.run["q1"] == pytest.approx(expected, rel=1e-12)
     assert found.similarity == "own + fake, rrf"
     for weight, same in ((0.0, 0), (1.0, 1)):
@@ -110,6 +110,20 @@ def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         alone = reranked(folder, RUN).whole.results
         assert results[1].metrics == alone[same].metrics
         assert trec_order(results[1].run["q2"]) == trec_order(alone[same].run["q2"])
+
+
+@pytest.mark.parametrize("value", [0.3, 0.0, -2.0, 1e9])
+@pytest.mark.parametrize("depth", [3, 100])
+def test_equal_scores_keep_the_order_of_the_first_stage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: float, depth: int
+) -> None:
+    register(monkeypatch, fake=lambda query, document: value)
+    with listening(notices := Notices()):
+        before, after = reranked(folder, RUN, depth=depth).whole.results
+    assert after.metrics == before.metrics
+    assert [trec_order(after.run[query]) for query in RUN] == [trec_order(before.run[query]) for query in RUN]
+    problem = "fake: all scores are equal for 2 of 2 queries; their documents keep the first stage's order"
+    assert problem in notices.messages
 
 
 def test_scores_that_say_nothing_change_nothing() -> None:
@@ -170,7 +184,7 @@ def test_metrics_and_tests_are_those_of_others(
         for query, scores in run.items():
             order = sorted(scores, key=lambda d: (scores[d], d), reverse=True)
             text = f"query {query[1:]}"
-            top = sorted(order[:12], key=lambda d: (np.float32(score(text, f"document {d[1:]}")), d), reverse=True)
+            top = sorted(order[:12], key=lambda d: np.float32(score(text, f"document {d[1:]}")), reverse=True)
             assert trec_order(read_run(file)[query]) == top + order[12:]
         theirs = evaluator.evaluate(read_run(file))
         for name, key in (("ndcg@10", "ndcg_cut_10"), ("accuracy@1", "success_1")):
@@ -304,7 +318,7 @@ def test_queries_that_the_task_does_not_judge_are_counted(folder: Path, monkeypa
 
 def test_scores_that_are_not_finite_are_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, fake=lambda query, document: math.nan if query == "second" else 1.0)
-    with pytest.raises(DataError, match="fake: 4 scores are not finite, the first of the query 'second'"):
+    with pytest.raises(DataError, match="fake: 4 of 8 scores are not finite, the first of the query 'second'"):
         reranked(folder, RUN)
 
 
