@@ -87,6 +87,9 @@ def _options() -> frozenset[str]:
     return frozenset(names)
 
 
+BUG = 70
+"""The exit code of an error that nobody has foreseen; Python's own is 1, which says that a gate failed."""
+
 _MACHINE = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
 """What the file system says of a path of the user's, wherever it is met; any other error of it may be a bug of ours."""
 
@@ -211,7 +214,11 @@ def _main(command: Any, argv: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the ``retrokit`` command."""
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = BUG
     interrupts.end(code)
     if code == Interrupted.exit_code:
         print_at_once()

@@ -96,10 +96,33 @@ def check_folder(path: str) -> None:
     settings = Path(path, _SETTINGS)
     if settings.is_file() and not os.path.isfile(os.path.join(path, _TOPS[0])):
         raise DataError(path, f"has lost a part: there is {_SETTINGS}, and no {_TOPS[0]}")
-    if settings.is_file() and b'"CrossEncoder"' in settings.read_bytes():
-        raise DataError(path, "is a cross-encoder, which embeds no text; it reranks: --with cross-encoder:FOLDER")
+    check_kind(path, Path(path))
     if run is None and os.path.isfile(os.path.join(path, _METRICS)):
         notice(f"{path}: looks like a run without its {RUN_FILE}; it is read as a plain model")
+
+
+_KINDS = {
+    "is a cross-encoder, which embeds no text; it reranks: --with cross-encoder:FOLDER": (b'"CrossEncoder"',),
+    "is a sparse encoder; expected a dense one": (b'"SparseEncoder"', b"sparse_encoder.", b"SpladePooling"),
+    "is a multi-vector encoder, which gives a text several vectors; it reranks: --with colbert:FOLDER": (
+        b'"MultiVectorEncoder"',
+        b'"ColBERT"',
+        b'"HF_ColBERT"',
+        b'"MaxSim"',
+        b"multi_vector_encoder.",
+        b'"pylate.',
+    ),
+}
+"""What else than a dense encoder a folder holds, by words of its settings."""
+
+
+def check_kind(path: str, folder: Path) -> None:
+    """Raise :class:`DataError` about ``path`` where the settings in ``folder`` are those of another kind of model."""
+    files = (folder / name for name in (_SETTINGS, *_TOPS[:2]))
+    settings = b"".join(file.read_bytes() for file in files if file.is_file())
+    for problem, words in _KINDS.items():
+        if any(word in settings for word in words):
+            raise DataError(path, problem)
 
 
 def stands_alone(path: str) -> bool:

@@ -17,13 +17,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from sentence_transformers.util import load_file_path
 from transformers import PreTrainedModel
 
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
-from retrokit.encoders.folders import MINILM_ID, check_minilm, minilm_path, run_similarity
+from retrokit.encoders.folders import MINILM_ID, check_kind, check_minilm, minilm_path, run_similarity
 from retrokit.encoders.hub import ask_hub, loading, shown
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS, choose_precision
@@ -84,12 +85,29 @@ def load_model(
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds texts alone; expected an image-text model, such as a CLIP checkpoint")
     made = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
+    if not loaded.module_kwargs and not is_graph:  # it has no modules.json
+        made.assumed = _assumed(loaded, **options)
     if not is_graph:
         return made
     from retrokit.encoders.graphs.encoder import GraphEncoder
     from retrokit.encoders.graphs.quality import CalibrationTexts
 
     return GraphEncoder(made, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
+
+
+def _assumed(
+    loaded: SentenceTransformer,
+    pooling: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    **_: Any,
+) -> str:
+    """What the library assumes of a checkpoint without modules, but for what an option states."""
+    modes = [str(module.pooling_mode) for module in loaded if isinstance(module, Pooling)]
+    parts = [f"{mode} pooling (`pooling=`)" for mode in modes if pooling is None]
+    if modes and query_prompt is None and document_prompt is None:
+        parts.append("no prompts (`query_prompt=`, `document_prompt=`)")
+    return f"is a bare checkpoint; assuming {' and '.join(parts)}" if parts else ""
 
 
 def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
@@ -183,6 +201,10 @@ def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: A
                 merge(part.model)
                 keep_as_stored(part.model)
         check_parts(loaded, path)
+    if not os.path.isdir(path):
+        for name in ("config_sentence_transformers.json", "modules.json", "config.json"):
+            if file := load_file_path(path, name, revision=options.get("revision")):
+                check_kind(path, Path(file).parent)
     return loaded
 
 
@@ -240,7 +262,11 @@ def _finish(
         for module in list(tower)[1:]:
             module.float()  # its input is float32
     learned = _take_off_last(loaded, Prepare)
-    had_normalize = _take_off_last(loaded, Normalize) is not None
+    declared = loaded.similarity_fn_name
+    unit = _OF_UNIT_LENGTH.get(declared)
+    is_cut = loaded.truncate_dim is not None  # after it was normalised, so that its length is not 1
+    fits = similarity is not None or (unit is not None and (not is_cut or unit == _DECLARED[declared]))
+    had_normalize = fits and _take_off_last(loaded, Normalize) is not None
     if learned is not None:
         similarity = learned.similarity
         similarity.spec = learned.similarity_spec
@@ -254,7 +280,7 @@ def _finish(
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
     for tower in towers(loaded):
         _set_lengths(tower, max_length, query_max_length, name)
-    own = similarity or similarities.create(_DECLARED[loaded.similarity_fn_name])
+    own = similarity or similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])
     return TorchEncoder(name, loaded, own, had_normalize)
 
 
@@ -274,6 +300,9 @@ def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> 
 
 _DECLARED = {"cosine": "cosine", "dot": "dot", "euclidean": "l2", "manhattan": "l1"}
 """Our names for the similarity that a SentenceTransformer declares; cosine where it declares none."""
+
+_OF_UNIT_LENGTH = {"cosine": "cosine", "dot": "cosine"}
+"""Those that score normalised vectors as one of raw vectors does, and which."""
 
 _STOCK_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 

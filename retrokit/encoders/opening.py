@@ -29,6 +29,7 @@ from retrokit.encoders.questions import QuestionModel
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.errors import DataError
+from retrokit.notices import notice
 from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Role
@@ -79,16 +80,20 @@ def _opened(
 
     check_folder(path)
     cache = open_cache()
-    if cache is None or not stands_alone(path):
-        return load()
-    key = _key(path, device, options)
-    record = cache.recall(key)
+    key = _key(path, device, options) if cache is not None and stands_alone(path) else None
+    record = cache.recall(key) if cache is not None and key is not None else None
     if record is not None:
-        return RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
-    made = load()
-    found = _record(made, path)
-    if found is not None and _key(path, device, options) == key:  # nobody has changed the folder meanwhile
-        cache.remember(key, found, found["fingerprint"])
+        assumed = record["assumed"]
+        made: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
+    else:
+        made = loaded = load()
+        assumed = loaded.assumed
+        found = _record(loaded, path) if key is not None else None
+        # nobody has changed the folder meanwhile
+        if cache is not None and key is not None and found is not None and _key(path, device, options) == key:
+            cache.remember(key, found, found["fingerprint"])
+    if assumed:
+        notice(f"{name}: {assumed}")
     return made
 
 
@@ -116,6 +121,7 @@ def _record(made: TorchEncoder, path: str) -> dict[str, Any] | None:
     if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
+        "assumed": made.assumed,
         "similarity": made.similarity.spec,
         "had_normalize": made.had_normalize,
         "fingerprint": made.fingerprint(),

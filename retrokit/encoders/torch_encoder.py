@@ -44,7 +44,13 @@ _COMPUTING = [str(Path(__file__).with_name(name)) for name in _PARTS]
 
 class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     """A SentenceTransformer that yields raw embeddings. What it is like follows its weights and settings, which may
-    change."""
+    change.
+
+    Attributes:
+        assumed: what its folder does not state and was assumed, in words; empty: nothing.
+    """
+
+    assumed = ""
 
     def __init__(
         self, spec: str, model: SentenceTransformer, similarity: Similarity, had_normalize: bool = False

@@ -27,6 +27,7 @@ from retrokit.encoders.fingerprint import tokenizer_settings
 from retrokit.encoders.hub import architectures
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.errors import DataError, UsageError
+from retrokit.notices import notice
 from retrokit.reranking.library import ModelReranker, loading_model
 from retrokit.reranking.remarks import CUT
 
@@ -34,6 +35,7 @@ CPU_PAIRS = 32  # pairs of a batch
 GPU_PAIRS = 256
 
 _HEAD = "ForSequenceClassification"
+_RELEVANT = ("label_1", "1", "relevant", "positive", "true", "yes", "entailment", "duplicate")
 
 
 class CrossEncoderReranker(ModelReranker):
@@ -44,7 +46,7 @@ class CrossEncoderReranker(ModelReranker):
         pairs = list(zip(queries, documents, strict=True))
         batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
         scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
-        return scores
+        return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
         found = super().remarks(queries, documents)
@@ -70,7 +72,8 @@ class CrossEncoderReranker(ModelReranker):
 
 
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
-    """A cross-encoder from a local folder or a hub id, with one output; raises as :func:`loading_model` does."""
+    """A cross-encoder from a local folder or a hub id. Of two outputs, the score is the one for relevance less the
+    other. Raises as :func:`loading_model` does."""
     if is_run(path):
         read_run(path).finished(path)
     with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
@@ -96,6 +99,8 @@ class Beginning:
             if len(spec.params) > 1:
                 raise UsageError(f"{base}: a cross-encoder to start from has no options; give {path} alone")
             made: CrossEncoder = cross_encoder(path, None, "fp32", device).model
+            if made.num_labels != 1:
+                raise UsageError(f"{base}: has {made.num_labels} outputs; a cross-encoder is trained with one")
         else:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
@@ -142,8 +147,12 @@ def _check_head(path: str, loaded: CrossEncoder) -> None:
     saved = list(getattr(loaded[0].model.config, "architectures", None) or [])
     if made.endswith(_HEAD) and made not in saved:
         raise DataError(path, f"is not a cross-encoder: it has no scoring head (architecture: {saved or 'unnamed'})")
-    if loaded.num_labels != 1:
-        raise UsageError(f"{path}: a cross-encoder for ranking has one output, this one has {loaded.num_labels}")
+    labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
+    if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
+        notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
+    elif loaded.num_labels != 1:
+        expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
+        raise UsageError(f"{path}: has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}")
 
 
 def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:

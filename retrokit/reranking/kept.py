@@ -21,7 +21,7 @@ from retrokit.data.images import check_texts
 from retrokit.data.outputs import check_own, locked
 from retrokit.data.shards import Shards
 from retrokit.encoders.fingerprint import environment
-from retrokit.errors import DataError, Interrupted
+from retrokit.errors import Interrupted
 from retrokit.notices import Advance, notice, progress, unseen
 from retrokit.reranking.base import Reranker, check_finite, pairs_of
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import CrossEncoder
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForCausalLM
 
 from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.reranking import registry
@@ -71,10 +72,34 @@ def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
     assert len(others | {of(folder)}) == 4
 
 
+def test_two_outputs_are_one_score(tmp_path):
+    path = make_cross_encoder(tmp_path / "two", outputs=2)
+    texts = sentences(6, seed=4)
+    expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
+    scores = registry.create(f"cross-encoder:{path}", device="cpu").score_pairs(["cat"] * len(texts), texts)
+    np.testing.assert_allclose(scores, expected[:, 1] - expected[:, 0], atol=1e-6)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "id2label": {"0": "relevant", "1": "irrelevant"}}))
+    with pytest.raises(UsageError, match=r"has 2 outputs \(relevant, irrelevant\)"):
+        registry.create(f"cross-encoder:{path}", device="cpu")
+
+
+def test_a_template_without_a_place_for_the_text_is_one_line(tmp_path, tiny_llama):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.add_tokens(["yes", "no"])
+    config = LlamaConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer))
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "llm")
+    tokenizer.pad_token = "</s>"
+    tokenizer.chat_template = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}"
+    tokenizer.save_pretrained(tmp_path / "llm")
+    with pytest.raises(DataError, match=r"llm: is not a cross-encoder that can be loaded"):
+        registry.create(f"cross-encoder:{tmp_path / 'llm'}", device="cpu")
+
+
 def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"it has no scoring head .*BertModel"):
         registry.create(f"cross-encoder:{tiny_bert}")
-    with pytest.raises(UsageError, match="has one output, this one has 3"):
+    with pytest.raises(UsageError, match=r"has 3 outputs \(LABEL_0, LABEL_1, LABEL_2\)"):
         registry.create(f"cross-encoder:{make_cross_encoder(tmp_path / 'three', outputs=3)}")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="is not a cross-encoder that can be loaded"):

@@ -1,0 +1,134 @@
+"""What the library saves beside weights: similarity, truncated dimensions, lengths; and folders of other kinds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
+from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification, XLMRobertaModel
+
+import retrokit
+from retrokit.cli.entry import run as cli
+from retrokit.errors import DataError
+from retrokit.notices import listening
+from retrokit.reranking import registry as rerankers
+from tests.evaluation.fakes import Notices
+from tests.models import sentences
+
+TEXTS = [*sentences(6, seed=3), "cat " * 100]
+
+
+def saved(folder: Path, bert: Path, *behind: torch.nn.Module, include_prompt: bool = True, **options: object) -> Path:
+    transformer = Transformer(str(bert))
+    pooling = Pooling(16, "mean", include_prompt=include_prompt)
+    model = SentenceTransformer(modules=[transformer, pooling, *behind], device="cpu", **options)
+    model.save(str(folder), create_model_card=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("behind", "options", "similarity"),
+    [
+        ((Normalize(),), {"similarity_fn_name": "dot"}, "cosine"),
+        ((Normalize(),), {"similarity_fn_name": "euclidean"}, "l2"),
+        ((Normalize(),), {"similarity_fn_name": "dot", "truncate_dim": 8}, "dot"),
+        ((), {"similarity_fn_name": "manhattan", "truncate_dim": 8}, "l1"),
+        ((Normalize(),), {"truncate_dim": 4}, "cosine"),
+        ((LayerNorm(16), Dense(16, 8)), {"similarity_fn_name": "dot"}, "dot"),
+        ((), {"prompts": {"query": "who sees "}, "include_prompt": False}, "cosine"),
+        ((), {"prompts": {"sts": "one "}, "default_prompt_name": "sts"}, "cosine"),
+    ],
+)
+def test_scores_are_those_of_the_library(tiny_bert, tmp_path, behind, options, similarity):
+    folder = saved(tmp_path / "model", tiny_bert, *behind, **options)
+    library = SentenceTransformer(str(folder), device="cpu")
+    queries, documents = library.encode_query(TEXTS), library.encode_document(TEXTS)
+    encoder = retrokit.encoder(str(folder), device="cpu")
+    assert encoder.similarity.spec == similarity
+    rows = [torch.from_numpy(encoder.embed(TEXTS, role, "fp32")) for role in ("query", "document")]
+    assert rows[0].shape == queries.shape
+    torch.testing.assert_close(
+        encoder.similarity.score(*rows), library.similarity(queries, documents), atol=2e-5, rtol=1e-5
+    )
+
+
+def test_a_truncated_model_is_trained_and_saved_truncated(tiny_bert, tmp_path):
+    folder = saved(tmp_path / "model", tiny_bert, truncate_dim=8)
+    rows = [{"anchor": a, "positive": b} for a, b in zip(sentences(8), sentences(8, seed=9), strict=True)]
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    run = tmp_path / "run"
+    command = ["finetune", str(folder), "--data", str(tmp_path / "pairs.jsonl"), "-o", str(run)]
+    assert cli([*command, "--batch-size", "4", "--epochs", "1", "--lr", "0.01", "--device", "cpu"]) == 0
+    expected = SentenceTransformer(str(run), device="cpu").encode_query(TEXTS, normalize_embeddings=True)
+    made = retrokit.encoder(str(run), device="cpu").embed(TEXTS, "query", "fp32")
+    assert made.shape == expected.shape == (len(TEXTS), 8)
+    np.testing.assert_allclose(made / np.linalg.norm(made, axis=1, keepdims=True), expected, atol=2e-6)
+
+
+@pytest.fixture
+def roberta(tiny_bert, tmp_path) -> XLMRobertaConfig:
+    """Settings of 66 positions, of which a text may use 64: the padding has the first two."""
+    shutil.copytree(tiny_bert, tmp_path / "xlmr", ignore=shutil.ignore_patterns("*.safetensors", "config.json"))
+    settings = tmp_path / "xlmr" / "tokenizer_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "model_max_length": 66}))
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    return XLMRobertaConfig(vocab_size=200, max_position_embeddings=66, pad_token_id=1, num_labels=1, **sizes)
+
+
+def test_positions_behind_the_padding(roberta, tmp_path):
+    folder = tmp_path / "xlmr"
+    XLMRobertaModel(roberta).save_pretrained(folder)
+    with listening(notices := Notices()):
+        encoder = retrokit.encoder(str(folder), device="cpu")
+    assert encoder.max_length("document") == 64
+    assert any("reads 64 tokens: its max_seq_length of 66" in message for message in notices.messages)
+    long, longer = encoder.embed(["cat " * 62, "cat " * 900], "document", "fp32")
+    np.testing.assert_allclose(long, longer, atol=1e-6)
+    XLMRobertaForSequenceClassification(roberta).save_pretrained(folder)
+    scores = rerankers.create(f"cross-encoder:{folder}", device="cpu").score_pairs(["cat"] * 2, ["cat " * 900, "cat"])
+    assert np.isfinite(scores).all()
+
+
+def test_other_kinds_are_refused(tiny_bert, tmp_path):
+    folder = saved(tmp_path / "model", tiny_bert)
+    settings = folder / "config_sentence_transformers.json"
+    own = json.loads(settings.read_text())
+    for changed, problem in (
+        ({"model_type": "SparseEncoder"}, "is a sparse encoder"),
+        ({"model_type": "MultiVectorEncoder"}, "is a multi-vector encoder"),
+        ({"similarity_fn_name": "MaxSim"}, "is a multi-vector encoder"),
+        ({"model_type": "CrossEncoder"}, "is a cross-encoder"),
+    ):
+        settings.write_text(json.dumps({**own, **changed}))
+        with pytest.raises(DataError, match=problem):
+            retrokit.encoder(str(folder))
+
+
+def test_what_a_bare_checkpoint_assumes_is_reported_each_time(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    assumed = f"{tiny_bert}: is a bare checkpoint; assuming mean pooling (`pooling=`) and no prompts"
+    for _ in range(2):
+        with listening(notices := Notices()):
+            retrokit.encoder(str(tiny_bert), device="cpu")
+        assert any(message.startswith(assumed) for message in notices.messages)
+    folder = saved(tmp_path / "model", tiny_bert)
+    with listening(notices := Notices()):
+        retrokit.encoder(str(folder), device="cpu")
+        retrokit.encoder(f"{tiny_bert},pooling=cls,query_prompt=q", device="cpu")
+    assert notices.messages == []
+
+
+def test_a_bug_is_no_failed_gate():
+    code = "import retrokit.cli.entry as e\ndef bug(argv): raise KeyError('x')\ne.run = bug\ne.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 70
+    assert "KeyError: 'x'" in done.stderr
