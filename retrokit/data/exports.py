@@ -26,7 +26,7 @@ import numpy as np
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row, write_json
 from retrokit.data.quantization import Quantization
-from retrokit.errors import DataError, UsageError, disk_errors
+from retrokit.errors import DataError, UsageError, disk_errors, first_line
 from retrokit.notices import progress
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
@@ -98,10 +98,11 @@ class Export:
             for place, row in sorted(rows.items(), key=lambda one: one[1]):
                 number = int(np.searchsorted(starts, row, side="right")) - 1
                 part = self.parts[number]
+                ends = part._ends
                 if number not in files:
                     files[number] = opened.enter_context(open(part.folder / IDS, "rb"))
                 row -= int(starts[number])
-                files[number].seek(part._ends[row - 1] + 1 if row else 0)
+                files[number].seek(ends[row - 1] + 1 if row else 0)
                 told = read_row(files[number].readline(), part.folder / IDS, row + 1)
                 found[place] = told.text("id" if self._first_rows is None else "document")
         return found
@@ -109,6 +110,8 @@ class Export:
     @cached_property
     def _ends(self) -> np.ndarray:
         """Where the lines of the identifiers end, int64 ``[n]``."""
+        if not (self.folder / IDS).is_file():
+            raise DataError(self.folder / IDS, "is not a file; export again")
         ends = [np.empty(0, dtype=np.int64)]
         with open(self.folder / IDS, "rb") as lines:
             for number, block in enumerate(iter(partial(lines.read, _BLOCK), b"")):
@@ -208,8 +211,8 @@ def _note(folder: Path) -> dict[str, Any]:
 def _loaded(path: Path) -> np.ndarray:
     try:
         rows: np.ndarray = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(path, f"could not be read ({error})") from error
+    except Exception as error:  # of a damaged header NumPy raises anything
+        raise DataError(path, f"could not be read ({first_line(error)})") from error
     return rows
 
 

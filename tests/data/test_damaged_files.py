@@ -266,3 +266,14 @@ def test_a_byte_order_mark_and_a_device(tmp_path: Path) -> None:
     assert read_toml(tmp_path / "a.toml")[1] == {"steps": 3}
     with pytest.raises(DataError, match=r"^/dev/zero: is larger than 4 MiB$"):
         read_toml("/dev/zero")
+
+
+def test_an_export_without_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "ids.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
+    assert export(tmp_path) == (["a", "b"], {1: "b"})
+    (tmp_path / "embeddings.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr': (\x1b" + b" " * 120)
+    with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
+        open_export(tmp_path).embeddings()
+    (tmp_path / "ids.jsonl").unlink()
+    with pytest.raises(DataError, match=r"ids\.jsonl: is not a file; export again$"):
+        open_export(tmp_path).ids_at([0])
