@@ -113,10 +113,18 @@ def _decoded(content: bytes, path: str, where: tuple[str, int | None], glance: t
     return picture
 
 
+class Prompted(str):
+    """A text that begins with a prompt of its own, which takes the place of the encoder's."""
+
+    __slots__ = ()
+
+
 def content_of(item: str) -> bytes:
     """What stands for an item in a digest: of a text its bytes, which are UTF-8, of an image what is no UTF-8."""
     if isinstance(item, Image):
         return b"\xffimage " + item.digest.encode()
+    if isinstance(item, Prompted):
+        return b"\xffprompted " + item.encode("utf-8", "surrogatepass")
     return item.encode("utf-8", "surrogatepass")  # a lone half of a surrogate pair is no reason to fail here
 
 

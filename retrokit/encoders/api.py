@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from retrokit import similarities
-from retrokit.data.images import check_texts
+from retrokit.data.images import Prompted, check_texts
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
 from retrokit.errors import ServiceError, UsageError
@@ -113,7 +113,7 @@ class ServiceEncoder(Encoder):
         """
         self.computes_in(precision)
         check_texts(items, self.spec)
-        prompt = self._prompts[role] or ""
+        prompt = "" if items and isinstance(items[0], Prompted) else self._prompts[role] or ""
         texts = [encodable(prompt + item) or " " for item in items]
         with progress(f"embedding {role} texts", len(texts), "texts") as advance:
             for rows in _parts(len(texts), self._batch * self._concurrency * CALLS):

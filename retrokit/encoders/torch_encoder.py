@@ -14,7 +14,7 @@ from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
-from retrokit.data.images import check_texts
+from retrokit.data.images import Prompted, check_texts
 from retrokit.encoders import engine, layers, lengths, processes
 from retrokit.encoders.base import (
     Batch,
@@ -105,10 +105,10 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         dtype = self._computing_in(precision)
         if processes.can_help(self, len(items)):
             return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
-        return engine.batches(self._model, items, role, self.prompts[role], dtype)
+        return engine.batches(self._model, items, role, self._prompt_of(items, role), dtype)
 
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
-        return lengths.cut(self._model, items, role, self.prompts[role])
+        return lengths.cut(self._model, items, role, self._prompt_of(items, role))
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         check_texts(texts, f"{self.spec} in chunks")
@@ -117,7 +117,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
         check_texts(items, self.spec)
         dtype = self._computing_in(precision)
-        embeddings = engine.encode_tokens(self._model, items, role, self.prompts[role], dtype)
+        embeddings = engine.encode_tokens(self._model, items, role, self._prompt_of(items, role), dtype)
         check_finite(embeddings, self.spec)
         return embeddings
 
@@ -160,6 +160,10 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def to_train(self) -> TrainableEncoder:
         return self
+
+    def _prompt_of(self, items: Sequence[Item], role: Role) -> str | None:
+        """The prompt that is put before the items, all or none of which have one of their own."""
+        return None if len(items) and isinstance(items[0], Prompted) else self.prompts[role]
 
     def _computing_in(self, precision: str) -> torch.dtype:
         return choose_precision(precision, self.device, multiplies(self._model))

@@ -19,6 +19,7 @@ import torch
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
+from retrokit.data.images import Prompted
 from retrokit.evaluation.labels import majority
 from retrokit.evaluation.mteb.private import create_dataloader
 from retrokit.evaluation.scoring import prepared
@@ -35,8 +36,9 @@ class MtebSearch:
     """What MTEB evaluates on tasks that search: any searcher.
 
     It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` the prompt
-    that MTEB has for a task stands before its texts, in the form ``Instruct: …``; ``identity`` is what else decides a
-    result, such as the digest of local data. ``runs`` has what was searched, by split and subset.
+    that MTEB has for a task stands before its texts, in the form ``Instruct: …``, in place of the encoder's own;
+    ``identity`` is what else decides a result, such as the digest of local data. ``runs`` has what was searched, by
+    split and subset.
     """
 
     def __init__(self, searcher: Searcher, task_prompts: bool, identity: Mapping[str, Any]) -> None:
@@ -99,7 +101,8 @@ class MtebSearch:
         self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None
     ) -> list[str]:
         prefix = _prompt(task_metadata.prompt, prompt_type) if self.task_prompts else ""
-        return [prefix + text for batch in inputs for text in batch["text"]]
+        kind = Prompted if prefix else str
+        return [kind(prefix + text) for batch in inputs for text in batch["text"]]
 
 
 class MtebModel(MtebSearch):

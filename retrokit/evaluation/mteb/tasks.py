@@ -133,6 +133,8 @@ class MtebTask(Task):
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
         for local data that are wrong, or a headline that is undefined."""
+        if self.task_prompts and request.encoder is not None and any(request.encoder.prompts.values()):
+            notice(f"{request.encoder.spec}: the prompts of mteb's tasks take the place of its own")
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
         systems = self._systems(replace(request, encoder=memory))
