@@ -13,6 +13,7 @@ import numpy as np
 import retrokit
 from retrokit.encoders.base import Encoder
 from retrokit.errors import UsageError
+from retrokit.notices import notice
 from retrokit.reranking.dense import pair_scores as pair_scores
 from retrokit.similarities.base import Role, Similarity
 
@@ -115,6 +116,8 @@ class SharedEmbeddings:
         by = encoder or (self.chunks.encoder if self.chunks and role == "document" else self.encoder)
         made = by.embed(items, role, self.precision)[:, : self.dims]
         self._seconds += time.perf_counter() - start
+        if len(set(items)) > 1 and np.allclose(made[-1], made[0], rtol=1e-5) and np.allclose(made, made[0], rtol=1e-5):
+            notice(f"{by.spec}: all {len(made):,} embeddings of {role} texts are equal; their ranking is arbitrary")
         return made
 
 

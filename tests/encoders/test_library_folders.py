@@ -25,6 +25,7 @@ from retrokit.errors import DataError
 from retrokit.evaluation.mteb.model import MtebSearch
 from retrokit.notices import listening
 from retrokit.reranking import registry as rerankers
+from retrokit.retrieval.embeddings import SharedEmbeddings
 from tests.evaluation.fakes import Notices
 from tests.models import sentences
 
@@ -152,3 +153,15 @@ def test_a_prompt_of_the_text_takes_the_place_of_the_models(tiny_bert, tmp_path,
     assert MtebSearch._texts(
         SimpleNamespace(task_prompts=True), [{"text": ["cat"]}], SimpleNamespace(prompt="Find"), PromptType.query
     ) == [Prompted("Instruct: Find\nQuery: cat")]
+
+
+def test_embeddings_that_are_all_equal_are_reported(tiny_bert, tmp_path):
+    encoder = retrokit.encoder(str(saved(tmp_path / "model", tiny_bert)), device="cpu")
+    model = encoder.to_train().model
+    for equal in (False, True):
+        with listening(notices := Notices()), torch.no_grad():
+            for weight in model.parameters() if equal else ():
+                weight.zero_().add_(weight.ndim == 1)
+            SharedEmbeddings(encoder, [encoder.similarity]).of(["a cat", "dog runs"], "document")
+        problem = f"{encoder.spec}: all 2 embeddings of document texts are equal; their ranking is arbitrary"
+        assert notices.messages == [problem] * equal
