@@ -439,7 +439,7 @@ WRONG = {
     "crops nowhere.jsonl": "nowhere.jsonl: does not exist",
     "crops .": ".: is a folder; expected a file",
     "crops corpus.jsonl --field body": "corpus.jsonl:1: no field 'body'; the fields are 'id', 'text'",
-    "crops corpus.jsonl -o corpus.jsonl": "corpus.jsonl: is an input too; write to another file",
+    "crops corpus.jsonl -o corpus.jsonl": "corpus.jsonl: is an input too (corpus.jsonl); write to another file",
     "crops corpus.jsonl -o .": ".: could not be written: it is a folder",
     "crops corpus.jsonl --splitter periods": (
         "unknown splitter 'periods' (did you mean period?); known: period, multilingual"
@@ -466,7 +466,7 @@ WRONG = {
     "negatives corpus.jsonl --split 1 -o x.jsonl": ("the share of the training split must lie between 0 and 1, not 1"),
     "negatives corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
-    "mine pairs.jsonl --encoder BERT --margin -1": "`absolute_margin=` -1.0 is out of range (at least 0)",
+    "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
     "mine pairs.jsonl --encoder BERT --sampling worst": "--sampling worst is none of top, random",
     "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
     "mine pairs.jsonl --encoder BERT --corpus nowhere.jsonl": "nowhere.jsonl: does not exist",
@@ -474,7 +474,7 @@ WRONG = {
     "mix pairs.jsonl nowhere.jsonl": "nowhere.jsonl: does not exist",
     "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",
     "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl holds pairs, corpus.jsonl holds texts",
-    "mix pairs.jsonl pairs.jsonl -o pairs.jsonl": "pairs.jsonl: is an input too; write to another file",
+    "mix pairs.jsonl pairs.jsonl -o pairs.jsonl": "pairs.jsonl: is an input too (pairs.jsonl); write to another file",
     "mix - -": "standard input can be read once only",
     "mix pairs.jsonl,weight=2,count=9": "pairs.jsonl: weight=2 and count=9 are two ways to say how much; give one",
 }

@@ -205,5 +205,5 @@ def test_no_absurd_number_is_in_a_configuration(made: type, needed: dict[str, An
             if name == "max_score" and value == -1:
                 continue
             given = (value, value) if is_several else value
-            with pytest.raises(UsageError, match=f"`{name}` .*(must be above 0|out of range)"):
+            with pytest.raises(UsageError, match=f"`{name}=` .*(must be above 0|out of range)"):
                 made(**needed, **{name: given})

@@ -61,11 +61,7 @@ def in_options(message: str) -> str:
     >>> in_options("`save_every=` is for training: missing field `texts`")
     '--save-every is for training: missing field `texts`'
     """
-    return re.sub(
-        r"`([a-z][a-z0-9_]*)=`",
-        lambda name: option(name[1]) if name[1] in _options() else name[0],
-        message,
-    )
+    return re.sub(r"`([a-z][a-z0-9_]*)=`", lambda name: _options().get(name[1], name[0]), message)
 
 
 @cache
@@ -75,16 +71,16 @@ def _command() -> Any:
 
 
 @cache
-def _options() -> frozenset[str]:
-    """The parameters of all commands."""
-    groups, names = [_command()], set()
+def _options() -> dict[str, str]:
+    """The option of each parameter of all commands."""
+    groups, options = [_command()], {}
     while groups:
         command: Any = groups.pop()
         groups += getattr(command, "commands", {}).values()
-        names |= {
-            option[2:].replace("-", "_") for param in command.params for option in param.opts if option[:2] == "--"
-        }
-    return frozenset(names)
+        for flag, name in ((flag, param.name) for param in command.params for flag in param.opts if flag[:2] == "--"):
+            options.setdefault(name, flag)
+            options[flag[2:].replace("-", "_")] = flag
+    return options
 
 
 BUG = 70

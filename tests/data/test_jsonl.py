@@ -202,7 +202,7 @@ def test_a_corpus_in_a_table(tmp_path: Path) -> None:
     path.write_text("id\ttext\ttitle\n1\tis a language\tPython\n")
     assert [document.full_text for document in read_corpus(path)] == ["Python is a language"]
     path.write_text("1\ta\tb\n")
-    with pytest.raises(DataError, match=r"collection\.tsv:1: expected 2 columns \(id, text\), found 3$"):
+    with pytest.raises(DataError, match=r"collection\.tsv:1: the first line names no column that is known"):
         list(read_corpus(path))
 
 

