@@ -298,7 +298,7 @@ def test_messages_mark_their_parameters():
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                names = set(re.findall(r"(?<!`)`([a-z][a-z0-9_]*)`(?!`)", node.value)) & _options()
+                names = set(re.findall(r"(?<!`)`([a-z][a-z0-9_]*)`(?!`)", node.value)) & _options().keys()
                 plain += [f"{path}:{node.lineno}: write `{name}=` for `{name}`" for name in sorted(names)]
     assert plain == []
 

@@ -12,7 +12,6 @@ from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Table, facts, noted, table, to_rich
 from retrokit.reranking.training.config import VerifierConfig
 from retrokit.training.config import FinetuneConfig, TrainingConfig
-from retrokit.training.history import loss_change
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from rich.console import Group
@@ -130,7 +129,7 @@ def outcome_table(outcome: Outcome) -> Table:
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged
     if outcome.losses:
-        rows["training loss"] = loss_change(outcome.losses)
+        rows["training loss"] = outcome.loss_change
     return facts(None, rows)
 
 

@@ -151,6 +151,11 @@ class Outcome(Plain):
     gain: float | None = None
     metric: str = ""
 
+    @property
+    def loss_change(self) -> str:
+        """The training loss over the first and the last tenth of the steps, in words."""
+        return loss_change(self.losses)
+
     def to_frame(self) -> DataFrame:
         """A row for each evaluation: its step and metrics."""
         return frame(flat({"step": row["step"], **row["evaluation"]}) for row in self.evaluations)
