@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit import __version__
-from retrokit.errors import DataError, first_line, installation, redacted
+from retrokit.errors import DataError, RetrokitError, first_line, installation, redacted
 from retrokit.frames import frame
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def examine() -> Diagnosis:
 def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from look()
+    except RetrokitError as error:
+        problem, _, advice = str(error).partition("; ")
+        yield Finding(part, part, problem, BROKEN, advice or "mend what the message names")
     except Exception as error:  # whatever an installation that is damaged may raise: to name it is the purpose
         problem = f"{type(error).__name__}: {first_line(error)}"
         yield Finding(part, part, problem, BROKEN, "the installation is damaged: reinstall what the message names")

@@ -80,7 +80,7 @@ def test_an_uninstalled_package_says_that_its_versions_are_not_known(monkeypatch
     [
         ("cache", "1MB", doctor.OK, "0.0 MB of at most 1.0 MB"),
         ("off", "1MB", doctor.NOTE, "turned off"),
-        ("file", "1MB", doctor.BROKEN, "cannot be written"),
+        ("file", "1MB", doctor.BROKEN, "is a file"),
         ("cache", "900000TB", doctor.NOTE, "of the disk are free"),
         ("cache", "much", doctor.BROKEN, "is not a size"),
     ],
