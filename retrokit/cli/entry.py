@@ -73,7 +73,7 @@ def _command() -> Any:
 @cache
 def _options() -> dict[str, str]:
     """The option of each parameter of all commands."""
-    groups, options = [_command()], {}
+    groups, options = [_command()], dict[str, str]()
     while groups:
         command: Any = groups.pop()
         groups += getattr(command, "commands", {}).values()
