@@ -123,12 +123,12 @@ class Deployment:
     def front(self, cost: str) -> list[DeploymentRow]:
         """The rows that no other beats in quality at no higher ``cost``, ``row_bytes`` or ``milliseconds``; the
         cheapest first."""
-        best, found = -math.inf, []
+        best, rows = -math.inf, []
         for row in sorted(self.rows, key=lambda row: (getattr(row, cost), -row.result.metrics[self.metric])):
             if row.result.metrics[self.metric] > best:
                 best = row.result.metrics[self.metric]
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
 
 @taking(DeploymentSettings)
@@ -158,24 +158,26 @@ def deployment(settings: DeploymentSettings) -> list[Deployment]:
         check_measured(loaded, name)
     for task in rankings:
         notice(task.describe())
-    made = []
+    sheets = []
     for spec in settings.encoders:
         encoder = MemoizedEncoder(encoders.registry.create(spec, device=settings.device))
         for similarity in [encoder.similarity_of(name) for name in settings.sim] or [encoder.similarity]:
-            made += [_sheet(encoder, similarity, task, settings) for task in rankings]
-    return made
+            sheets += [_sheet(encoder, similarity, task, settings) for task in rankings]
+    return sheets
 
 
-def _sheet(encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, asked: DeploymentSettings) -> Deployment:
+def _sheet(
+    encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, settings: DeploymentSettings
+) -> Deployment:
     if not similarity.factorable:
         raise UsageError(f"`deployment=`: stores hold inner products, and {similarity.spec} is none")
-    grid = _grid(encoder, similarity, len(task.documents), asked)
+    grid = _grid(encoder, similarity, len(task.documents), settings)
     for dims, quantize, index in grid:
         check_fits(similarity, dims, _FLAT if index == EXACT else index, quantize)
-    names = Request(metrics=asked.metrics or (task.main_metric,)).names(task)
+    names = Request(metrics=settings.metrics or (task.main_metric,)).names(task)
     depth = task.depth(names)
     rows: list[DeploymentRow] = []
-    sizes = {dims: SharedEmbeddings(encoder, [similarity], asked.precision, dims) for dims, _, _ in grid}
+    sizes = {dims: SharedEmbeddings(encoder, [similarity], settings.precision, dims) for dims, _, _ in grid}
     stored: dict[tuple[int, str], StoredIndex] = {}
     with progress("searching", len(grid), "ways") as advance:
         for dims, quantize, index in grid:
@@ -184,23 +186,23 @@ def _sheet(encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, as
                 stored[dims, quantize] = StoredIndex(searcher, task.documents, stored_as(quantize))
             rows.append(_row(task, stored[dims, quantize], (dims, quantize, index), names, depth, rows))
             advance(1)
-    found = evaluation_of([row.result for row in rows], {task.spec: names}, {})
-    compared = {one.result: one for one in found.comparisons if one.metric == names[0]}
+    evaluation = evaluation_of([row.result for row in rows], {task.spec: names}, {})
+    compared = {comparison.result: comparison for comparison in evaluation.comparisons if comparison.metric == names[0]}
     tested = [
-        replace(row, comparison=compared.get(system.name)) for row, system in zip(rows, found.systems, strict=True)
+        replace(row, comparison=compared.get(system.name)) for row, system in zip(rows, evaluation.systems, strict=True)
     ]
     return Deployment(encoder.spec, similarity.spec, task.spec, names[0], depth, tuple(tested))
 
 
 def _grid(
-    encoder: MemoizedEncoder, similarity: Similarity, documents: int, asked: DeploymentSettings
+    encoder: MemoizedEncoder, similarity: Similarity, documents: int, settings: DeploymentSettings
 ) -> list[tuple[int, str, str]]:
     """All combinations, exact float32 search in all dimensions first."""
     whole = encoder.dimension
-    dims = list(asked.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
+    dims = list(settings.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
     lists = 2 ** max(0, round(math.log2(math.sqrt(max(1, documents)))))
-    index = list(asked.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
-    quantize = [quantization_name(name) or "float32" for name in asked.quantize]
+    index = list(settings.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
+    quantize = [quantization_name(name) or "float32" for name in settings.quantize]
     return list(dict.fromkeys([(whole, "float32", EXACT), *product(dims, quantize, index)]))
 
 
@@ -223,13 +225,13 @@ def _row(
     dims, quantize, index = way
     through = stored.through(None if index == EXACT else index)
     searcher = through.searcher
-    found = task.measure_index(through, names, depth, searcher)
-    told = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
-    result = task.result(searcher.spec, searcher.similarity, names, found, None, told)
+    measured = task.measure_index(through, names, depth, searcher)
+    configuration = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
+    result = task.result(searcher.spec, searcher.similarity, names, measured, None, configuration)
     (part,) = (stored.through(_FLAT) if index == EXACT else through).parts
     whole, milliseconds = part.cost(stored.prepared_queries(task.queries), depth)
-    first = before[0].result.run if before else found.run
+    first = before[0].result.run if before else measured.run
     recall = np.mean(
-        [len(first[query].keys() & found.run[query].keys()) / max(1, len(first[query])) for query in first]
+        [len(first[query].keys() & measured.run[query].keys()) / max(1, len(first[query])) for query in first]
     )
     return DeploymentRow(dims, quantize, index, result, float(recall), whole / len(task.documents), milliseconds)

@@ -68,8 +68,8 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     """
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
     with strictly(settings.strict):
-        found = _computed(settings, baseline) if settings.encoders else _kept(settings)
-    return found if baseline is None else baseline.compared(found)
+        evaluation = _computed(settings, baseline) if settings.encoders else _kept(settings)
+    return evaluation if baseline is None else baseline.compared(evaluation)
 
 
 def _computed(settings: EvaluationSettings, baseline: Baseline | None) -> Evaluation:
@@ -112,13 +112,13 @@ def _computed(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
         first = full_name(searcher) if first in _spellings(spec) else first
     for spec in embedding:
         first = _spellings(spec)[1] if first == spec else first
-    found = evaluation_of(
+    evaluation = evaluation_of(
         computed, shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric
     )
-    found = replace(found, digests=digests, overlaps=overlapping)
+    evaluation = replace(evaluation, digests=digests, overlaps=overlapping)
     if settings.explain is None:
-        return found
-    return replace(found, explanations=explanations(found.results, judged, shown, settings.explain))
+        return evaluation
+    return replace(evaluation, explanations=explanations(evaluation.results, judged, shown, settings.explain))
 
 
 def _results(
@@ -135,13 +135,15 @@ def _results(
     for spec in settings.encoders:
         request = request_of(spec)
         for task in loaded:
-            here = replace(request, metrics=_asked(task, settings.metrics, also))
-            if here.searcher is not None:
-                here = replace(here, searcher=tuned(here.searcher, spec, task, _shown(task, settings.metrics)))
+            task_request = replace(request, metrics=_asked(task, settings.metrics, also))
+            if task_request.searcher is not None:
+                task_request = replace(
+                    task_request, searcher=tuned(task_request.searcher, spec, task, _shown(task, settings.metrics))
+                )
             if folder is None:
-                computed[task.spec] += task.evaluate(here)
+                computed[task.spec] += task.evaluate(task_request)
             else:
-                computed[task.spec] += folder.evaluate(task, here, trainings.get(request.name), keep_runs)
+                computed[task.spec] += folder.evaluate(task, task_request, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
     return [result for results in computed.values() for result in results]
@@ -175,7 +177,7 @@ def _request(spec: str, settings: EvaluationSettings, columns: Sequence[str]) ->
     encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
     chosen = [encoder.similarity_of(name) for name in columns]
     if settings.cross and not settings.sim:
-        chosen = [one for one in chosen if one is encoder.similarity or not _learns(one)]
+        chosen = [similarity for similarity in chosen if similarity is encoder.similarity or not _learns(similarity)]
     return Request(encoder, chosen or [encoder.similarity], precision=settings.precision, dims=settings.one("dims"))
 
 
@@ -245,25 +247,25 @@ def _kept(settings: EvaluationSettings) -> Evaluation:
     parse_all([(tasks, spec) for spec in on] + [(similarities.registry, spec) for spec in sim])
     wanted = [str(tasks.parse(spec)) for spec in on]
     scored = [str(similarities.registry.parse(spec)) for spec in sim]
-    kept = [
+    records = [
         record
         for record in ResultsFolder(results).read()
         if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
     ]
-    if not kept:
+    if not records:
         raise UsageError(f"{results} holds no result of {', '.join([*wanted, *scored])}")
-    shown = {record.result.task: record.shown for record in kept}
-    computed = [record.result for record in kept]
+    shown = {record.result.task: record.shown for record in records}
+    computed = [record.result for record in records]
     computed.sort(key=lambda result: list(shown).index(result.task))
-    asked = [*metrics, *settings.also, *([] if settings.gate_metric is None else [settings.gate_metric])]
-    unknown = [name for name in asked if not any(name in result.metrics for result in computed)]
+    names = [*metrics, *settings.also, *([] if settings.gate_metric is None else [settings.gate_metric])]
+    unknown = [name for name in names if not any(name in result.metrics for result in computed)]
     if unknown:
         raise UsageError(f"{results} holds no {', '.join(unknown)}; evaluate the encoders for it")
     for task in shown:
         there = [name for result in computed if result.task == task for name in result.metrics]
         shown[task] = [m for m in metrics if m in there] or [m for m in shown[task] if m in there] or there[:1]
-    trainings = {record.result.name: record.training for record in kept}
-    found = evaluation_of(
+    trainings = {record.result.name: record.training for record in records}
+    evaluation = evaluation_of(
         computed,
         shown,
         trainings,
@@ -272,12 +274,12 @@ def _kept(settings: EvaluationSettings) -> Evaluation:
         settings.baseline_system,
         settings.gate_metric,
     )
-    digests = {record.result.task: partial(record.key.get, "data") for record in kept}
-    found = replace(found, digests=digests, keys=[record.key for record in kept])
+    digests = {record.result.task: partial(record.key.get, "data") for record in records}
+    evaluation = replace(evaluation, digests=digests, keys=[record.key for record in records])
     if settings.correlations:
-        main_metrics = {task: found.main_metric(task) for task in found.tasks}
-        check_correlated(main_metrics, max(len(found.systems_on(task)) for task in found.tasks))
-    return found
+        main_metrics = {task: evaluation.main_metric(task) for task in evaluation.tasks}
+        check_correlated(main_metrics, max(len(evaluation.systems_on(task)) for task in evaluation.tasks))
+    return evaluation
 
 
 def _trained_similarities(trainings: Mapping[str, Training | None]) -> list[str]:

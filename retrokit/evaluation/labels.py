@@ -21,9 +21,11 @@ def majority(labels: np.ndarray) -> np.ndarray:
     return winners
 
 
-def hits(data: LabelledSplit, found: np.ndarray) -> dict[str, float]:
+def hits(data: LabelledSplit, predictions: np.ndarray) -> dict[str, float]:
     """1 for each test text whose label was found, else 0, by the text's id."""
-    return {data.ids[i]: float(data.labels[i] == label) for i, label in zip(data.test, found.tolist(), strict=True)}
+    return {
+        data.ids[i]: float(data.labels[i] == label) for i, label in zip(data.test, predictions.tolist(), strict=True)
+    }
 
 
 def guesses(data: LabelledSplit) -> dict[str, float]:

@@ -72,15 +72,15 @@ class Result:
     def without(self, metrics: Set[str]) -> Result:
         """The result without these metrics."""
         columns = {name: getattr(self, name) for name in ("metrics", "per_query", "resampled")}
-        kept: dict[str, Any] = {
+        remaining: dict[str, Any] = {
             name: {m: v for m, v in column.items() if m not in metrics} for name, column in columns.items()
         }
-        return replace(self, **kept)
+        return replace(self, **remaining)
 
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        kept = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
-        shown = {name: getattr(self, name) for name in (*kept, *["per_query"][:with_queries])}
+        names = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
+        shown = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
         return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
 
 

@@ -74,8 +74,8 @@ class Request:
 
     def names(self, task: Task) -> list[str]:
         """The metrics to compute; the main one, if it was not asked for, first."""
-        asked = list(dict.fromkeys(self.metrics or task.default_metrics))
-        return asked if self.alone or task.main_metric in asked else [task.main_metric, *asked]
+        metrics = list(dict.fromkeys(self.metrics or task.default_metrics))
+        return metrics if self.alone or task.main_metric in metrics else [task.main_metric, *metrics]
 
     def embeddings(self, task: Task) -> tuple[SharedEmbeddings, list[Similarity]]:
         """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit. Raises
@@ -209,11 +209,11 @@ def tuned(searcher: Searcher, spec: str, task: Task, shown: Sequence[str]) -> Se
 
 def check_tunable(task: Task, spec: str, metric: str) -> TuningQueries:
     """The queries of ``task`` to tune ``spec`` on; raises :class:`UsageError` where there are none."""
-    found = task.tuning(metric)
-    if found is None:
+    queries = task.tuning(metric)
+    if queries is None:
         problem = f"{task.spec} has no dev or train split with other queries than those that are reported"
         raise UsageError(f"{spec}: weight=auto cannot be tuned: {problem}; give a number")
-    return found
+    return queries
 
 
 def measures(task: Task, metric: str) -> bool:

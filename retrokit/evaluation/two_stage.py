@@ -112,8 +112,8 @@ def rerank(
             check_own(folder)
         check_folder(folder)
     with strictly(options.strict), locked(folder) if folder is not None else nullcontext():
-        found = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
-    return found if baseline is None else replace(found, whole=baseline.compared(found.whole))
+        evaluation = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
+    return evaluation if baseline is None else replace(evaluation, whole=baseline.compared(evaluation.whole))
 
 
 def _in_two_stages(
@@ -138,17 +138,19 @@ def _in_two_stages(
                 scorer.keep_in(store.folder)
         results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
     except KeyboardInterrupt:
-        kept = "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
-        raise Interrupted(f"reranking stopped; {kept}") from None
+        message = (
+            "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
+        )
+        raise Interrupted(f"reranking stopped; {message}") from None
     for scorer in scorers:
         if line := scorer.describe():
             notice(line)
-    found = _reranking(results, trainings, loaded, options)
+    evaluation = _reranking(results, trainings, loaded, options)
     if save_run is not None:
-        save_runs([one for one in results if one.run and "reranker" in one.configuration], save_run)
+        save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
     if not keeps:
         store.remove()
-    return found
+    return evaluation
 
 
 def _check_output(path: str, loaded: Sequence[Task], systems: int, read: Sequence[object]) -> None:
@@ -221,8 +223,8 @@ def _asked(options: TwoStageOptions) -> list[str]:
 
 
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:
-    asked = [name for name in options.metrics if measures(task, name)]
-    return asked or list(METRICS if task.searches else task.shown_metrics)
+    names = [name for name in options.metrics if measures(task, name)]
+    return names or list(METRICS if task.searches else task.shown_metrics)
 
 
 def _measured(
@@ -237,8 +239,8 @@ def _measured(
     those of the rerankers. Results of rankings are kept in ``options.results``, and used again. And how that which made
     each came about, by its name."""
     run = RunSearcher(options.run) if options.run is not None else None
-    asked = [_first_stage(spec, options) for spec in firsts]
-    on_rankings = asked if run is None else [Request(searcher=run, whole=True)]
+    requests = [_first_stage(spec, options) for spec in firsts]
+    on_rankings = requests if run is None else [Request(searcher=run, whole=True)]
     ranking = [request.searcher for request in on_rankings if request.searcher is not None]
     check_searchers(ranking, [data for task in loaded if (data := task.judged()) is not None])
     folder = ResultsFolder(options.results) if options.results is not None else None
@@ -246,10 +248,14 @@ def _measured(
 
     def evaluate(task: Task, request: Request) -> list[Result]:
         training = _training(request)
-        kept = folder if task.searches else None
-        found = task.evaluate(request) if kept is None else kept.evaluate(task, request, training, keep_runs)
-        trainings.update(dict.fromkeys((one.name for one in found), training))
-        return found
+        results_folder = folder if task.searches else None
+        measured = (
+            task.evaluate(request)
+            if results_folder is None
+            else results_folder.evaluate(task, request, training, keep_runs)
+        )
+        trainings.update(dict.fromkeys((result.name for result in measured), training))
+        return measured
 
     begun: list[tuple[Task, Request | None, list[Result]]] = []
     for task in loaded:
@@ -262,19 +268,21 @@ def _measured(
             first = replace(request, searcher=Shared(searcher), metrics=names)
             begun.append((task, first, evaluate(task, first)))
         if not task.searches:
-            embedding = [replace(one, index=None, metrics=task.default_metrics) for one in asked if one.encoder]
+            embedding = [
+                replace(request, index=None, metrics=task.default_metrics) for request in requests if request.encoder
+            ]
             begun.append((task, None, [result for request in embedding for result in evaluate(task, request)]))
     results: list[Result] = []
-    for task, begun_with, found in begun:
-        results += found
+    for task, begun_with, first_results in begun:
+        results += first_results
         for scorer in scorers:
-            kept = KeptReranker(scorer, store)
+            reranker = KeptReranker(scorer, store)
             if begun_with is not None and begun_with.searcher is not None:
-                second = TwoStage(begun_with.searcher, kept, options.together)
+                second = TwoStage(begun_with.searcher, reranker, options.together)
                 results += evaluate(task, Request(searcher=second, metrics=begun_with.metrics, whole=begun_with.whole))
             else:
-                (one,) = evaluate(task, Request(reranker=kept, metrics=task.default_metrics))
-                results.append(replace(one, configuration=kept.configuration()))
+                (result,) = evaluate(task, Request(reranker=reranker, metrics=task.default_metrics))
+                results.append(replace(result, configuration=reranker.configuration()))
     if folder is not None:
         folder.report()
     return results, trainings
@@ -282,10 +290,10 @@ def _measured(
 
 def _training(request: Request) -> Training | None:
     """How that which is asked to score came about."""
-    asked = request.encoder or request.searcher
-    if isinstance(asked, TwoStage):
-        return training_of_stages(asked.spec, asked.reranker.spec)
-    return training_of_stages(asked.spec if asked else None, request.reranker.spec if request.reranker else None)
+    system = request.encoder or request.searcher
+    if isinstance(system, TwoStage):
+        return training_of_stages(system.spec, system.reranker.spec)
+    return training_of_stages(system.spec if system else None, request.reranker.spec if request.reranker else None)
 
 
 def _first_stage(spec: str, options: TwoStageOptions) -> Request:
@@ -293,8 +301,8 @@ def _first_stage(spec: str, options: TwoStageOptions) -> Request:
     if retrieval.registry_of(spec) is retrieval.registry:
         return Request(searcher=retrieval.create(spec, options.device))
     encoder = encoders.registry.create(spec, device=options.device)
-    asked = Request(encoder, [encoder.similarity_of(options.sim)], precision=options.precision)
-    return replace(asked, dims=options.dims, index=options.index)
+    request = Request(encoder, [encoder.similarity_of(options.sim)], precision=options.precision)
+    return replace(request, dims=options.dims, index=options.index)
 
 
 def _reranking(
@@ -306,7 +314,8 @@ def _reranking(
     shown = {task.spec: _shown(task, options) for task in loaded}
     # drawn once for all that is made of them
     drawn = [
-        replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()}) for result in results
+        replace(result, resampled={name: draws_of(metric) for name, metric in result.resampled.items()})
+        for result in results
     ]
     gate = options.gate_metric
     whole = evaluation_of(drawn, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)

@@ -29,8 +29,8 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
     systems, digests = [], _digests(evaluation)
     for system in evaluation.systems:
         gated = evaluation.leading_metric(system.task)
-        kept = {system.first.main_metric, gated, *evaluation.shown.get(system.task, ())}
-        results = [plain(one.without({*one.metrics} - kept)) for one in system.results]
+        metrics = {system.first.main_metric, gated, *evaluation.shown.get(system.task, ())}
+        results = [plain(result.without({*result.metrics} - metrics)) for result in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
     made_with = {"retrokit": retrokit.__version__, "libraries": library_versions()}
@@ -55,38 +55,44 @@ class Baseline:
         """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
         A notice names libraries that were of another version. Raises :class:`UsageError` for a task or a system without
         a counterpart, or other data."""
-        here = library_versions()
+        versions = library_versions()
         others = [
-            f"{name} {then}, now {here[name]}" for name, then in self.libraries.items() if here.get(name, then) != then
+            f"{name} {then}, now {versions[name]}"
+            for name, then in self.libraries.items()
+            if versions.get(name, then) != then
         ]
         if others:
             notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
-        digests, made = _digests(evaluation), []
+        digests, changes = _digests(evaluation), []
         for system in evaluation.systems:
             before = self._counterpart(system, digests[system.task])
             metric = evaluation.leading_metric(system.task)
-            then, now = (one.metrics.get(metric, math.nan) for one in (before, system))
+            then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
             test = tested(before, system, metric)
-            made.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
-        known = iter(corrected([one.comparison for one in made if one.comparison is not None]))
-        made = [one if one.comparison is None else replace(one, comparison=next(known)) for one in made]
-        return replace(evaluation, changes=made)
+            changes.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
+        known = iter(corrected([change.comparison for change in changes if change.comparison is not None]))
+        changes = [
+            change if change.comparison is None else replace(change, comparison=next(known)) for change in changes
+        ]
+        return replace(evaluation, changes=changes)
 
     def _measured_on(self, task: str, data: str | None) -> list[System]:
-        of_task = [(digest, one) for digest, one in self.systems if one.task == task or (data and digest == data)]
+        of_task = [
+            (digest, system) for digest, system in self.systems if system.task == task or (data and digest == data)
+        ]
         if not of_task:
-            there = ", ".join(dict.fromkeys(one.task for _, one in self.systems)) or "nothing"
+            there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
             raise UsageError(f"{named(self.path)}: holds no baseline on {task}; it holds {there}")
-        same = [one for digest, one in of_task if digest == data]
+        same = [system for digest, system in of_task if digest == data]
         if not same:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
         return same
 
     def _counterpart(self, system: System, data: str | None) -> System:
         same = self._measured_on(system.task, data)
-        by_name = [one for one in same if one.name == system.name]
+        by_name = [candidate for candidate in same if candidate.name == system.name]
         if not by_name and len(same) > 1:
-            names = ", ".join(one.name for one in same)
+            names = ", ".join(candidate.name for candidate in same)
             where = f"{named(self.path)}: holds several systems on {system.task}"
             raise UsageError(f"{where}, and none is {system.name}: {names}")
         return (by_name or same)[0]
@@ -100,7 +106,7 @@ def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
     stored = {"format": int, "systems": list[dict[str, Any]], "libraries?": dict[str, str]}  # which older files lack
     content = read_json(path, _EXPECTED, stored)
-    systems = [(one.get("data"), checked(System, one, path, _EXPECTED)) for one in content["systems"]]
-    if content["format"] != FORMAT or not all(one.results for _, one in systems):
+    systems = [(entry.get("data"), checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
+    if content["format"] != FORMAT or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}")
     return Baseline(path, systems, content.get("libraries", {}))

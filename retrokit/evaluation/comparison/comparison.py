@@ -219,25 +219,25 @@ def _rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     by_name = {system.name: system for system in evaluation.systems}
     for system in evaluation.systems:
         for metric, value in system.metrics.items():
-            told = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
-            yield {**_system_row(system), **told, **_comparison_row(tests.get((system.task, system.name, metric)))}
-    for one in evaluation.over_tasks:
-        told = {"metric": one.metric, "value": one.mean, "deviation": one.deviation}
-        task = {"task": f"mean of {len(one.tasks)} tasks"}
-        yield {**_system_row(by_name[one.system]), **task, **told, **_comparison_row(one.comparison)}
-    for found in evaluation.correlations:
-        told = {"metric": f"spearman({found.first}, {found.second})", "value": found.spearman}
-        yield {"task": data_set(found), **told, "items": found.systems}
+            cells = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
+            yield {**_system_row(system), **cells, **_comparison_row(tests.get((system.task, system.name, metric)))}
+    for average in evaluation.over_tasks:
+        cells = {"metric": average.metric, "value": average.mean, "deviation": average.deviation}
+        task = {"task": f"mean of {len(average.tasks)} tasks"}
+        yield {**_system_row(by_name[average.system]), **task, **cells, **_comparison_row(average.comparison)}
+    for correlation in evaluation.correlations:
+        cells = {"metric": f"spearman({correlation.first}, {correlation.second})", "value": correlation.spearman}
+        yield {"task": data_set(correlation), **cells, "items": correlation.systems}
 
 
-def data_set(one: Correlation) -> str:
+def data_set(correlation: Correlation) -> str:
     """The task of a correlation, or how many it is over."""
-    return one.tasks[0] if len(one.tasks) == 1 else f"mean of {len(one.tasks)} tasks"
+    return correlation.tasks[0] if len(correlation.tasks) == 1 else f"mean of {len(correlation.tasks)} tasks"
 
 
 def _system_row(system: System) -> dict[str, Any]:
-    told = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
-    return {**told, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
+    names = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
+    return {**names, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
 
 
 def _comparison_row(comparison: Comparison | None) -> dict[str, Any]:
@@ -269,7 +269,9 @@ def evaluation_of(
         results = led_by(baseline_system, results, systems_of(results, trainings))
     systems = systems_of(results, trainings)
     more = [] if gate_metric is None else [gate_metric]
-    comparisons = _compared(systems, {task: [*shown.get(task, ()), *more] for task in (one.task for one in systems)})
+    comparisons = _compared(
+        systems, {task: [*shown.get(task, ()), *more] for task in (system.task for system in systems)}
+    )
     return Evaluation(
         results,
         systems,
@@ -315,41 +317,48 @@ def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[s
     """What both were computed in, on one task or over several, if that differs."""
     if not precisions_of([*baseline, *result]):
         return None
-    a, b = (" and ".join(dict.fromkeys(one.precision for one in side if one.precision)) for side in (baseline, result))
+    a, b = (
+        " and ".join(dict.fromkeys(system.precision for system in side if system.precision))
+        for side in (baseline, result)
+    )
     return (a, b) if a and b and a != b else None
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with Holm's correction over those in the same metric."""
-    metrics = dict.fromkeys(one.metric for one in comparisons)
-    corrected = {name: iter(holm([one.p for one in comparisons if one.metric == name])) for name in metrics}
-    return [replace(one, corrected_p=next(corrected[one.metric])) for one in comparisons]
+    metrics = dict.fromkeys(comparison.metric for comparison in comparisons)
+    corrected = {
+        name: iter(holm([comparison.p for comparison in comparisons if comparison.metric == name])) for name in metrics
+    }
+    return [replace(comparison, corrected_p=next(corrected[comparison.metric])) for comparison in comparisons]
 
 
 def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
-    found = []
+    averages = []
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
         of_metric = [system for system in systems if system.first.main_metric == metric]
         baseline = of_metric[0].name
-        tasks = {one.task for one in of_metric if one.name == baseline and math.isfinite(one.metrics[metric])}
+        tasks = {
+            system.task for system in of_metric if system.name == baseline and math.isfinite(system.metrics[metric])
+        }
         shared: dict[str, dict[str, System]] = {baseline: {}}
         for system in of_metric:
             if system.task in tasks and math.isfinite(system.metrics[metric]):
                 shared.setdefault(system.name, {})[system.task] = system
         shared = {name: own for name, own in shared.items() if len(own) > 1}
-        values = {name: {task: one.metrics[metric] for task, one in own.items()} for name, own in shared.items()}
+        values = {name: {task: system.metrics[metric] for task, system in own.items()} for name, own in shared.items()}
         tested = [_tested_over_tasks(metric, baseline, name, values) for name in shared if name != baseline]
         comparisons = {
-            one.result: replace(
-                one, precisions=_precisions([*shared[baseline].values()], [*shared[one.result].values()])
+            comparison.result: replace(
+                comparison, precisions=_precisions([*shared[baseline].values()], [*shared[comparison.result].values()])
             )
-            for one in corrected(tested)
+            for comparison in corrected(tested)
         }
         for name, own in values.items():
             spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
-            found.append(OverTasks(name, metric, tuple(own), *spread, comparisons.get(name)))
-    return found
+            averages.append(OverTasks(name, metric, tuple(own), *spread, comparisons.get(name)))
+    return averages
 
 
 def _tested_over_tasks(metric: str, baseline: str, name: str, values: Mapping[str, Mapping[str, float]]) -> Comparison:

@@ -61,7 +61,7 @@ def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
 def correlations(systems: Sequence[System]) -> list[Correlation]:
     """The correlations of each SURE task, then those of its metrics' means if there are several."""
     sure, others = _sides({system.task: system.first.main_metric for system in systems})
-    found, sets = [], []
+    results, sets = [], []
     for position, task in enumerate(sure):
         values: dict[str, dict[str, float]] = {}
         other = others[position] if others else None
@@ -73,8 +73,8 @@ def correlations(systems: Sequence[System]) -> list[Correlation]:
                 metric = system.first.main_metric
                 values.setdefault(system.name, {})[metric] = system.metrics[metric]
         sets.append(values)
-        found += _of((task,), values)
-    return found + (_of(tuple(sure), _means(sets)) if len(sets) > 1 else [])
+        results += _of((task,), values)
+    return results + (_of(tuple(sure), _means(sets)) if len(sets) > 1 else [])
 
 
 def _sides(main_metrics: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -105,7 +105,7 @@ def _of(tasks: tuple[str, ...], values: Values) -> list[Correlation]:
 def _correlation(tasks: tuple[str, ...], first: str, second: str, values: Values) -> Correlation:
     from scipy.stats import spearmanr
 
-    both = [(found[first], found[second]) for found in values.values() if first in found and second in found]
+    both = [(metrics[first], metrics[second]) for metrics in values.values() if first in metrics and second in metrics]
     known = np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2)
     defined = len(known) >= LEAST and (np.ptp(known, axis=0) > 0).all()
     return Correlation(tasks, first, second, len(known), float(spearmanr(*known.T).statistic) if defined else None)

@@ -64,11 +64,11 @@ class Cross:
 
 def cross_of(evaluation: Evaluation) -> list[Cross]:
     """One table for each task, encoders and similarities in the order in which they were evaluated."""
-    found = []
+    tables = []
     for task in evaluation.tasks:
         systems = evaluation.systems_on(task)
         trained = {system.encoder: system.trained_with for system in systems}
         columns = list(dict.fromkeys(system.similarity for system in systems))
         cells = {(system.encoder, system.similarity): system for system in systems}
-        found.append(Cross(task, evaluation.main_metric(task), list(trained), list(trained.values()), columns, cells))
-    return found
+        tables.append(Cross(task, evaluation.main_metric(task), list(trained), list(trained.values()), columns, cells))
+    return tables

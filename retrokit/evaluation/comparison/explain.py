@@ -57,12 +57,12 @@ def explanations(
 ) -> list[Explanation]:
     """The ``count`` queries that changed most between the first result of a task and each other one, by task of
     ``data``."""
-    found = []
-    for task, one in data.items():
+    entries = []
+    for task, task_data in data.items():
         first, *others = [result for result in results if result.task == task]
         metric = first.leading_metric(shown[task])
-        found += [explain(one, first, other, metric, count) for other in others]
-    return found
+        entries += [explain(task_data, first, other, metric, count) for other in others]
+    return entries
 
 
 def explain(data: RetrievalData, first: Result, other: Result, metric: str, count: int) -> Explanation:
@@ -80,9 +80,9 @@ def explain(data: RetrievalData, first: Result, other: Result, metric: str, coun
             for id, grade in data.qrels[query].items()
             if grade >= data.level and id in texts
         ]
-        documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
-        kept = documents[:MOST_DOCUMENTS]
-        shown.append(MovedQuery(query, queries[query], before[query], after[query], kept, len(documents) - len(kept)))
+        documents.sort(key=lambda document: -abs(1 / (document.before or 10**9) - 1 / (document.after or 10**9)))
+        top = documents[:MOST_DOCUMENTS]
+        shown.append(MovedQuery(query, queries[query], before[query], after[query], top, len(documents) - len(top)))
     return Explanation(first.task, metric, first.name, other.name, *counted(change.values()), shown)
 
 

@@ -43,10 +43,10 @@ def gates_of(
     """The gates on all results and systems: no result lies under a least value; no system has fallen significantly, and
     by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first of its task. What
     is significant goes by the corrected p."""
-    found = list(_under(evaluation, fail_under))
+    gates = list(_under(evaluation, fail_under))
     if max_drop is not None:
-        found += _fallen(evaluation, max_drop)
-    return [*found, *(_worse(evaluation) if fail_if_worse else ())]
+        gates += _fallen(evaluation, max_drop)
+    return [*gates, *(_worse(evaluation) if fail_if_worse else ())]
 
 
 def check_gates(gates: Sequence[Gate]) -> None:
@@ -82,17 +82,23 @@ def _under(evaluation: Evaluation, fail_under: Sequence[tuple[str, float]]) -> I
 
 
 def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
-    for one in evaluation.changes:
-        named = f"{one.system} on {one.task}: {one.metric}"
+    for change in evaluation.changes:
+        named = f"{change.system} on {change.task}: {change.metric}"
         failure = ""
-        if one.fails(most):
-            failure = f"{named} = {one.after:.4f} where the baseline has {one.before:.4f}, and may lose {most:g}"
-        elif one.before - one.after > most:
-            notice(f"{named} is {one.before - one.after:.4f} lower than the baseline, which may be chance")
-        if one.visible is not None and one.visible > most:
-            found = f"a drop of {one.visible:.4f} is found four times in five, one of {most:g} less often"
-            notice(f"{named}: {found}; more queries would tell")
-        about = (one.task, one.system, one.metric, f"at most {most:g} below the stored baseline", known(one.after))
+        if change.fails(most):
+            failure = f"{named} = {change.after:.4f} where the baseline has {change.before:.4f}, and may lose {most:g}"
+        elif change.before - change.after > most:
+            notice(f"{named} is {change.before - change.after:.4f} lower than the baseline, which may be chance")
+        if change.visible is not None and change.visible > most:
+            text = f"a drop of {change.visible:.4f} is found four times in five, one of {most:g} less often"
+            notice(f"{named}: {text}; more queries would tell")
+        about = (
+            change.task,
+            change.system,
+            change.metric,
+            f"at most {most:g} below the stored baseline",
+            known(change.after),
+        )
         yield Gate("max_drop", *about, FAILED if failure else PASSED, failure)
 
 
@@ -100,8 +106,12 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
     for task in evaluation.tasks:
         metric = evaluation.gated_metric(task, evaluation.main_metric(task))
         first, *others = evaluation.systems_on(task)
-        tested = {one.result: one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)}
-        asked = f"not significantly worse than {first.name}"
+        tested = {
+            comparison.result: comparison
+            for comparison in evaluation.comparisons
+            if (comparison.task, comparison.metric) == (task, metric)
+        }
+        requirement = f"not significantly worse than {first.name}"
         for system in (first, *others):
             value = known(system.metrics.get(metric))
             test, verdict, message = tested.get(system.name), PASSED, ""
@@ -114,4 +124,4 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
                 verdict = UNTESTED
                 message = f"no test of {metric} on {task}" if others else f"one system alone on {task}"
             if system is not first or value is None or not others:
-                yield Gate("fail_if_worse", task, system.name, metric, asked, value, verdict, message)
+                yield Gate("fail_if_worse", task, system.name, metric, requirement, value, verdict, message)

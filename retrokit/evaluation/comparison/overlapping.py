@@ -36,13 +36,15 @@ def overlaps_with_training(
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, sources in read.items():
         alike.setdefault(tuple(f"{source.digest} {len(source.records)}" for source in sources), []).append(name)
-    told = []
+    results = []
     for first, *others in alike.values():
         name = f"{first} and {len(others)} more of the same data" if others else first
-        told += [replace(one, test=f"{one.test} and {name}") for one in overlaps(tests, read[first], examples)]
-    for warning in filter(None, (one.warning() for one in told)):
+        results += [
+            replace(overlap, test=f"{overlap.test} and {name}") for overlap in overlaps(tests, read[first], examples)
+        ]
+    for warning in filter(None, (overlap.warning() for overlap in results)):
         notice(warning)
-    return told
+    return results
 
 
 def _read(spec: str) -> Source:

@@ -89,24 +89,32 @@ class ResultsFolder:
             return [self._searched(task, request, request.searcher, training, keep_runs)]
         if encoder is None or self._digest(task) is None:  # kept to be shown, and never used again
             results = task.evaluate(request)
-            keys = [_key_of_no_use(one, self._digest(task)) for one in results]
+            keys = [_key_of_no_use(result, self._digest(task)) for result in results]
             return [self._keep(*both, metrics, task, training).result for both in zip(keys, results, strict=True)]
         given = request.similarities
-        chosen = list({one.spec: one for one in task.scored_with(encoder, given)}.values())
-        key_of = {one.spec: self._key(task, encoder, one, request) for one in chosen}
+        chosen = list({similarity.spec: similarity for similarity in task.scored_with(encoder, given)}.values())
+        key_of = {similarity.spec: self._key(task, encoder, similarity, request) for similarity in chosen}
         records = {name: record for name, key in key_of.items() if (record := self._valid(key)) is not None}
         there = {name for name, record in records.items() if set(metrics) <= set(record.asked)}
-        missing = [one for one in chosen if keep_runs or one.spec not in there]
+        missing = [similarity for similarity in chosen if keep_runs or similarity.spec not in there]
         if missing:
-            known = [name for one in missing if one.spec in records for name in records[one.spec].asked]
-            asked = list(dict.fromkeys([*metrics, *known]))
+            known = [
+                name for similarity in missing if similarity.spec in records for name in records[similarity.spec].asked
+            ]
+            all_metrics = list(dict.fromkeys([*metrics, *known]))
             # A task that scores with others than the given similarities takes them as a whole.
-            as_given = all(any(one is other for other in given) for one in chosen)
-            for one in task.evaluate(replace(request, similarities=missing if as_given else given, metrics=asked)):
-                records[one.similarity] = self._keep(key_of[one.similarity], one, asked, task, training)
+            as_given = all(any(similarity is other for other in given) for similarity in chosen)
+            for result in task.evaluate(
+                replace(request, similarities=missing if as_given else given, metrics=all_metrics)
+            ):
+                records[result.similarity] = self._keep(key_of[result.similarity], result, all_metrics, task, training)
         self._used += len(chosen) - len(missing)
-        found = (records[one.spec] for one in chosen)  # which may hold more than was asked for now
-        return [one.result.without(set(one.asked) - {*metrics, one.result.main_metric}) for one in found]
+        # they may hold more than was asked for now
+        chosen_records = (records[similarity.spec] for similarity in chosen)
+        return [
+            record.result.without(set(record.asked) - {*metrics, record.result.main_metric})
+            for record in chosen_records
+        ]
 
     def _searched(
         self, task: Task, request: Request, searcher: Searcher, training: Training | None, keep_runs: bool
@@ -117,9 +125,9 @@ class ResultsFolder:
         key = self._any_key(task, searcher.spec, **decides, source=_source(searcher, task))
         record = self._valid(key)
         if record is None or keep_runs or not set(metrics) <= set(record.asked):
-            asked = list(dict.fromkeys([*metrics, *(record.asked if record is not None else ())]))
-            (result,) = task.evaluate(replace(request, metrics=asked))
-            record = self._keep(key, result, asked, task, training)
+            all_metrics = list(dict.fromkeys([*metrics, *(record.asked if record is not None else ())]))
+            (result,) = task.evaluate(replace(request, metrics=all_metrics))
+            record = self._keep(key, result, all_metrics, task, training)
         else:
             self._used += 1
         return record.result.without(set(record.asked) - {*metrics, record.result.main_metric})
@@ -144,13 +152,13 @@ class ResultsFolder:
         if not records:
             raise DataError(self.path, "holds no results; `results=` of an evaluation makes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
-        kept = []
+        current = []
         for record in sorted(records, key=lambda record: record.added):
             if record.key["data"] == latest[record.key["task"]]:
-                kept.append(record)
+                current.append(record)
             else:
                 notice(f"{record.result.name} on {record.result.task} is left out: its data have changed since")
-        return kept
+        return current
 
     def _key(self, task: Task, encoder: Encoder, similarity: Similarity, request: Request) -> dict[str, Any]:
         """What decides the similarity's result."""
@@ -195,14 +203,14 @@ class ResultsFolder:
         return record if record is not None and record.key == key and key["source"] is not None else None
 
     def _keep(
-        self, key: dict[str, Any], result: Result, asked: list[str], task: Task, training: Training | None
+        self, key: dict[str, Any], result: Result, metrics: list[str], task: Task, training: Training | None
     ) -> Record:
         """Write a result that was computed just now; it takes the place of any other of its label."""
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         result = settled(result)
-        result = replace(result, resampled={name: draws_of(one) for name, one in result.resampled.items()})
+        result = replace(result, resampled={name: draws_of(metric) for name, metric in result.resampled.items()})
         added = _added(self._file(key)) or now
-        record = Record(key, asked, list(task.shown_metrics), training, added, now, result)
+        record = Record(key, metrics, list(task.shown_metrics), training, added, now, result)
         self._write(record)
         self._made += 1
         return record
@@ -231,8 +239,8 @@ def _added(file: Path) -> str | None:
     """When a result first came into ``file``, also into a damaged one that still says so: its row keeps its place."""
     try:
         with open(file, encoding="utf-8", errors="replace") as stream:
-            found = re.search(r'"added": "([^"]+)"', stream.read(1 << 20))
-        return datetime.fromisoformat(found[1]).isoformat(timespec="microseconds") if found else None
+            match = re.search(r'"added": "([^"]+)"', stream.read(1 << 20))
+        return datetime.fromisoformat(match[1]).isoformat(timespec="microseconds") if match else None
     except (OSError, ValueError):  # no file, or no time
         return None
 
@@ -244,15 +252,19 @@ def plain(result: Result) -> dict[str, Any]:
     return {
         **plain,
         "metrics": {name: known(value) for name, value in result.metrics.items()},
-        "resampled": {name: {**vars(one), "drawn": [*map(known, one.drawn.tolist())]} for name, one in drawn.items()},
+        "resampled": {
+            name: {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]} for name, draws in drawn.items()
+        },
     }
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
     """The key of a result that is kept to be shown: its label and data, and that no request has this key."""
-    told = {name: result.configuration.get(name) for name in ("precision", "dims", "index", "quantize", "fingerprint")}
+    configuration = {
+        name: result.configuration.get(name) for name in ("precision", "dims", "index", "quantize", "fingerprint")
+    }
     label = {"encoder": result.encoder, "similarity": result.similarity, "task": result.task}
-    return {**label, **told, "data": data, "source": None}
+    return {**label, **configuration, "data": data, "source": None}
 
 
 def _checksum(content: dict[str, Any]) -> str:
@@ -262,20 +274,20 @@ def _checksum(content: dict[str, Any]) -> str:
 @cache
 def library_versions() -> dict[str, str]:
     """Of the libraries that decide a result, by name."""
-    found = {}
+    versions = {}
     for name in _LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # a build of another name; the source of retrokit still counts
-            found[name] = "unknown"
-    return found
+            versions[name] = "unknown"
+    return versions
 
 
 def _source(*objects: object) -> str | None:
     """A digest of retrokit's source, and of the files of the objects' classes where those are a plugin's; ``None`` if a
     class comes from no file. The version alone would not do: a checkout changes without it."""
     try:
-        files = {inspect.getfile(type(one)) for one in objects}
+        files = {inspect.getfile(type(instance)) for instance in objects}
     except (TypeError, OSError):  # made in an interactive session
         return None
     others = sorted(file for file in files if not Path(file).is_relative_to(_OWN))

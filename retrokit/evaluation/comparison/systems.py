@@ -101,9 +101,9 @@ class System:
     def draws(self, metric: str) -> Draws | None:
         """A metric that is no mean on items drawn anew, mean over seeds; ``None`` if it cannot be."""
         if metric not in self._drawn:
-            found = [draws_of(result.resampled[metric]) for result in self.results if metric in result.resampled]
-            complete = len(found) == len(self.results) and alike(found)
-            self._drawn[metric] = mean_of(found) if complete else None
+            seed_draws = [draws_of(result.resampled[metric]) for result in self.results if metric in result.resampled]
+            complete = len(seed_draws) == len(self.results) and alike(seed_draws)
+            self._drawn[metric] = mean_of(seed_draws) if complete else None
         return self._drawn[metric]
 
     @cached_property
@@ -119,11 +119,11 @@ def comparable(first: System, other: System, metric: str) -> bool:
 
 def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
     """The names of the systems computed in each precision, if there are several precisions; else nothing."""
-    found: dict[str, list[str]] = {}
+    by_precision: dict[str, list[str]] = {}
     for system in systems:
-        if system.precision and system.name not in found.setdefault(system.precision, []):
-            found[system.precision].append(system.name)
-    return found if len(found) > 1 else {}
+        if system.precision and system.name not in by_precision.setdefault(system.precision, []):
+            by_precision[system.precision].append(system.name)
+    return by_precision if len(by_precision) > 1 else {}
 
 
 def in_common(specs: Sequence[str]) -> str:
@@ -144,14 +144,14 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
     seen: set[tuple[tuple[Any, ...], str]] = set()
     for position, result in enumerate(results):
         training = _training(result, trainings)
-        told = tuple(result.configuration.get(key) for key in _TELLING)
+        configuration = tuple(result.configuration.get(key) for key in _TELLING)
         if training is None or not training.seed:
             groups[position,] = [result]
             continue
         similarity, reranker = result.similarity, result.configuration.get("reranker")
         if reranker is not None and result.name in trainings:  # the group tells the reranker
             similarity = similarity.replace(reranker, "")
-        key: tuple[Any, ...] = (result.task, similarity, told, training.group)
+        key: tuple[Any, ...] = (result.task, similarity, configuration, training.group)
         if (key, training.seed) in seen:
             key = (position,)
         seen.add((key, training.seed))
@@ -161,9 +161,9 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
 
 
 def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> System:
-    found = [_training(result, trainings) for result in members]
-    seeds = tuple(training.seed for training in found if training) if len(members) > 1 else ()
-    return System(tuple(members), seeds, found[0].similarity if found[0] else None)
+    member_trainings = [_training(result, trainings) for result in members]
+    seeds = tuple(training.seed for training in member_trainings if training) if len(members) > 1 else ()
+    return System(tuple(members), seeds, member_trainings[0].similarity if member_trainings[0] else None)
 
 
 def _training(result: Result, trainings: Mapping[str, Training | None]) -> Training | None:
@@ -179,15 +179,15 @@ def _distinguished(system: System, systems: Sequence[System]) -> System:
     """The system with whatever of its configuration differs from one of the same name on the same task, and with its
     quantisation, if it has any."""
     rivals = [other for other in systems if (other.task, other.name) == (system.task, system.name)]
-    told = [
+    distinctions = [
         f"{key} {system.first.configuration[key]}"
         for key in _TELLING
         if key in system.first.configuration
         and (len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1 or _is_untold(key, system.first))
     ]
-    if not told:
+    if not distinctions:
         return system
-    return System(system.results, system.seeds, system.trained_with, ", ".join(told))
+    return System(system.results, system.seeds, system.trained_with, ", ".join(distinctions))
 
 
 def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> list[Result]:
@@ -197,7 +197,9 @@ def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> l
     for task in tasks:
         of_task = [system for system in systems if system.task == task]
         own = [system for system in of_task if name in (system.name, *(result.name for result in system.results))]
-        own += [system for system in of_task if name in (system.encoder, *(one.encoder for one in system.results))]
+        own += [
+            system for system in of_task if name in (system.encoder, *(result.encoder for result in system.results))
+        ]
         if not own:
             notice(f"`baseline_system=` {name}: is not on {task}; the others are compared with {of_task[0].name}")
         leading |= {id(result) for system in own[:1] for result in system.results}

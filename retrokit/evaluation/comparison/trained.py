@@ -70,10 +70,10 @@ def training_of_stages(first: str | None, reranker: str | None) -> Training | No
     of_reranker = _training_of_reranker(reranker) if reranker is not None else None
     if reranker is None:
         return of_first
-    found = [one for one in (of_first, of_reranker) if one is not None]
+    trainings = [training for training in (of_first, of_reranker) if training is not None]
     group = [first if of_first is None else of_first.group, reranker if of_reranker is None else of_reranker.group]
-    seeds = "+".join(one.seed for one in found if one.seed)
-    return Training(of_first.similarity if of_first else None, _digest(group), seeds) if found else None
+    seeds = "+".join(training.seed for training in trainings if training.seed)
+    return Training(of_first.similarity if of_first else None, _digest(group), seeds) if trainings else None
 
 
 def _training_of_reranker(spec: str) -> Training | None:
@@ -82,12 +82,16 @@ def _training_of_reranker(spec: str) -> Training | None:
         return training_of(spec)
     parsed = reranking.registry.parse(spec)
     options = dict(parsed.params)
-    made = {name: training_of(str(options.pop(name))) for name in ("path", "encoder") if name in options}
-    found = [one for one in made.values() if one is not None]
-    if not found:
+    parts = {name: training_of(str(options.pop(name))) for name in ("path", "encoder") if name in options}
+    trainings = [training for training in parts.values() if training is not None]
+    if not trainings:
         return None
-    rest = [parsed.name, options, {name: one.group if one else parsed.params[name] for name, one in made.items()}]
-    return Training(None, _digest(rest), "+".join(one.seed for one in found if one.seed))
+    rest = [
+        parsed.name,
+        options,
+        {name: training.group if training else parsed.params[name] for name, training in parts.items()},
+    ]
+    return Training(None, _digest(rest), "+".join(training.seed for training in trainings if training.seed))
 
 
 def _start(encoder: str) -> tuple[str, Any]:

@@ -86,17 +86,17 @@ def _load_jsonl(task: Any, folder: Path, splits: Sequence[str]) -> None:
     from datasets import Dataset, DatasetDict
 
     files = {split: [row for _, row in read_jsonl(folder / f"{split}.jsonl")] for split in splits}
-    found = DatasetDict({split: Dataset.from_list(rows) for split, rows in files.items()})
+    dataset = DatasetDict({split: Dataset.from_list(rows) for split, rows in files.items()})
     if not task.metadata.is_multilingual:
-        task.dataset = found
+        task.dataset = dataset
     elif len(task.hf_subsets) == 1:
-        task.dataset = {task.hf_subsets[0]: found}
+        task.dataset = {task.hf_subsets[0]: dataset}
     else:
         problem = f"{task.metadata.name} has {len(task.hf_subsets)} languages"
         raise DataError(folder, f"{problem}; choose one (language=eng), or expected a clone of its repository")
     task.dataset_transform(num_proc=None)
     for split in splits:
-        there = found[split].column_names
+        there = dataset[split].column_names
         missing = [name for name in _columns(task) if name not in there]
         if missing:
             problem = f"no field {missing[0]!r}, which {task.metadata.name} needs; the fields are {fields_of(there)}"
@@ -127,13 +127,13 @@ def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
     """The judgements of a retrieval task by split and subset; a query without any is left out, as mteb does."""
     task.load_data()
     task.convert_v1_dataset_format_to_v2(num_proc=None)
-    found = {
+    qrels = {
         (split, subset): {query: dict(grades) for query, grades in data["relevant_docs"].items() if grades}
         for subset, splits in task.dataset.items()
         for split, data in splits.items()
     }
     task.unload_data()
-    return found
+    return qrels
 
 
 def check_hub(tasks: Sequence[Any], how: str) -> None:

@@ -81,18 +81,21 @@ class MtebSearch:
             )
             return TextList(self._texts(batches, task_metadata, kind), list(dataset["id"]))
 
-        asked, documents = read(queries, PromptType.query), read(self._documents.select(order), PromptType.document)
+        query_texts, documents = (
+            read(queries, PromptType.query),
+            read(self._documents.select(order), PromptType.document),
+        )
         index = self.searcher.index(documents)
-        found: Sequence[Ranking]
+        rankings: Sequence[Ranking]
         if top_ranked is not None:
-            found = _best_of(index, asked, documents, top_ranked, top_k)
+            rankings = _best_of(index, query_texts, documents, top_ranked, top_k)
         elif documents:
-            found = index.search(asked, top_k)
+            rankings = index.search(query_texts, top_k)
         else:
-            found = [(np.empty(0), np.empty(0, dtype=np.int64))] * len(asked)
+            rankings = [(np.empty(0), np.empty(0, dtype=np.int64))] * len(query_texts)
         run = {
             query: {documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
-            for query, (scores, positions) in zip(asked.ids, found, strict=True)
+            for query, (scores, positions) in zip(query_texts.ids, rankings, strict=True)
         }
         self.runs[hf_split, hf_subset] = run
         return run
@@ -156,18 +159,18 @@ def _best_of(
 ) -> list[Ranking]:
     """The ``k`` best of the candidates of each query; equal scores in the order of the documents."""
     place = {identifier: position for position, identifier in enumerate(documents.ids)}
-    rows = [sorted({place[one] for one in candidates.get(query, ()) if one in place}) for query in queries.ids]
-    asked = [row for row, positions in enumerate(rows) for _ in positions]
+    rows = [sorted({place[id] for id in candidates.get(query, ()) if id in place}) for query in queries.ids]
+    query_rows = [row for row, positions in enumerate(rows) for _ in positions]
     flat = [position for positions in rows for position in positions]
     scores = index.score_pairs(
-        TextList((queries[row] for row in asked), [queries.ids[row] for row in asked]),
+        TextList((queries[row] for row in query_rows), [queries.ids[row] for row in query_rows]),
         TextList((documents[i] for i in flat), [documents.ids[i] for i in flat]),
     )
-    found = []
+    rankings = []
     for positions, own in zip(rows, np.split(scores, np.cumsum([len(part) for part in rows])[:-1]), strict=True):
         order = np.argsort(-own, kind="stable")[:k]
-        found.append((own[order], np.array(positions, dtype=np.int64)[order]))
-    return found
+        rankings.append((own[order], np.array(positions, dtype=np.int64)[order]))
+    return rankings
 
 
 class Neighbours:
@@ -188,8 +191,8 @@ class Neighbours:
     def predict(self, embeddings: np.ndarray) -> np.ndarray:
         """A label for each row of raw embeddings ``[n, d]``."""
         _, nearest = top_k(self.similarity, embeddings, self._embeddings, self.k, self.device)
-        found: np.ndarray = self._classes[majority(self._labels[nearest])]
-        return found
+        labels: np.ndarray = self._classes[majority(self._labels[nearest])]
+        return labels
 
     def get_params(self) -> dict[str, Any]:
         """None that MTEB could set."""

@@ -138,10 +138,10 @@ class MtebTask(Task):
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
         systems = self._systems(replace(request, encoder=memory))
-        found: list[dict[str, MtebScores]] = [{} for _ in systems]
+        system_scores: list[dict[str, MtebScores]] = [{} for _ in systems]
         with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
-                for system, scores in zip(systems, found, strict=True):
+                for system, scores in zip(systems, system_scores, strict=True):
                     scores[task.metadata.name] = self._measure(system, task, cache)
                     advance(1)
                 if memory is not None:
@@ -149,7 +149,7 @@ class MtebTask(Task):
         about = {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
         return [
             self._result(system.searcher, scores, request, {**system.about, **about})
-            for system, scores in zip(systems, found, strict=True)
+            for system, scores in zip(systems, system_scores, strict=True)
         ]
 
     def _systems(self, request: Request) -> list[_System]:
@@ -191,19 +191,19 @@ class MtebTask(Task):
         )
         metrics = _averaged(measured.task_results[0].scores)
         # not in mteb's own folders, where every file counts as the result of a task
-        beside = cache.get_task_result_path(task.metadata.name, model.mteb_model_meta).relative_to(cache.cache_path)
-        return MtebScores(metrics, _per_query(task, model, cache.cache_path / "retrokit" / beside), str(beside))
+        path = cache.get_task_result_path(task.metadata.name, model.mteb_model_meta).relative_to(cache.cache_path)
+        return MtebScores(metrics, _per_query(task, model, cache.cache_path / "retrokit" / path), str(path))
 
     def _result(
         self,
         searcher: Searcher,
-        found: Mapping[str, MtebScores],
+        task_scores: Mapping[str, MtebScores],
         request: Request,
         configuration: dict[str, Any],
     ) -> Result:
-        headlines = {task.metadata.name: self._headline(searcher, task, found) for task in self.tasks}
+        headlines = {task.metadata.name: self._headline(searcher, task, task_scores) for task in self.tasks}
         if len(self.tasks) == 1:
-            metrics, per_query, _ = found[self.tasks[0].metadata.name]
+            metrics, per_query, _ = task_scores[self.tasks[0].metadata.name]
         else:
             parts = {block: [headlines[task.metadata.name] for task in tasks] for block, tasks in self.blocks.items()}
             blocks = {block: float(np.mean(values)) for block, values in parts.items()}
@@ -223,16 +223,16 @@ class MtebTask(Task):
             per_query={name: values for name, values in per_query.items() if name in wanted},
             counts={"tasks": len(self.tasks)},
             norms={},
-            configuration={**configuration, "mteb_results": [scores.file for scores in found.values()]},
+            configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
 
-    def _headline(self, searcher: Searcher, task: Any, found: Mapping[str, MtebScores]) -> float:
+    def _headline(self, searcher: Searcher, task: Any, task_scores: Mapping[str, MtebScores]) -> float:
         name = task.metadata.name
         metric = headline(task)
-        if metric not in found[name].metrics:
+        if metric not in task_scores[name].metrics:
             problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
             raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
-        return found[name].metrics[metric]
+        return task_scores[name].metrics[metric]
 
     def one_kind(self) -> str | None:
         """What an asymmetric similarity does to the tasks over pairs."""
@@ -241,17 +241,17 @@ class MtebTask(Task):
         return f"the texts of {', '.join(names)} are of one kind; {effect}" if names else None
 
 
-def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, float]]:
+def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, float]]:
     """The scores of each query of a retrieval task, by metric, so that differences can be tested.
 
-    mteb's results have means alone. What a search just made is measured and written beside them, at ``kept``; a result
+    mteb's results have means alone. What a search just made is measured and written beside them, at ``file``; a result
     from mteb's cache takes what was written with it.
     """
     if not model.runs or task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
-        fresh_or_none = model.runs or not kept.is_file()
-        return {} if fresh_or_none else read_json(kept, "scores of queries", dict[str, dict[str, float]])
+        fresh_or_none = model.runs or not file.is_file()
+        return {} if fresh_or_none else read_json(file, "scores of queries", dict[str, dict[str, float]])
     names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
-    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    scores: dict[str, dict[str, float]] = {name: {} for name in names}
     for (split, subset), qrels in judgements(task).items():
         run = model.runs.get((split, subset))
         if run is None:
@@ -260,11 +260,11 @@ def _per_query(task: Any, model: MtebSearch, kept: Path) -> dict[str, dict[str, 
             run = {query: {d: score for d, score in ranked.items() if d != query} for query, ranked in run.items()}
         prefix = f"{split}/{subset}/" if len(model.runs) > 1 else ""
         for name, values in evaluate_run(qrels, run, names).items():
-            found[name] |= {f"{prefix}{query}": value for query, value in values.items()}
-    with disk_errors(kept):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-    write_json(kept, found)
-    return found
+            scores[name] |= {f"{prefix}{query}": value for query, value in values.items()}
+    with disk_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, scores)
+    return scores
 
 
 def _batch(task: Any) -> int:
@@ -298,13 +298,13 @@ def _averaged(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, fl
     those of abstention (nauc)."""
     entries = [entry for split in scores.values() for entry in split]
     names = [name for name, value in entries[0].items() if type(value) in (int, float) and "nauc" not in name]
-    found = {}
+    means = {}
     for name in names:
         # to six digits, as mteb writes them: a result is the same figure fresh and from its cache
         values = [round(entry.get(name, math.nan), 6) for entry in entries]
         if all(math.isfinite(value) for value in values):
-            found[_plain(name)] = float(np.mean(values))
-    return found
+            means[_plain(name)] = float(np.mean(values))
+    return means
 
 
 def mteb(
@@ -362,9 +362,9 @@ def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:
 
 def _in_english(name: str) -> Any:
     """The task's English test set, as MTEB's own English benchmark takes it."""
-    found = library.get_task(name, languages=["eng"], exclusive_language_filter=True)
-    splits = ["test"] if "test" in found.eval_splits else found.eval_splits
-    subsets = ["en"] if "en" in found.hf_subsets else found.hf_subsets
-    if (splits, subsets) == (found.eval_splits, found.hf_subsets):
-        return found
+    task = library.get_task(name, languages=["eng"], exclusive_language_filter=True)
+    splits = ["test"] if "test" in task.eval_splits else task.eval_splits
+    subsets = ["en"] if "en" in task.hf_subsets else task.hf_subsets
+    if (splits, subsets) == (task.eval_splits, task.hf_subsets):
+        return task
     return library.get_task(name, eval_splits=splits, hf_subsets=subsets)

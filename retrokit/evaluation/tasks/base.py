@@ -63,7 +63,7 @@ class MeasuringTask(Task):
         encoder: str,
         similarity: str,
         names: Sequence[str],
-        found: Measured,
+        measured: Measured,
         norms: Mapping[str, float] | None = None,
         configuration: Mapping[str, Any] | None = None,
     ) -> Result:
@@ -73,14 +73,14 @@ class MeasuringTask(Task):
             similarity,
             self.spec,
             self.main_metric,
-            metrics={name: found.value(name) for name in names},
-            per_query={name: found.per_query[name] for name in names if name in found.per_query},
-            counts={**self.counts, **found.counts},
+            metrics={name: measured.value(name) for name in names},
+            per_query={name: measured.per_query[name] for name in names if name in measured.per_query},
+            counts={**self.counts, **measured.counts},
             norms=dict(norms or {}),
-            configuration={**(configuration or {}), **found.configuration},
-            run=found.run,
-            resampled={name: found.resampled[name] for name in names if name in found.resampled},
-            own_scale=found.own_scale,
+            configuration={**(configuration or {}), **measured.configuration},
+            run=measured.run,
+            resampled={name: measured.resampled[name] for name in names if name in measured.resampled},
+            own_scale=measured.own_scale,
         )
 
 
@@ -125,10 +125,10 @@ class EmbeddingTask(MeasuringTask):
             counts |= embedded.counts(texts, role, f"{label}s")
         results = []
         for similarity in chosen:
-            found = self.measure(request, similarity, embeddings, names)
-            found = replace(found, counts={**counts, **found.counts})
+            measured = self.measure(request, similarity, embeddings, names)
+            measured = replace(measured, counts={**counts, **measured.counts})
             about = {**configuration, **similarity.statistics()}
-            results.append(self.result(request.name, similarity.spec, names, found, norms, about))
+            results.append(self.result(request.name, similarity.spec, names, measured, norms, about))
         return results
 
 
@@ -169,11 +169,11 @@ class SearchTask(MeasuringTask):
         for searcher in request.searchers(self):
             index = searcher.index(self.documents)
             depth = len(self.documents) if request.whole else self.depth(names)
-            found = self.measure_index(index, names, depth, searcher)
+            measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
-            found = replace(found, counts={**account.counts, **found.counts})
-            told = (found, account.norms, account.configuration)
-            results.append(self.result(searcher.spec, searcher.similarity, names, *told))
+            measured = replace(measured, counts={**account.counts, **measured.counts})
+            details = (measured, account.norms, account.configuration)
+            results.append(self.result(searcher.spec, searcher.similarity, names, *details))
         return results
 
 

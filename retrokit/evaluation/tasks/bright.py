@@ -22,7 +22,7 @@ class Bright(Retrieval):
 
     def describe(self) -> str:
         counts = self.data.counts
-        told = {
+        words = {
             "queries_without_judgements": "examples without gold ids, left out",
             "queries_without_relevant": "examples with no relevant document, counted as 0",
             "queries_with_all_gold_excluded": "examples whose gold ids are all excluded, counted as 0",
@@ -39,7 +39,7 @@ class Bright(Retrieval):
                 f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
                 f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
             )
-            + left_out(counts, told)
+            + left_out(counts, words)
             + (f"; recall can reach {reachable:.4f}" if reachable < 1 else "")
         )
 

@@ -56,13 +56,13 @@ class Classification(SymmetricTask):
         for prefix in dict.fromkeys("knn_" if name.startswith("knn_") else "" for name in names):
             if prefix:
                 _, nearest = top_k(similarity, rows[test], rows[train], self.k, request.device)
-                found = majority(labels[train][nearest])
+                predictions = majority(labels[train][nearest])
             else:
                 ready = prepared(similarity, rows)
-                found, converged = logistic_regression(ready[train], labels[train], ready[test])
+                predictions, converged = logistic_regression(ready[train], labels[train], ready[test])
                 configuration["logistic_regression_converged"] = converged
-            per_text[f"{prefix}accuracy"] = hits(self.data, found)
-            metrics[f"{prefix}f1"] = float(f1_score(labels[test], found, average="macro"))
+            per_text[f"{prefix}accuracy"] = hits(self.data, predictions)
+            metrics[f"{prefix}f1"] = float(f1_score(labels[test], predictions, average="macro"))
         return Measured(metrics, per_text, configuration=configuration)
 
 
@@ -77,8 +77,8 @@ def logistic_regression(train: np.ndarray, labels: np.ndarray, test: np.ndarray)
         # stopping after so many is the protocol; the result says if it was early
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(train, labels)
-    found: np.ndarray = classifier.predict(test)
-    return found, bool(np.max(classifier.n_iter_) < ITERATIONS)
+    predictions: np.ndarray = classifier.predict(test)
+    return predictions, bool(np.max(classifier.n_iter_) < ITERATIONS)
 
 
 def classify(path: str, test: str | None, k: int, sample: int | None) -> Classification:

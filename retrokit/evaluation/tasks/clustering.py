@@ -61,12 +61,12 @@ class Clustering(SymmetricTask):
                 v_measures.append(v_measure_score(self.data.labels, clusters))
                 rands.append(adjusted_rand_score(self.data.labels, clusters))
                 advance(1)
-        found = {
+        metrics = {
             "v_measure": float(np.mean(v_measures)),
             "v_measure_std": float(np.std(v_measures)),
             "adjusted_rand": float(np.mean(rands)),
         }
-        return Measured(found, configuration={"seeds": self.seeds, "batch": self.batch})
+        return Measured(metrics, configuration={"seeds": self.seeds, "batch": self.batch})
 
 
 def cluster(path: str, seeds: int, batch: int, sample: int | None) -> Clustering:

@@ -59,7 +59,7 @@ class NearestNeighbours(SymmetricTask):
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
         if self.metric == "similarity":
             return super().scored_with(encoder, similarities)
-        if any(one.spec != encoder.similarity.spec for one in similarities) and not self._warned:
+        if any(similarity.spec != encoder.similarity.spec for similarity in similarities) and not self._warned:
             self._warned |= {self.metric}
             notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, `sim=` decides")
         return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
@@ -75,10 +75,10 @@ class NearestNeighbours(SymmetricTask):
             train, test = moved[self.data.train], moved[self.data.test]
             labels = np.array(self.data.labels)[self.data.train]
             if metric == "similarity":
-                found = majority(labels[top_k(similarity, test, train, self.k, request.device)[1]])
+                predictions = majority(labels[top_k(similarity, test, train, self.k, request.device)[1]])
             else:
-                found = predict_by_distance(train, labels, test, self.k, metric)
-            per_text[name] = hits(self.data, found)
+                predictions = predict_by_distance(train, labels, test, self.k, metric)
+            per_text[name] = hits(self.data, predictions)
         return Measured(per_query=per_text)
 
 
@@ -106,8 +106,8 @@ def predict_by_distance(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
     from sklearn.neighbors import KNeighborsClassifier
 
     classifier = KNeighborsClassifier(n_neighbors=k, algorithm="brute", metric=metric)
-    found: np.ndarray = classifier.fit(train, labels).predict(test)
-    return found
+    predictions: np.ndarray = classifier.fit(train, labels).predict(test)
+    return predictions
 
 
 def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample: int | None) -> NearestNeighbours:

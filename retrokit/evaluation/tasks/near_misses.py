@@ -147,11 +147,11 @@ class NearMisses(SymmetricTask):
 
     def _by_family(self, name: str, values: np.ndarray) -> dict[str, dict[str, float]]:
         """``values`` ``[n]`` of all near-misses by id, and of each family as ``name/family``."""
-        found = {name: dict(zip(self._ids, values.tolist(), strict=True))}
+        scores = {name: dict(zip(self._ids, values.tolist(), strict=True))}
         for identifier, family, value in zip(self._ids, self._families.tolist(), values.tolist(), strict=True):
             if family:
-                found.setdefault(f"{name}/{family}", {})[identifier] = value
-        return found
+                scores.setdefault(f"{name}/{family}", {})[identifier] = value
+        return scores
 
 
 class Verification(NearMisses):
@@ -177,10 +177,10 @@ class Verification(NearMisses):
         if self._reference:
             first, second = zip(*self._reference, strict=True)
             return np.stack([distinct.add(first), distinct.add(second)])
-        found = super()._find_paraphrases(distinct)
+        pairs = super()._find_paraphrases(distinct)
         anchors = np.unique(self._anchor)
-        self._identical = not found.shape[1]
-        return np.stack([anchors, anchors]) if self._identical else found
+        self._identical = not pairs.shape[1]
+        return np.stack([anchors, anchors]) if self._identical else pairs
 
     def _name_metrics(self, families: Sequence[str]) -> None:
         self.main_metric = "roc_auc"

@@ -111,11 +111,11 @@ class Rag(SearchTask):
             f"{self.data.folder.resolve().name}: {counts['queries']:,} questions, {counts['documents']:,} documents, "
             f"the {self.k} best of which {self.reader.spec} reads"
         )
-        told = {
+        words = {
             "queries_without_answers": "queries without answers, left out",
             "documents_without_text": "documents without text, kept as empty",
         }
-        return line + left_out(counts, told)
+        return line + left_out(counts, words)
 
     def digest(self) -> str:
         """The digest of the files read, and what of the reader decides an answer."""

@@ -163,41 +163,41 @@ class Sure(SearchTask):
         """All queries with all of their variants."""
         counts = [len(kinds) for kinds in self._kinds]
         rows = np.repeat(np.arange(len(counts)), counts).tolist()
-        asked = TextList((self.queries[row] for row in rows), [self._queries[row] for row in rows])
-        return asked, self._candidates.of(np.concatenate(self._variant_entries))
+        queries = TextList((self.queries[row] for row in rows), [self._queries[row] for row in rows])
+        return queries, self._candidates.of(np.concatenate(self._variant_entries))
 
     def _combined(self, lists: Sequence[Ranking], variant_scores: np.ndarray) -> list[Found]:
         bounds = np.cumsum([len(kinds) for kinds in self._kinds])[:-1]
         text_of = self._candidates.text_of
-        found = []
+        rankings = []
         for query, ((scores, passages), own) in enumerate(zip(lists, np.split(variant_scores, bounds), strict=True)):
             # a variant with the very text of a listed passage ties with it, however sums were rounded
             known = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
             texts = text_of[self._variant_entries[query]].tolist()
             tied = np.array([known.get(text, score) for text, score in zip(texts, own.tolist(), strict=True)])
-            found.append(Found(scores, passages, tied.astype(own.dtype)))
-        return found
+            rankings.append(Found(scores, passages, tied.astype(own.dtype)))
+        return rankings
 
-    def _reference_scores(self, found: Sequence[Found], parts: Sequence[str]) -> dict[str, list[ReferenceScores]]:
+    def _reference_scores(self, rankings: Sequence[Found], parts: Sequence[str]) -> dict[str, list[ReferenceScores]]:
         """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query; without scores
         are the queries that are not in the testbed."""
-        asked = [(part, query) for part in parts for query in range(len(found)) if self._is_in(part, query)]
-        referred = {part: [ReferenceScores(_NOTHING, _NOTHING)] * len(found) for part in parts}
+        pairs = [(part, query) for part in parts for query in range(len(rankings)) if self._is_in(part, query)]
+        referred = {part: [ReferenceScores(_NOTHING, _NOTHING)] * len(rankings) for part in parts}
         if self.reference.listwise:
             # without its original a list has no use
-            asked = [(part, query) for part, query in asked if self._originals[query] in found[query].passages]
-            chosen = [self._chosen(part, query) for part, query in asked]
-            orders = [retrieved_order(found[query], own) for (_, query), own in zip(asked, chosen, strict=True)]
-            entries = [self._entries(found, query, own) for (_, query), own in zip(asked, chosen, strict=True)]
-            lists = [(query, own[order]) for (_, query), own, order in zip(asked, entries, orders, strict=True)]
+            pairs = [(part, query) for part, query in pairs if self._originals[query] in rankings[query].passages]
+            chosen = [self._chosen(part, query) for part, query in pairs]
+            orders = [retrieved_order(rankings[query], own) for (_, query), own in zip(pairs, chosen, strict=True)]
+            entries = [self._entries(rankings, query, own) for (_, query), own in zip(pairs, chosen, strict=True)]
+            lists = [(query, own[order]) for (_, query), own, order in zip(pairs, entries, orders, strict=True)]
             ordered = self.reference.scores(self._candidates, lists)
-            for (part, query), scores, order in zip(asked, ordered, orders, strict=True):
-                referred[part][query] = ReferenceScores.of(scores[np.argsort(order)], found[query])
+            for (part, query), scores, order in zip(pairs, ordered, orders, strict=True):
+                referred[part][query] = ReferenceScores.of(scores[np.argsort(order)], rankings[query])
             return referred
-        wanted = [(query, self._entries(found, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
+        wanted = [(query, self._entries(rankings, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
         known = self.reference.scores(self._candidates, wanted)
-        for part, query in asked:
-            own = ReferenceScores.of(known[query], found[query])
+        for part, query in pairs:
+            own = ReferenceScores.of(known[query], rankings[query])
             referred[part][query] = ReferenceScores(own.listed, own.variants[self._chosen(part, query)])
         return referred
 
@@ -209,17 +209,17 @@ class Sure(SearchTask):
         kinds = TESTBEDS.get(part, ())
         return np.array([self._kinds[query].index(kind) for kind in kinds if kind != ORIGINAL], dtype=np.int64)
 
-    def _entries(self, found: Sequence[Found], query: int, chosen: np.ndarray) -> np.ndarray:
-        return np.concatenate([found[query].passages, self._variant_entries[query][chosen]])
+    def _entries(self, rankings: Sequence[Found], query: int, chosen: np.ndarray) -> np.ndarray:
+        return np.concatenate([rankings[query].passages, self._variant_entries[query][chosen]])
 
-    def _ranks(self, testbed: str, found: Sequence[Found], reference: Sequence[ReferenceScores]) -> RankedTestbed:
+    def _ranks(self, testbed: str, rankings: Sequence[Found], reference: Sequence[ReferenceScores]) -> RankedTestbed:
         kinds = TESTBEDS[testbed]
         queries, ranks, referred = [], [], []
         dropped: Counter[str] = Counter({_NOT_LISTED: 0, _NOT_REFERENCED: 0})
-        for query, one in enumerate(found):
+        for query, ranking in enumerate(rankings):
             if not self._is_in(testbed, query):
                 continue
-            position = position_of(one.passages, self._originals[query])
+            position = position_of(ranking.passages, self._originals[query])
             chosen = self._chosen(testbed, query)
             there, after = reference[query]
             if position is None:
@@ -228,48 +228,50 @@ class Sure(SearchTask):
                 dropped[_NOT_REFERENCED] += 1
             else:
                 queries.append(query)
-                ranks.append(in_order(kinds, *ranks_after_insertion(one.scores, position, one.variant_scores[chosen])))
-                referred.append(in_order(kinds, *self._referred(one, position, chosen, there, after)))
+                ranks.append(
+                    in_order(kinds, *ranks_after_insertion(ranking.scores, position, ranking.variant_scores[chosen]))
+                )
+                referred.append(in_order(kinds, *self._referred(ranking, position, chosen, there, after)))
         if not queries:
             lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
             raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
         return RankedTestbed(np.array(queries), np.stack(ranks), np.stack(referred), dict(dropped))
 
     def _referred(
-        self, one: Found, position: int, chosen: np.ndarray, there: np.ndarray, after: np.ndarray
+        self, ranking: Found, position: int, chosen: np.ndarray, there: np.ndarray, after: np.ndarray
     ) -> tuple[int, np.ndarray]:
         """The ranks of the original at ``position`` of the list and of the variants ``chosen``, by the reference's
         scores of the list, ``there``, and of those variants, ``after``."""
         if self.counting == ONCE:
             return ranks_after_insertion(there, position, after)
         listed = len(there)
-        order = retrieved_order(one, chosen)
+        order = retrieved_order(ranking, chosen)
         same_id = np.flatnonzero((order == position) | (order >= listed))
         return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
 
     def _reciprocal_ranks(
-        self, found: Sequence[Found], reference: Sequence[ReferenceScores] | None
+        self, rankings: Sequence[Found], reference: Sequence[ReferenceScores] | None
     ) -> dict[str, dict[str, float]]:
         """By metric and query, of the original in the list and, given its scores alone, in the list as the reference
         orders it; 0 if it is not listed."""
         before: dict[str, float] = {}
         after: dict[str, float] = {}
-        for query, one in enumerate(found):
+        for query, ranking in enumerate(rankings):
             name = self._queries[query]
-            position = position_of(one.passages, self._originals[query])
+            position = position_of(ranking.passages, self._originals[query])
             before[name] = 0.0 if position is None else 1 / (position + 1)
             if reference is not None and not np.isnan(reference[query].listed).any():
                 scores = reference[query].listed
                 after[name] = 0.0 if position is None else 1 / ranks_after_insertion(scores, position, _NOTHING)[0]
         return {self._before: before} | ({} if reference is None else {self._reranked: after})
 
-    def _measured(self, name: str, found: Sequence[Found], names: Sequence[str]) -> Measured:
-        reference = self._reference_scores(found, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
+    def _measured(self, name: str, rankings: Sequence[Found], names: Sequence[str]) -> Measured:
+        reference = self._reference_scores(rankings, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
         counts: dict[str, int | float] = {}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
         for testbed in self.data.testbeds:
-            ranked = self._ranks(testbed, found, reference[testbed])
+            ranked = self._ranks(testbed, rankings, reference[testbed])
             ids = [self._queries[query] for query in ranked.queries]
             values = {
                 "rdc": deviation_consistency(ranked.ranks, ranked.reference),
@@ -287,7 +289,7 @@ class Sure(SearchTask):
             reasons = {**self.data.dropped[testbed], **ranked.dropped}
             counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
             self._say_dropped(name, testbed, ranked.dropped)
-        per_query |= self._reciprocal_ranks(found, reference.get(_ALONE))
+        per_query |= self._reciprocal_ranks(rankings, reference.get(_ALONE))
         averaged = {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()}
         return Measured(
             {metric: mean(scores) for metric, scores in per_query.items()},
@@ -295,7 +297,7 @@ class Sure(SearchTask):
             averaged,
             configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
             counts=counts,
-            run=SureRun(self._candidates, found, self._variant_entries),
+            run=SureRun(self._candidates, rankings, self._variant_entries),
         )
 
     def _say_dropped(self, name: str, testbed: str, dropped: Mapping[str, int]) -> None:

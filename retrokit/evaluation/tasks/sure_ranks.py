@@ -33,9 +33,9 @@ class ReferenceScores(NamedTuple):
     variants: np.ndarray
 
     @classmethod
-    def of(cls, scores: np.ndarray, one: Found) -> ReferenceScores:
-        """Those of the list of ``one`` and, after them, of variants."""
-        return cls(scores[: len(one.passages)], scores[len(one.passages) :])
+    def of(cls, scores: np.ndarray, ranking: Found) -> ReferenceScores:
+        """Those of the list of ``ranking`` and, after them, of variants."""
+        return cls(scores[: len(ranking.passages)], scores[len(ranking.passages) :])
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class RankedTestbed:
     dropped: dict[str, int]
 
 
-def retrieved_order(one: Found, chosen: np.ndarray) -> np.ndarray:
+def retrieved_order(ranking: Found, chosen: np.ndarray) -> np.ndarray:
     """Positions in the list with the variants ``chosen`` after it, in the retriever's order, int64 ``[n + v]``."""
-    return np.argsort(-np.concatenate([one.scores, one.variant_scores[chosen]]), kind="stable")
+    return np.argsort(-np.concatenate([ranking.scores, ranking.variant_scores[chosen]]), kind="stable")
 
 
 def position_of(passages: np.ndarray, passage: int) -> int | None:
     """Where ``passage`` stands in a list of passages."""
-    found = np.flatnonzero(passages == passage)
-    return int(found[0]) if len(found) else None
+    positions = np.flatnonzero(passages == passage)
+    return int(positions[0]) if len(positions) else None
 
 
 def in_order(kinds: Sequence[str], original: int, variants: np.ndarray) -> np.ndarray:
@@ -83,17 +83,17 @@ class SureRun(Mapping[str, dict[str, float]]):
     """The lists and the variants of all queries as ``{query: {id: score}}``, which is made for one query at a time: two
     thousand passages for each of thousands of queries would fill the memory."""
 
-    def __init__(self, candidates: SureCandidates, found: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
+    def __init__(self, candidates: SureCandidates, rankings: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
         self._candidates = candidates
-        self._found = found
+        self._found = rankings
         self._variants = variants
         self._position = {query: position for position, query in enumerate(candidates.queries.ids)}
 
     def __getitem__(self, query: str) -> dict[str, float]:
         position = self._position[query]
-        one = self._found[position]
-        entries = np.concatenate([one.passages, self._variants[position]]).tolist()
-        scores = np.concatenate([one.scores, one.variant_scores]).tolist()
+        ranking = self._found[position]
+        entries = np.concatenate([ranking.passages, self._variants[position]]).tolist()
+        scores = np.concatenate([ranking.scores, ranking.variant_scores]).tolist()
         return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}
 
     def __iter__(self) -> Iterator[str]:

@@ -88,9 +88,11 @@ class PairReference(Reference[By]):
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each query, ``[n]``; of one :class:`SureCandidates` for the life of this object."""
         new = [np.setdiff1d(candidates.text_of[entries], self._of(query)[0]) for query, entries in wanted]
-        asked = candidates.asked([query for (query, _), texts in zip(wanted, new, strict=True) for _ in texts])
-        found = self._score(candidates, asked, TextList(candidates.texts[text] for texts in new for text in texts))
-        for (query, _), texts, scores in zip(wanted, new, _split(found, new), strict=True):
+        queries = candidates.asked([query for (query, _), texts in zip(wanted, new, strict=True) for _ in texts])
+        new_scores = self._score(
+            candidates, queries, TextList(candidates.texts[text] for texts in new for text in texts)
+        )
+        for (query, _), texts, scores in zip(wanted, new, _split(new_scores, new), strict=True):
             before = self._of(query)
             texts, scores = np.concatenate([before[0], texts]), np.concatenate([before[1], scores])
             order = np.argsort(texts)
@@ -120,8 +122,8 @@ class SearcherReference(PairReference[Searcher]):
         if not self._by.by_ids:
             return super().scores(candidates, wanted)
         entries = [part for _, part in wanted]
-        asked = candidates.asked([query for query, part in wanted for _ in part])
-        return _split(self._score(candidates, asked, candidates.of(np.concatenate(entries))), entries)
+        queries = candidates.asked([query for query, part in wanted for _ in part])
+        return _split(self._score(candidates, queries, candidates.of(np.concatenate(entries))), entries)
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
         if self._index is None:
@@ -141,12 +143,12 @@ class ListReference(Reference[Reranker]):
     def scores(self, candidates: SureCandidates, wanted: Sequence[tuple[int, np.ndarray]]) -> list[np.ndarray]:
         """For each list, scores float32 ``[n]``. A text that comes twice is ordered once, at its first place."""
         distinct = [DistinctTexts() for _ in wanted]
-        rows = [one.add(candidates.of(entries)) for one, (_, entries) in zip(distinct, wanted, strict=True)]
-        keys = [(candidates.queries[query], *one.texts) for one, (query, _) in zip(distinct, wanted, strict=True)]
+        rows = [texts.add(candidates.of(entries)) for texts, (_, entries) in zip(distinct, wanted, strict=True)]
+        keys = [(candidates.queries[query], *texts.texts) for texts, (query, _) in zip(distinct, wanted, strict=True)]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         if new:
-            found = self._by.rank_lists([key[0] for key in new], [key[1:] for key in new])
-            self._known.update(zip(new, found, strict=True))
+            new_scores = self._by.rank_lists([key[0] for key in new], [key[1:] for key in new])
+            self._known.update(zip(new, new_scores, strict=True))
             if line := self._by.describe():
                 notice(line)
         return [self._known[key][part] for key, part in zip(keys, rows, strict=True)]
