@@ -142,10 +142,10 @@ class Apart:
 
     def order(self, random: np.random.Generator) -> np.ndarray:
         """Numbers of an epoch's records, batch after batch."""
-        found = self._fitted(random)
-        if (missing := len(self.first) - len(found)) > 0:
-            found = np.concatenate([found, random.permutation(self.first)[:missing]])
-        return found[: len(self.first)].ravel()
+        batches = self._fitted(random)
+        if (missing := len(self.first) - len(batches)) > 0:
+            batches = np.concatenate([batches, random.permutation(self.first)[:missing]])
+        return batches[: len(self.first)].ravel()
 
     def _fitted(self, random: np.random.Generator) -> np.ndarray:
         """Full batches ``[n, size]`` of records in a random order, each in the first that has room and none of its
@@ -185,10 +185,10 @@ def _shared_texts(records: Sequence[Any], all_are: bool) -> dict[int, tuple[int,
         ids.extend(own)
         owners.extend([number] * len(own))
     _, inverse, counts = np.unique(np.frombuffer(ids, dtype=np.int64), return_inverse=True, return_counts=True)
-    found: dict[int, tuple[int, ...]] = {}
+    shared: dict[int, tuple[int, ...]] = {}
     for place in np.flatnonzero(all_are | (counts[inverse] > 1)).tolist():
-        found[owners[place]] = (*found.get(owners[place], ()), ids[place])
-    return found
+        shared[owners[place]] = (*shared.get(owners[place], ()), ids[place])
+    return shared
 
 
 @dataclass
@@ -238,7 +238,7 @@ class Collator:
 
 def _positives_first(of_examples: Sequence[Sequence[_T]]) -> list[_T]:
     """Each example's first document, then all others."""
-    return [one[0] for one in of_examples] + [other for one in of_examples for other in one[1:]]
+    return [documents[0] for documents in of_examples] + [other for documents in of_examples for other in documents[1:]]
 
 
 class Loader(DataLoader):

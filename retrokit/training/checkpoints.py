@@ -48,9 +48,9 @@ def check_state(checkpoint: Path, world: int, scaled: bool, engine: bool) -> Non
             raise DataError(checkpoint, f"has no {name}: {_ADVICE}")
     path = checkpoint / "trainer_state.json"
     with intact(path):
-        found = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
-        if found != step_of(checkpoint):
-            raise ValueError(f"it is of step {found}")
+        step = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
+        if step != step_of(checkpoint):
+            raise ValueError(f"it is of step {step}")
 
 
 @contextmanager

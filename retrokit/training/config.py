@@ -124,8 +124,8 @@ class TrainingConfig(Settings):
     @property
     def low_rank(self) -> LowRank | None:
         """What ``lora`` says."""
-        made: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
-        return made
+        adapter: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
+        return adapter
 
     def lora_specs(self) -> list[tuple[Registry, str]]:
         """The spec of ``lora``, where it says more than a rank."""
@@ -137,7 +137,7 @@ class TrainingConfig(Settings):
 
     def problems(self) -> Iterator[str]:
         lengths = [f"`{name}=`" for name in ("epochs", "steps", "time_budget") if getattr(self, name) is not None]
-        found = [
+        messages = [
             None if self.data else "no training data: give `data=` at least once",
             f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
             "`overwrite=` and `resume=` exclude each other" if self.overwrite and self.resume else None,
@@ -145,13 +145,13 @@ class TrainingConfig(Settings):
             *self.number_problems(),
             *(f"`adam_betas=` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]
-        return (problem for problem in found if problem)
+        return (problem for problem in messages if problem)
 
     def inputs(self) -> list[str]:
         """The paths that are read."""
         from retrokit.data.outputs import paths_in
 
-        return paths_in(getattr(self, one.name) for one in fields(self) if not one.metadata["writes"])
+        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
 
 
 @dataclass(frozen=True)
@@ -382,12 +382,14 @@ def one_of(name: str, value: str, allowed: Sequence[str]) -> str | None:
     return None if value in allowed else f"`{name}=` {value} is none of {', '.join(allowed)}"
 
 
-def differences(before: dict[str, Any], now: dict[str, Any], here: str = "was", there: str = "now") -> list[str]:
+def differences(
+    before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
+) -> list[str]:
     """What differs between two identities, each as ``option was X, now Y``."""
     names = [field.name for field in fields(FinetuneConfig)]
     keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
     return [
-        f"{key.replace('_', '-')} {here} {before.get(key)}, {there} {now.get(key)}"
+        f"{key.replace('_', '-')} {before_label} {before.get(key)}, {now_label} {now.get(key)}"
         for key in keys
         if before.get(key) != now.get(key)
     ]

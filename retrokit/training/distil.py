@@ -45,7 +45,7 @@ class Distilled:
 
 
 @taking(DistilSettings)
-def distil_static(asked: DistilSettings) -> Distilled:
+def distil_static(settings: DistilSettings) -> Distilled:
     """Write a static encoder, made of another encoder's tokens, into a new folder.
 
     Raises:
@@ -53,23 +53,25 @@ def distil_static(asked: DistilSettings) -> Distilled:
             a folder that exists.
         DataError: a corpus that cannot be read or is empty, or an embedding that is not finite.
     """
-    check_name_of_model(asked.output)
-    with folder_in_the_making(asked.output) as staged:
-        encoder = encoders.registry.create(asked.encoder, device=asked.device)
+    check_name_of_model(settings.output)
+    with folder_in_the_making(settings.output) as staged:
+        encoder = encoders.registry.create(settings.encoder, device=settings.device)
         model = tower_of(encoder.to_train().model, "document")
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
         if tokenizer is None or not hasattr(model[0], "auto_model"):
             raise UsageError(f"{encoder.spec}: tokens alone take a transformer with a fast tokenizer")
         rows = _tokens_alone(encoder, model, tokenizer)
-        if asked.dims is not None and asked.dims > min(rows.shape):
-            raise UsageError(f"`dims=` {asked.dims}: {encoder.spec} has {min(rows.shape)}")
-        table, variance = _principal(rows, asked.dims or rows.shape[1])
-        if asked.sif:
-            frequencies = _zipf(len(table)) if asked.corpus is None else _counted(asked.corpus, tokenizer, len(table))
-            table *= (asked.sif / (asked.sif + frequencies))[:, None]
-        with disk_errors(asked.output):
+        if settings.dims is not None and settings.dims > min(rows.shape):
+            raise UsageError(f"`dims=` {settings.dims}: {encoder.spec} has {min(rows.shape)}")
+        table, variance = _principal(rows, settings.dims or rows.shape[1])
+        if settings.sif:
+            frequencies = (
+                _zipf(len(table)) if settings.corpus is None else _counted(settings.corpus, tokenizer, len(table))
+            )
+            table *= (settings.sif / (settings.sif + frequencies))[:, None]
+        with disk_errors(settings.output):
             _save(table.astype(np.float32), tokenizer, staged)
-    return Distilled(asked.output, len(table), table.shape[1], variance)
+    return Distilled(settings.output, len(table), table.shape[1], variance)
 
 
 @torch.inference_mode()
@@ -119,14 +121,14 @@ def _counted(corpus: str, tokenizer: Any, count: int) -> np.ndarray:
         counts.update(tokenizer.encode(document.full_text, add_special_tokens=False).ids)
     if not counts:
         raise DataError(corpus, "holds no token")
-    found = np.zeros(count)
-    found[list(counts)] = list(counts.values())
-    return found / found.sum()
+    frequencies = np.zeros(count)
+    frequencies[list(counts)] = list(counts.values())
+    return frequencies / frequencies.sum()
 
 
 def _save(table: np.ndarray, tokenizer: Any, folder: Path) -> None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     module = StaticEmbedding(tokenizer, embedding_weights=table)
-    made = SentenceTransformer(modules=[module], device="cpu", similarity_fn_name="cosine")
-    made.save(str(folder), create_model_card=False)
+    model = SentenceTransformer(modules=[module], device="cpu", similarity_fn_name="cosine")
+    model.save(str(folder), create_model_card=False)

@@ -44,12 +44,12 @@ class Evaluations:
         if name and name not in tasks:
             raise UsageError(f"`best_metric=` {best_metric}: {name} is none of the tasks, {', '.join(tasks)}")
         problems, measuring = [], []
-        for one, task in tasks.items():
-            if name in ("", one):
+        for task_name, task in tasks.items():
+            if name in ("", task_name):
                 try:
-                    if (one, metric) != (HOLDOUT, LOSS):
+                    if (task_name, metric) != (HOLDOUT, LOSS):
                         task.check_metrics([metric])
-                    measuring.append(f"{one}:{metric}")
+                    measuring.append(f"{task_name}:{metric}")
                 except UsageError as error:
                     problems.append(str(error))
         if not measuring:

@@ -108,7 +108,7 @@ class Plan(Job):
             "scale": self.preflight.scale,
             "data": self.preflight.sources,
             "evaluated": self.preflight.evaluated,
-            "overlaps": {one["test"]: one["counts"] for one in self.preflight.overlaps},
+            "overlaps": {overlap["test"]: overlap["counts"] for overlap in self.preflight.overlaps},
             **provenance(),
         }
         return Run(
@@ -125,8 +125,8 @@ class Plan(Job):
         config, scale = self.config, self.preflight.scale["scale"]
         mini_batch = None if config.mini_batch is None else int(config.mini_batch)
         prefixes = list(self.model)[-1].prefixes
-        sizes = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
-        widths = [self.similarity.prepare(one, "query").shape[-1] for one in sizes] or None
+        embeddings = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
+        widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
         if config.loss == "mse":
             return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
         options: dict[str, Any] = {
@@ -253,9 +253,9 @@ def _preflight(
     """What is known before the first step: sizes, lengths, the starting scale, what of the tests is in the data."""
     data, decides = material.data, material.evaluations.decides
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    asked = config.fixed_scale, config.scale == "auto", config.precision
+    options = config.fixed_scale, config.scale == "auto", config.precision
     similarity = list(model)[-1].similarity
-    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *asked))  # devices may round differently
+    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *options))  # devices may round differently
     lengths = lengths_of(encoder, data, config.seed, config.max_length)
     resolved = {"precision": precision, "best_metric": decides or None}
     return Preflight(
@@ -288,9 +288,9 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
     """The similarity that a probe of the encoder, on a sample of the training pairs, predicts to train best (MAG 4.5),
     and the findings; says what and why."""
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
-    found = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim=` auto: {found.prediction.choice}. {found.verdict}. {found.method}")
-    return found.prediction.choice, {"kappa": found.method, **vars(found.prediction)}
+    probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
+    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
+    return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
 
 
 def finetune(config: FinetuneConfig) -> Outcome:

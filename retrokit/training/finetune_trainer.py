@@ -52,12 +52,12 @@ class FinetuneTrainer(RunTrainer):
         baseline: dict[str, float] = {}
         for name, task in self.evaluations.tasks.items():
             metrics_of = self.evaluations.metrics_of(name)
-            asked = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
-            result, *start = task.evaluate(asked)
+            request = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
+            result, *start = task.evaluate(request)
             metrics |= _of_task(name, result.metrics)
             norms |= _of_task(name, result.norms)
-            for one in start:
-                baseline |= _of_task(name, one.metrics)
+            for own_result in start:
+                baseline |= _of_task(name, own_result.metrics)
         if self.held_out is not None:
             metrics[f"{HOLDOUT}:{LOSS}"] = self._held_out_loss(self.held_out)
         notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
@@ -87,10 +87,10 @@ class FinetuneTrainer(RunTrainer):
 
     def learned(self) -> dict[str, float]:
         similarity = whole(list(self.model)[-1].similarity)
-        found = {name: round(value, 6) for name, value in similarity.statistics().items()}
+        statistics = {name: round(value, 6) for name, value in similarity.statistics().items()}
         guide = self.loss.guide
         share = guide.share() if guide is not None else None
-        return found if share is None else {**found, "masked_by_guide": round(share, 6)}
+        return statistics if share is None else {**statistics, "masked_by_guide": round(share, 6)}
 
     def write_model(self, folder: Path) -> bool:
         export(self.model, folder)

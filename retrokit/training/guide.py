@@ -46,11 +46,11 @@ class Guide(nn.Module):
         column of row i's positive; counts those that are not ``excluded`` without it."""
         positive = scores.gather(1, own[:, None])
         bound = positive - (positive.abs() * self.margin if self.is_relative else self.margin)
-        found = scores > bound
+        masked = scores > bound
         others = ~excluded
         others[torch.arange(len(own), device=own.device), own] = False
-        self.counts += torch.stack([(found & others).sum(), others.sum()])
-        return found
+        self.counts += torch.stack([(masked & others).sum(), others.sum()])
+        return masked
 
     def share(self) -> float | None:
         """The share of the candidates that was masked since the last call; ``None``: there were none."""

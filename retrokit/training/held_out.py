@@ -42,9 +42,9 @@ class HeldOut:
 
     def judged_texts(self) -> JudgedTexts:
         """The anchors with their documents, negatives too, to be looked for in what is trained on."""
-        found = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
-        pairs = ((anchor, documents[0]) for anchor, documents in found)
-        return JudgedTexts.of(pairs, (text for _, documents in found for text in documents))
+        examples = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
+        pairs = ((anchor, documents[0]) for anchor, documents in examples)
+        return JudgedTexts.of(pairs, (text for _, documents in examples for text in documents))
 
     def task(self) -> Task:
         """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.
@@ -54,7 +54,7 @@ class HeldOut:
         """
         records = [self.data[place].record for place in range(len(self.data))]
         scored = [record for record in records if isinstance(record, ScoredPair)]
-        task = _correlation(scored) if scored else _retrieval([one for one in records if isinstance(one, Pair)])
+        task = _correlation(scored) if scored else _retrieval([pair for pair in records if isinstance(pair, Pair)])
         task.spec = HOLDOUT
         task.shown_metrics = (task.main_metric,)
         return task
@@ -78,5 +78,5 @@ def _retrieval(pairs: Sequence[Pair]) -> Task:
     qrels: dict[str, dict[str, int]] = {}
     for pair in pairs:
         qrels.setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
-    texts, asked = ({id: text for text, id in ids.items()} for ids in (documents, queries))
-    return Retrieval(retrieval_data(HOLDOUT, "held out", texts, asked, qrels))
+    document_texts, query_texts = ({id: text for text, id in ids.items()} for ids in (documents, queries))
+    return Retrieval(retrieval_data(HOLDOUT, "held out", document_texts, query_texts, qrels))

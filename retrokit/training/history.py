@@ -65,8 +65,8 @@ class History:
     @property
     def best(self) -> tuple[int, float] | None:
         """The best evaluation after step 0; the earliest of equals."""
-        after = (found for found in self.evaluations if found[0] > 0)
-        return max(after, key=lambda found: self._worth(found[1]), default=None)
+        after = (evaluation for evaluation in self.evaluations if evaluation[0] > 0)
+        return max(after, key=lambda evaluation: self._worth(evaluation[1]), default=None)
 
     def _worth(self, value: float) -> float:
         return -value if lower_is_better(self.metric) else value

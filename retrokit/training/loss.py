@@ -141,8 +141,10 @@ class InfoNCE(PreparedLoss):
             scores = self.scale * self._similarity[0].kernel(queries, candidates)
             excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
             if self.guide is not None:
-                asked, given = self._guided
-                nearest = self.guide.similarity.kernel(asked, _gathered_documents(given, document_ids, len(queries))[0])
+                guide_queries, guide_documents = self._guided
+                nearest = self.guide.similarity.kernel(
+                    guide_queries, _gathered_documents(guide_documents, document_ids, len(queries))[0]
+                )
                 excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         if self.directions in ("document-to-query", "both"):
@@ -151,8 +153,10 @@ class InfoNCE(PreparedLoss):
             scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
             excluded = self._known(all_ids, document_ids[: len(queries)]).T
             if self.guide is not None:
-                asked, given = self._guided
-                nearest = self.guide.similarity.kernel(_gathered_queries(asked, query_ids)[0], given[: len(queries)]).T
+                guide_queries, guide_documents = self._guided
+                nearest = self.guide.similarity.kernel(
+                    _gathered_queries(guide_queries, query_ids)[0], guide_documents[: len(queries)]
+                ).T
                 excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         return torch.stack(losses).mean()

@@ -79,11 +79,11 @@ class LowRank:
             if self.last > count:
                 raise UsageError(f"`lora=` last={self.last}: {name} has {count} layers")
             in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
-            places = [place for place, found in in_layer.items() if found and int(found[1]) >= count - self.last]
+            places = [place for place, match in in_layer.items() if match and int(match[1]) >= count - self.last]
             if self.targets == ALL:
                 return places
-        asked = self.targets.split("+")
-        if missing := [one for one in asked if not any(f".{place}".endswith(f".{one}") for place in places)]:
+        targets = self.targets.split("+")
+        if missing := [target for target in targets if not any(f".{place}".endswith(f".{target}") for place in places)]:
             known = sorted({place.rpartition(".")[2] for place in places})
             hint = did_you_mean(missing[0], known)
             raise UsageError(
@@ -91,5 +91,5 @@ class LowRank:
                 f"it has {', '.join(known)}"
             )
         if self.last is None:
-            return asked
-        return [place for place in places if any(f".{place}".endswith(f".{one}") for one in asked)]
+            return targets
+        return [place for place in places if any(f".{place}".endswith(f".{target}") for target in targets)]

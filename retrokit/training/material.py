@@ -36,10 +36,10 @@ class TrainingMaterial:
         tests = {name: texts for name, task in tasks if (texts := task.judged_texts()) is not None}
         if self.held_out is not None:
             tests[HOLDOUT] = self.held_out.judged_texts()
-        found = overlaps(tests, self.data.sources, examples) if tests else []
-        for warning in filter(None, (one.warning() for one in found)):
+        results = overlaps(tests, self.data.sources, examples) if tests else []
+        for warning in filter(None, (result.warning() for result in results)):
             notice(warning)
-        return [vars(one) for one in found]
+        return [vars(result) for result in results]
 
 
 def read_material(config: FinetuneConfig, device: str | None) -> TrainingMaterial:
@@ -81,8 +81,8 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
     highest = config.max_score or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
-        found = f"scores run from {min(scores):g} to {max(scores):g}"
-        raise DataError(", ".join(config.data), f"{found}; expected 0 to {highest:g}")
+        problem = f"scores run from {min(scores):g} to {max(scores):g}"
+        raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")
     notice(f"scores are divided by {highest:g}, so that they run from 0 to 1")
     return [
         replace(

@@ -33,10 +33,10 @@ def with_memory(plan: Plan) -> Plan:
     transformer = getattr(plan.model[0], "auto_model", None)
     if transformer is None or plan.model.supports("image"):
         return plan
-    limit = max(found["limit"] or 0 for found in plan.preflight.lengths.values()) or LENGTHS[-1]
+    limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values()) or LENGTHS[-1]
     shape = plan.config, plan.device, limit, len(plan.data[0].document_ids)
-    found = _of_description(*shape) if is_quantized(transformer) else _of(transformer, *shape)
-    return replace(plan, preflight=replace(plan.preflight, memory=found))
+    memory = _of_description(*shape) if is_quantized(transformer) else _of(transformer, *shape)
+    return replace(plan, preflight=replace(plan.preflight, memory=memory))
 
 
 def of_description(config: FinetuneConfig) -> dict[str, Any] | None:
@@ -76,14 +76,14 @@ def _of_description(config: FinetuneConfig, device: torch.device, limit: int | N
     with torch.device("meta"):
         restrict(model, path, config.freeze, config.low_rank)
     longest = limit or int(getattr(model.config, "max_position_embeddings", LENGTHS[-1]))
-    found = _of(model, config, device, longest, documents)
-    return {**found, "weights": found["weights"] - spared}
+    memory = _of(model, config, device, longest, documents)
+    return {**memory, "weights": memory["weights"] - spared}
 
 
 def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: int, documents: int) -> dict[str, Any]:
     longest = config.max_length or min(limit, LENGTHS[-1])
     lengths = {*(tokens for tokens in LENGTHS if tokens < longest), longest}
-    found = measure(
+    memory = measure(
         model,
         choose_precision(config.precision, device, multiplies(model)),
         {*BATCHES, *([] if config.batch_size == AUTO else [int(config.batch_size)])},
@@ -92,4 +92,4 @@ def _of(model: nn.Module, config: FinetuneConfig, device: torch.device, limit: i
         mini_batch=None if config.mini_batch in (None, AUTO) else int(config.mini_batch),
         at_once=tokens_at_once(device),
     )
-    return asdict(found)
+    return asdict(memory)

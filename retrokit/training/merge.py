@@ -40,7 +40,7 @@ class Merged:
 
 
 @taking(MergeSettings)
-def merge(asked: MergeSettings) -> Merged:
+def merge(settings: MergeSettings) -> Merged:
     """Write the average of encoders into a new folder, which is an encoder as a run is.
 
     Sums are float32, and a tensor keeps its type, of several the widest. What the similarity has learned (γ) is
@@ -52,22 +52,22 @@ def merge(asked: MergeSettings) -> Merged:
             exists.
         DataError: weights that are not finite.
     """
-    shares, fingerprints = list(zip(asked.encoders, asked.shares, strict=True)), []
-    check_name_of_model(asked.output)
-    with folder_in_the_making(asked.output) as staged:
+    shares, fingerprints = list(zip(settings.encoders, settings.shares, strict=True)), []
+    check_name_of_model(settings.output)
+    with folder_in_the_making(settings.output) as staged:
         total: _Sum | None = None
-        with progress("merging", len(asked.encoders), "encoders") as advance:
+        with progress("merging", len(settings.encoders), "encoders") as advance:
             for spec, share in shares:
                 encoder: Encoder = encoders.registry.create_on(spec, "cpu")
-                total = total or _Sum(encoder, asked.sim or encoder.similarity.spec, chosen=asked.sim is not None)
+                total = total or _Sum(encoder, settings.sim or encoder.similarity.spec, chosen=settings.sim is not None)
                 total.add(encoder, share)
                 fingerprints.append(encoder.fingerprint())
                 advance(1)
         assert total is not None  # there are two encoders or more
         model, similarity = total.model(), total.similarity
-        with disk_errors(asked.output):
+        with disk_errors(settings.output):
             export(model, staged)
-            card = card_of_merged(Path(asked.output).name, list(model)[-1].similarity, shares)
+            card = card_of_merged(Path(settings.output).name, list(model)[-1].similarity, shares)
             (staged / "README.md").write_text(card, encoding="utf-8")
         files = sorted(path.name for path in staged.iterdir())
         merged = [
@@ -75,8 +75,8 @@ def merge(asked: MergeSettings) -> Merged:
             for (spec, share), fingerprint in zip(shares, fingerprints, strict=True)
         ]
         notes = {"merged": merged, **provenance()}
-        write_run(Run(FINISHED, similarity, asked.encoders[0], files=files, notes=notes), staged)
-    return Merged(asked.output, similarity, shares)
+        write_run(Run(FINISHED, similarity, settings.encoders[0], files=files, notes=notes), staged)
+    return Merged(settings.output, similarity, shares)
 
 
 class _Sum:

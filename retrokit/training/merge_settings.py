@@ -49,4 +49,4 @@ class MergeSettings(Settings):
     def shares(self) -> list[float]:
         """What each encoder counts, by place."""
         given = self.weights or [1.0] * len(self.encoders)
-        return [one if self.as_given else one / sum(given) for one in given]
+        return [weight if self.as_given else weight / sum(given) for weight in given]

@@ -124,27 +124,27 @@ def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Seque
 def as_encoder(model: SentenceTransformer, spec: str) -> Encoder:
     """A view of the model under training as an encoder of raw embeddings; nothing is copied."""
     *modules, prepare = list(model)
-    kept = [module for module in modules if not isinstance(module, Dropout)]
-    return TorchEncoder(spec, with_modules(model, kept), prepare.similarity)
+    encoder_modules = [module for module in modules if not isinstance(module, Dropout)]
+    return TorchEncoder(spec, with_modules(model, encoder_modules), prepare.similarity)
 
 
 def export(model: SentenceTransformer, folder: Path) -> None:
     """Save the model under training for use: stock modules wherever they express the similarity."""
     *modules, prepare = list(model)
     similarity = prepare.similarity
-    kept = [module for module in modules if not isinstance(module, Dropout)]
-    if not is_adapter(kept[0]):
-        kept[0] = _merged(kept[0])
+    final_modules = [module for module in modules if not isinstance(module, Dropout)]
+    if not is_adapter(final_modules[0]):
+        final_modules[0] = _merged(final_modules[0])
     if similarity.export == "normalize":
-        kept.append(Normalize())
+        final_modules.append(Normalize())
     elif similarity.export == "prepared":
         last = Prepare(prepare.similarity_spec, None if model.truncate_dim is None else [model.truncate_dim])
         last.similarity.load_state_dict(similarity.state_dict())
-        kept.append(last)
-    made = with_modules(model, kept)
-    made.similarity_fn_name = similarity.library_name
-    with no_progress_bars(), saving_adapters(kept[0]):
-        made.save(str(folder), create_model_card=False)
+        final_modules.append(last)
+    final_model = with_modules(model, final_modules)
+    final_model.similarity_fn_name = similarity.library_name
+    with no_progress_bars(), saving_adapters(final_modules[0]):
+        final_model.save(str(folder), create_model_card=False)
     forget_where_it_came_from(folder / "config.json")
 
 

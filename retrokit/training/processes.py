@@ -111,8 +111,8 @@ def first_says(make: Callable[[], _T]) -> _T:
         return make()
     box: list[Any] = [make() if is_first() else None]
     dist.broadcast_object_list(box, src=0)
-    told: _T = box[0]
-    return told
+    value: _T = box[0]
+    return value
 
 
 def all_say(value: _T) -> list[_T]:

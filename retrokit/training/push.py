@@ -48,7 +48,7 @@ class Pushed:
 
 
 @taking(PushSettings)
-def push(asked: PushSettings) -> Pushed:
+def push(settings: PushSettings) -> Pushed:
     """Upload a finished run, or write what would be uploaded.
 
     Raises:
@@ -57,28 +57,28 @@ def push(asked: PushSettings) -> Pushed:
         ServiceError: the hub refuses, or cannot be reached; nothing of the run is there then.
     """
     try:
-        validate_repo_id(asked.repo)
+        validate_repo_id(settings.repo)
     except HFValidationError as error:
-        raise UsageError(f"`repo` {asked.repo}: {first_line(error)}") from None
-    if "/" not in asked.repo:
-        raise UsageError(f"`repo` {asked.repo}: expected OWNER/NAME")
-    run = read_run(asked.folder).finished(asked.folder)
-    check_folder(asked.folder)
+        raise UsageError(f"`repo` {settings.repo}: {first_line(error)}") from None
+    if "/" not in settings.repo:
+        raise UsageError(f"`repo` {settings.repo}: expected OWNER/NAME")
+    run = read_run(settings.folder).finished(settings.folder)
+    check_folder(settings.folder)
     if run.files is None or run.verifier is not None:
-        raise UsageError(f"{asked.folder} does not tell the files of an encoder: train or merge one anew")
-    records = _measured(asked)
-    place = folder_in_the_making(asked.dry_run) if asked.dry_run is not None else tempfile.TemporaryDirectory()
-    mteb = folder_in_the_making(asked.mteb) if asked.mteb is not None else nullcontext()
+        raise UsageError(f"{settings.folder} does not tell the files of an encoder: train or merge one anew")
+    records = _measured(settings)
+    place = folder_in_the_making(settings.dry_run) if settings.dry_run is not None else tempfile.TemporaryDirectory()
+    mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
     with mteb as submission, place as given:
         staged = Path(given)
         with disk_errors(staged):
-            _copy(run, Path(asked.folder), staged)
-            _name_base(asked, staged / "adapter_config.json")
-            _write_card(asked, run, records, staged / CARD)
+            _copy(run, Path(settings.folder), staged)
+            _name_base(settings, staged / "adapter_config.json")
+            _write_card(settings, run, records, staged / CARD)
         files = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
-        url, commit = ("", "") if asked.dry_run is not None else _upload(asked, staged)
+        url, commit = ("", "") if settings.dry_run is not None else _upload(settings, staged)
         if submission is not None:
-            _write_submission(asked, records, commit, Path(submission))
+            _write_submission(settings, records, commit, Path(submission))
     return Pushed(url, commit, files)
 
 
@@ -89,51 +89,55 @@ def _copy(run: Run, folder: Path, staged: Path) -> None:
             if path.is_symlink():
                 raise DataError(path, "is a link, and is not uploaded; put the file itself there")
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
-    told = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
-    write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=told), staged)
+    notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
+    write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
 
 
-def _name_base(asked: PushSettings, config: Path) -> None:
+def _name_base(settings: PushSettings, config: Path) -> None:
     """An adapter names its base: a folder is on this machine alone."""
     if not config.is_file():
         return
     described = read_json(config, "the configuration of an adapter", nan=True)
     base = str(described.get("base_model_name_or_path"))
     if not _HUB_ID.fullmatch(base) or Path(base).exists():
-        if asked.base_model is None:
+        if settings.base_model is None:
             raise UsageError(
-                f"{asked.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
+                f"{settings.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
                 "`base_model=`, or train with `merge_lora=`"
             )
-        described["base_model_name_or_path"] = asked.base_model
+        described["base_model_name_or_path"] = settings.base_model
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _write_card(asked: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
+def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
     """The run's own card, with whatever its owner has changed, under the name that it has on the hub."""
     text = read_text(path, LARGEST_TOML)
     try:
         card = ModelCard(text)
     except Exception as error:  # of a damaged card the library raises anything
-        raise DataError(Path(asked.folder, CARD), f"is not a model card: {first_line(error)}") from error
-    name = Path(asked.folder).resolve().name
-    started = [str(one["encoder"]) for one in run.notes.get("merged", [])] or [run.encoder]
-    bases = [asked.base_model] if asked.base_model else [base for one in started if (base := _hub_id(one))]
+        raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
+    name = Path(settings.folder).resolve().name
+    started = [str(entry["encoder"]) for entry in run.notes.get("merged", [])] or [run.encoder]
+    bases = (
+        [settings.base_model] if settings.base_model else [base for encoder in started if (base := _hub_id(encoder))]
+    )
     known = {
         "base_model": bases[0] if len(bases) == 1 else bases or None,
         "base_model_relation": "merge" if len(started) > 1 and bases else None,
         "datasets": _data_sets(run) or None,
-        "license": asked.license,
-        "model_name": asked.repo,
-        "eval_results": [*_of_training(run), *(one for record in records for one in _of_record(record))] or None,
+        "license": settings.license,
+        "model_name": settings.repo,
+        "eval_results": [*_of_training(run), *(result for record in records for result in _of_record(record))] or None,
     }
     for key, value in known.items():
         if value is not None:
             card.data[key] = value
     if "license" not in card.data:
         notice("the card names no licence; give a `license=`, for without one nobody may use the model")
-    text = card.text.replace(f'load("{name}")', f'encoder("{asked.repo}")').replace(f'("{name}"', f'("{asked.repo}"')
-    text = re.sub(rf"^# {re.escape(name)}$", f"# {asked.repo.partition('/')[2]}", text, flags=re.MULTILINE)
+    text = card.text.replace(f'load("{name}")', f'encoder("{settings.repo}")').replace(
+        f'("{name}"', f'("{settings.repo}"'
+    )
+    text = re.sub(rf"^# {re.escape(name)}$", f"# {settings.repo.partition('/')[2]}", text, flags=re.MULTILINE)
     card.text = _FOLDERS.sub("", text)
     path.write_text(str(card), encoding="utf-8")
 
@@ -181,19 +185,19 @@ def _of_record(record: Record) -> Iterator[EvalResult]:
             yield _result(_FOLDERS.sub("", record.result.task), metric, value)
 
 
-def _measured(asked: PushSettings) -> list[Record]:
+def _measured(settings: PushSettings) -> list[Record]:
     """The results of this encoder in the folders of results."""
-    if not asked.results:
-        if asked.mteb is not None:
+    if not settings.results:
+        if settings.mteb is not None:
             raise UsageError("`mteb=` needs `results=`")
         return []
-    fingerprint = encoders.registry.create_on(asked.folder, "cpu").fingerprint()
-    records = [record for folder in asked.results for record in ResultsFolder(folder).read()]
+    fingerprint = encoders.registry.create_on(settings.folder, "cpu").fingerprint()
+    records = [record for folder in settings.results for record in ResultsFolder(folder).read()]
     mine = [record for record in records if record.result.configuration.get("fingerprint") == fingerprint]
     if not mine:
         others = ", ".join(dict.fromkeys(record.result.encoder for record in records))
-        raise UsageError(f"`results=`: none is of {asked.folder} as it is now; they are of {others}")
-    if asked.mteb is not None and not any(_files_of_mteb(record) for record in mine):
+        raise UsageError(f"`results=`: none is of {settings.folder} as it is now; they are of {others}")
+    if settings.mteb is not None and not any(_files_of_mteb(record) for record in mine):
         raise UsageError("`mteb=`: no result of `results=` is one of MTEB's")
     return mine
 
@@ -203,18 +207,18 @@ def _files_of_mteb(record: Record) -> list[Path]:
     return [Path(about["mteb_cache"], name) for name in about.get("mteb_results", ())]
 
 
-def _write_submission(asked: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:
+def _write_submission(settings: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:
     """``results/OWNER__NAME/COMMIT/TASK.json`` and ``model_meta.json``, by mteb's own code."""
     from mteb import ResultCache, TaskResult
     from mteb.models import ModelMeta
 
-    encoder = encoders.registry.create_on(asked.folder, "cpu")
-    told = {
-        **{"name": asked.repo, "revision": commit or "no_revision_available", "license": asked.license},
+    encoder = encoders.registry.create_on(settings.folder, "cpu")
+    metadata = {
+        **{"name": settings.repo, "revision": commit or "no_revision_available", "license": settings.license},
         **{"embed_dim": encoder.dimension, "max_tokens": encoder.max_length("document"), "open_weights": True},
-        **{"framework": ["Sentence Transformers", "PyTorch"], "reference": f"https://huggingface.co/{asked.repo}"},
+        **{"framework": ["Sentence Transformers", "PyTorch"], "reference": f"https://huggingface.co/{settings.repo}"},
     }
-    meta, cache = ModelMeta.create_empty(told), ResultCache(folder)
+    meta, cache = ModelMeta.create_empty(metadata), ResultCache(folder)
     for file in (file for record in records for file in _files_of_mteb(record)):
         try:
             result = TaskResult.from_disk(file)
@@ -223,19 +227,19 @@ def _write_submission(asked: PushSettings, records: Sequence[Record], commit: st
         cache.save_to_cache(result, meta)
 
 
-def _upload(asked: PushSettings, staged: Path) -> tuple[str, str]:
+def _upload(settings: PushSettings, staged: Path) -> tuple[str, str]:
     """The address of what is there now, and the commit."""
     api = HfApi()
     disable_progress_bars()
-    with _hub_errors(asked.repo):
-        api.create_repo(asked.repo, private=asked.private or None, exist_ok=True)
-        made = api.upload_folder(
-            repo_id=asked.repo,
+    with _hub_errors(settings.repo):
+        api.create_repo(settings.repo, private=settings.private or None, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=settings.repo,
             folder_path=staged,
             commit_message="Upload an encoder trained by retrokit",
             delete_patterns=_STALE,
         )
-    return redacted(f"{api.endpoint}/{asked.repo}"), made.oid
+    return redacted(f"{api.endpoint}/{settings.repo}"), commit.oid
 
 
 @contextmanager

@@ -37,8 +37,8 @@ class RowBag(nn.EmbeddingBag):
 
     def forward(self, input: Tensor, offsets: Tensor) -> Tensor:  # type: ignore[override] # the two that are used
         """Token ids ``[t]``, and where each text starts, ``[n]`` → ``[n, d]``; a text without tokens gives zeros."""
-        made: Tensor = _MeanOfRows.apply(self.weight, input, offsets)
-        return made
+        means: Tensor = _MeanOfRows.apply(self.weight, input, offsets)
+        return means
 
 
 class _MeanOfRows(torch.autograd.Function):
@@ -87,10 +87,10 @@ class Catchup:
         """Go to the next step, which has this learning rate and decay."""
         step, (beta1, beta2) = self.step + 1, betas
         rate = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        kept = 1 - lr * weight_decay
+        decay_factor = 1 - lr * weight_decay
         self.fade *= beta1 / beta2**0.5
-        self.decay *= kept
-        self.drift = kept * self.drift + rate * self.fade
+        self.decay *= decay_factor
+        self.drift = decay_factor * self.drift + rate * self.fade
         for name, first in (("decay", 1.0), ("drift", 0.0), ("fade", 1.0)):
             setattr(self, name, torch.cat([getattr(self, name), torch.tensor([first], dtype=torch.float64)]))
 
@@ -171,10 +171,10 @@ class RowAdamW(torch.optim.AdamW):
         super().step(closure)
         for (table, group), gradient in zip(sparse, gradients, strict=True):
             table.grad = gradient
-            found = gradient.coalesce()
+            coalesced = gradient.coalesce()
             if table not in self.tables:
                 self.tables[table] = TableRows(table, group)
-            self.tables[table].step(found.indices()[0], found.values())
+            self.tables[table].step(coalesced.indices()[0], coalesced.values())
 
     @torch.no_grad()
     def bring(self, table: Tensor, rows: Tensor | None = None) -> None:
@@ -186,16 +186,16 @@ class RowAdamW(torch.optim.AdamW):
     @contextmanager
     def whole(self) -> Iterator[None]:
         """Within it, every row of every table is where dense AdamW has it; after it, all is as before."""
-        kept = {}
+        originals = {}
         with torch.no_grad():
             for table, rows in self.tables.items():
-                kept[table] = table.clone()
+                originals[table] = table.clone()
                 table.copy_(rows.moved())
         try:
             yield
         finally:
             with torch.no_grad():
-                for table, value in kept.items():
+                for table, value in originals.items():
                     table.copy_(value)
 
     def state_dict(self) -> dict[str, Any]:

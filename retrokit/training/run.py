@@ -229,14 +229,14 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     ):
         history.tell = tell
         stopped_because = _train(job, trainer, steps, start)
-    made = trainer.state.global_step
+    last_step = trainer.state.global_step
     if stopped_because == "interrupted":
-        kept = f"the state is kept in {folder.checkpoints}"
-        raise Interrupted(f"stopped at step {made} of {steps}; {kept}", "resume")
+        detail = f"the state is kept in {folder.checkpoints}"
+        raise Interrupted(f"stopped at step {last_step} of {steps}; {detail}", "resume")
     trainer.settle()
-    outcome = Outcome.of(folder.target, made, stopped_because, history)
+    outcome = Outcome.of(folder.target, last_step, stopped_because, history)
     if is_first():
-        if outcome.best_step not in (None, made):
+        if outcome.best_step not in (None, last_step):
             trainer.load_weights(folder.checkpoint(outcome.best_step))
         with disk_errors(folder.target), folder.staged() as staged:
             more = job.finish(trainer, staged, outcome)
@@ -298,8 +298,8 @@ def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
         check_state(checkpoint, place()[1], job.precision == torch.float16, shares_states())
-    kept, written = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(True, checkpoint, before.steps, tuple(kept), tuple(written))
+    rows, written = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
+    return _Start(True, checkpoint, before.steps, tuple(rows), tuple(written))
 
 
 def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | None:

@@ -221,9 +221,9 @@ class RunFolder:
         rows: list[dict[str, Any]] = []
         with suppress(DataError):  # about a last line that a kill cut off
             rows.extend(row for _, row in read_jsonl(self.metrics))
-        kept = [row for row in rows if row["step"] <= step]
-        write_jsonl(self.metrics, kept)
-        return kept, rows
+        remaining = [row for row in rows if row["step"] <= step]
+        write_jsonl(self.metrics, remaining)
+        return remaining, rows
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,

@@ -71,19 +71,19 @@ def _set_up_fsdp(accelerator: Accelerator, model: nn.Module) -> None:
 def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None:
     """Leave of the configuration what it says of ZeRO; all else is as ``args`` have it."""
     plugin = accelerator.state.deepspeed_plugin
-    asked = plugin.deepspeed_config
-    zero = asked.get("zero_optimization", {})
+    settings = plugin.deepspeed_config
+    zero = settings.get("zero_optimization", {})
     if zero.get("stage") not in (1, 2):
         raise UsageError(f"DeepSpeed is supported with ZeRO's stages 1 and 2, not {zero.get('stage')}; {_SHARED}")
     for name in ("offload_optimizer", "offload_param"):
         if zero.get(name, {}).get("device", "none") != "none":
             raise UsageError(f"DeepSpeed's `{name}` is not supported; {_SHARED}")
-    if own := [name for name in ("optimizer", "scheduler") if name in asked]:
+    if own := [name for name in ("optimizer", "scheduler") if name in settings]:
         raise UsageError(f"DeepSpeed's own `{own[0]}` is not supported: `lr=`, `schedule=` and `adam_betas=` say it")
     if args.fp16:
         raise UsageError("DeepSpeed in fp16 is not supported; `precision=` bf16 and fp32 are")
-    asked.clear()
-    asked |= {
+    settings.clear()
+    settings |= {
         "zero_optimization": {key: value for key, value in zero.items() if value != "auto"},  # else its own value
         "train_micro_batch_size_per_gpu": args.per_device_train_batch_size,
         "gradient_accumulation_steps": args.gradient_accumulation_steps,
@@ -92,7 +92,7 @@ def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None
         "steps_per_print": sys.maxsize,
     }
     if args.bf16:  # under autocast, as without DeepSpeed
-        asked["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
+        settings["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
     plugin.hf_ds_config.mismatches.clear()
 
 
@@ -149,7 +149,7 @@ def whole_states(optimizer: Any) -> dict[str, Any]:
 
 def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:
     """What :func:`whole_states` gave, for an optimizer of parts; in every process."""
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return _changed(states, lambda number, value: part_of(value, parameters[number]))
 
 

@@ -83,11 +83,11 @@ class SizeFinder:
         if model.supports("image") or not (hasattr(model[0], "auto_model") or isinstance(model[0], StaticEmbedding)):
             raise UsageError(f"`batch_size=` auto: the memory of {encoder.spec} cannot be told; give a number")
         queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
-        found = [
+        lengths = [
             measure_lengths(encoder, queries, "query", config.max_length),
             measure_lengths(encoder, documents, "document", config.max_length),
         ]
-        self.tokens = max(min(one["percentiles"]["100"], one["limit"] or 10**9) for one in found)
+        self.tokens = max(min(entry["percentiles"]["100"], entry["limit"] or 10**9) for entry in lengths)
         self.documents = max(len(data[index].document_ids) for index in range(0, len(data), 1 + len(data) // 1000))
         self.width = int(model.get_embedding_dimension() or 1)
         self.room = free_memory(self.device)
@@ -112,7 +112,7 @@ class SizeFinder:
         fitting = [size for size in sizes if self._bytes(name, size) <= self.room]
         size = max(fitting, default=0)
         if self.device.type == "cuda" and self.memory is not None:
-            size = largest_by_trial(lambda one: self.can(name, one), max(size, 1), most)
+            size = largest_by_trial(lambda candidate: self.can(name, candidate), max(size, 1), most)
         if not size:
             least = f"not even one text of {self.tokens} tokens fits into {self.room / 1e9:.3g} GB"
             less = "`max_length=`, `gradient_checkpointing=`, `lora=` or `freeze=` take less"
@@ -133,10 +133,10 @@ class SizeFinder:
         of_loss = batch * joint * self.documents * PER_SCORE + joint * (1 + self.documents) * self.width * PER_NUMBER
         if self.memory is None:
             return of_loss + (1 + ADAM_STATES) * self.trained
-        found = self.of_text.of_step(batch, self.documents, mini_batch, tokens_at_once(self.device))
-        twice = self.config.gradient_checkpointing and found.checkpointed is not None
-        kept = found.checkpointed if twice else found.kept
-        return of_loss + self.memory.gradients + self.memory.optimizer + self.memory.copies + int(kept or 0)
+        activations = self.of_text.of_step(batch, self.documents, mini_batch, tokens_at_once(self.device))
+        twice = self.config.gradient_checkpointing and activations.checkpointed is not None
+        activation_bytes = activations.checkpointed if twice else activations.kept
+        return of_loss + self.memory.gradients + self.memory.optimizer + self.memory.copies + int(activation_bytes or 0)
 
     def can(self, name: str, size: int) -> bool:
         """Whether a step on texts that are all of the longest fits into the memory of a GPU, with AdamW's states and a

@@ -110,8 +110,8 @@ def measure_texts(
     per_pair = PER_ATTENTION * layers * config.num_attention_heads if has_dropout else 0
     texts = []
     for tokens in sorted(lengths):
-        kept = tokens * (per_token + per_pair * tokens)
+        activation_bytes = tokens * (per_token + per_pair * tokens)
         inputs = (layers + 2) * config.hidden_size * tokens * model.dtype.itemsize
-        layer = kept / max(1, layers) if model.supports_gradient_checkpointing else None
-        texts.append(TextMemory(tokens, kept, inputs, layer))
+        layer = activation_bytes / max(1, layers) if model.supports_gradient_checkpointing else None
+        texts.append(TextMemory(tokens, activation_bytes, inputs, layer))
     return memory, texts

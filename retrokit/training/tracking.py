@@ -42,14 +42,14 @@ def tracking(
     folder: RunFolder,
     options: Options,
     about: Mapping[str, Any],
-    kept: Iterable[Row],
+    rows: Iterable[Row],
     written: Iterable[Row],
 ) -> Iterator[Callable[[Row], None]]:
     """Yields what tells the trackers a line of the history; after the block they are done with.
 
     Args:
         about: the run's configuration.
-        kept: lines of a run that goes on, which a tracker that it is new to is told first.
+        rows: lines of a run that goes on, which a tracker that it is new to is told first.
         written: all lines that it had written, those after its last checkpoint too.
 
     Raises:
@@ -74,7 +74,7 @@ def tracking(
             for tracker in trackers:
                 tracker.tell(row)
 
-        for row in kept:
+        for row in rows:
             tell(row)
         yield tell
 
@@ -90,9 +90,9 @@ class Tracker:
 
     def begin(self, folder: RunFolder, known: Mapping[str, str]) -> str:
         """Open the run, or open it again; under which name it is known."""
-        found = known.get(self.name, known["name"])
-        set_here = {"WANDB_PROJECT": PROJECT, "WANDB_RUN_ID": found, "WANDB_RESUME": "allow"}
-        set_here |= {"MLFLOW_EXPERIMENT_NAME": PROJECT} | ({"MLFLOW_RUN_ID": found} if self.name in known else {})
+        run_name = known.get(self.name, known["name"])
+        set_here = {"WANDB_PROJECT": PROJECT, "WANDB_RUN_ID": run_name, "WANDB_RESUME": "allow"}
+        set_here |= {"MLFLOW_EXPERIMENT_NAME": PROJECT} | ({"MLFLOW_RUN_ID": run_name} if self.name in known else {})
         integration: Any = self.integration
         if self.name == "tensorboard" and integration.logging_dir is None:
             integration.logging_dir = str(folder.tensorboard)
@@ -101,7 +101,7 @@ class Tracker:
                 integration.on_train_begin(self.args, TrainerState(), TrainerControl(), model=None)
         except Exception as error:  # each has errors of its own
             raise ServiceError(f"`track=` {self.name}: {type(error).__name__}: {first_line(error)}") from error
-        return str(integration._ml_flow.active_run().info.run_id) if self.name == "mlflow" else found
+        return str(integration._ml_flow.active_run().info.run_id) if self.name == "mlflow" else run_name
 
     def tell(self, row: Row) -> None:
         """Tell it a line, once; a tracker that fails is left out from then on."""

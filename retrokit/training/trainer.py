@@ -158,8 +158,8 @@ class RunTrainer(Trainer):
         self.step_began = time.perf_counter()
         if self.prefetcher is None or self.prefetcher.batches is not epoch_iterator:
             self.prefetcher = Prefetcher(epoch_iterator)
-        found: tuple[list[Any], Any] = super().get_batch_samples(self.prefetcher, num_batches, device)
-        return found
+        samples: tuple[list[Any], Any] = super().get_batch_samples(self.prefetcher, num_batches, device)
+        return samples
 
     def _prepare_input(self, data: Any) -> Any:
         """The library's, but tensors, which lie in pinned memory beside a GPU, are copied while it computes."""
@@ -188,8 +188,8 @@ class RunTrainer(Trainer):
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of groups of parameters."""
         kind, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
-        made: torch.optim.Optimizer = kind(groups, **options)
-        return made
+        optimizer: torch.optim.Optimizer = kind(groups, **options)
+        return optimizer
 
     # --- what happens
 
