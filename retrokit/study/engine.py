@@ -90,21 +90,21 @@ def _drop_outdated(plan: StudyPlan) -> None:
 
 
 def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
-    here = (plan.folder / "engine").absolute()
-    rules, snakefile, told = here / "rules.json", here / "Snakefile", here / "log"
-    for path in (here, rules, snakefile, told):
+    folder = (plan.folder / "engine").absolute()
+    rules, snakefile, log_path = folder / "rules.json", folder / "Snakefile", folder / "log"
+    for path in (folder, rules, snakefile, log_path):
         check_own(path)
-    here.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for path, text in ((rules, _rules(plan)), (snakefile, _RULES)):
         with writing(path) as file:
             file.write(text)
     words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
     words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
     triggers = ["--rerun-triggers", "mtime"]
-    with open(told, "w", encoding="utf-8") as log:
+    with open(log_path, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
             [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words, *triggers, *further],
-            cwd=here,
+            cwd=folder,
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
@@ -112,17 +112,17 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
             start_new_session=True,  # Ctrl-C reaches it through us, once
         )
         seen = {state.step.name for state in plan.states() if state.state == DONE}
-        with _stopping(engine) as asked:
+        with _stopping(engine) as signals:
             while engine.poll() is None:
                 time.sleep(LOOKED)
                 _tell(plan, seen)
             _tell(plan, seen)
-    if asked:
+    if signals:
         raise Interrupted(f"stopped; what is done is kept in {plan.folder}: the same command goes on")
     states = plan.states()
     if engine.returncode and not any(state.state == FAILED for state in states):
-        last = " / ".join(told.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
-        raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {told})")
+        last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
+        raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {log_path})")
 
 
 def _rules(plan: StudyPlan) -> str:
@@ -150,7 +150,7 @@ def _tell(plan: StudyPlan, seen: set[str]) -> None:
             seen.discard(name)
         elif name not in seen:
             seen.add(name)
-            count = sum(one.state == DONE for one in states)
+            count = sum(other.state == DONE for other in states)
             of = f"{count} of {len(plan.steps)} done"
             why = f": {state.last_word}" if state.state == FAILED else ""
             notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({of})")
@@ -159,11 +159,11 @@ def _tell(plan: StudyPlan, seen: set[str]) -> None:
 @contextmanager
 def _stopping(engine: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can go on from."""
-    asked: list[int] = []
+    signals: list[int] = []
 
     def stop() -> None:
-        asked.append(signal.SIGTERM if not asked else signal.SIGKILL)
-        os.killpg(engine.pid, asked[-1])
+        signals.append(signal.SIGTERM if not signals else signal.SIGKILL)
+        os.killpg(engine.pid, signals[-1])
 
     with stopping_by(stop):
-        yield asked
+        yield signals

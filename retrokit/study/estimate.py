@@ -31,12 +31,12 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
     """
     done: dict[str, float | None] = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
     measured = _Measured(plan)
-    found = {}
+    durations = {}
     for step in plan.steps:
-        alike = [seconds for one in plan.steps if one.table == step.table and (seconds := done.get(one.name))]
+        alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
         known = done[step.name] if step.name in done else measured.seconds(step)
-        found[step.name] = fmean(alike) if known is None and alike else known
-    return found
+        durations[step.name] = fmean(alike) if known is None and alike else known
+    return durations
 
 
 @dataclass
@@ -79,7 +79,9 @@ class _Measured:
 
     def _evaluation(self, step: Step) -> float | None:
         system = step.command[1]
-        starts = {one.output: one.command[1] for one in self.plan.steps if one.command[0] == "finetune"}
+        starts = {
+            training.output: training.command[1] for training in self.plan.steps if training.command[0] == "finetune"
+        }
         system = starts.get(system, system)
         if retrieval.registry_of(system) is not encoders.registry:
             return None
@@ -99,12 +101,12 @@ class _Measured:
             self.samples[spec] = [] if data is None else list(data.documents[:: max(1, len(data.documents) // SAMPLE)])
         return self.texts[spec]
 
-    def _rate(self, encoder: str, task: str) -> float:
+    def _rate(self, spec: str, task: str) -> float:
         """Documents of the task that the encoder reads in a second."""
-        if encoder not in self.rates:
-            made, sample = encoders.registry.create(encoder), self.samples[task]
-            made.embed(sample[:8], "document")
+        if spec not in self.rates:
+            encoder, sample = encoders.registry.create(spec), self.samples[task]
+            encoder.embed(sample[:8], "document")
             began = time.perf_counter()
-            made.embed(sample, "document")
-            self.rates[encoder] = len(sample) / (time.perf_counter() - began)
-        return self.rates[encoder]
+            encoder.embed(sample, "document")
+            self.rates[spec] = len(sample) / (time.perf_counter() - began)
+        return self.rates[spec]

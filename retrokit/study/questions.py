@@ -102,7 +102,7 @@ class _Speed:
 def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     planned = plan(FinetuneConfig(encoder, (data,), batch_size=batch_size))
     job = timed(planned)
-    found = job.preflight.to_json()
+    preflight = job.preflight.to_json()
     sample = texts_of(job.batches.data, SAMPLE, seed=0)[1]
     planned.encoder.embed(sample[:8], "document")
     began = time.perf_counter()
@@ -111,8 +111,10 @@ def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
     starts = time.perf_counter() - began
-    texts = sum(source["documents"] + TESTED * source["anchors"] for source in found["sources"])
-    return _Speed(found["steps"]["seconds_each"], (1 - TESTED) * found["steps"]["per_epoch"], texts / rate + 2 * starts)
+    texts = sum(source["documents"] + TESTED * source["anchors"] for source in preflight["sources"])
+    return _Speed(
+        preflight["steps"]["seconds_each"], (1 - TESTED) * preflight["steps"]["per_epoch"], texts / rate + 2 * starts
+    )
 
 
 _SWEEP = """title = "Which similarity for these pairs?"

@@ -38,10 +38,10 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
         return str(path)
     if path.is_file() or Path(folder, PLAN).exists():
         raise UsageError(f"{folder} holds another study; give another `output=`")
-    made = line + text()
+    content = line + text()
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
-        file.write(made)
+        file.write(content)
     return str(path)
 
 
@@ -80,8 +80,8 @@ class StudyPlan:
 
     def write(self) -> None:
         """Put it into its folder."""
-        told = {"title": self.title, "text": self.text, "started_in": self.started_in, "gates": self.gates}
-        write_json(self.folder / PLAN, {**told, "steps": [step.to_json() for step in self.steps]}, indent=1)
+        fields = {"title": self.title, "text": self.text, "started_in": self.started_in, "gates": self.gates}
+        write_json(self.folder / PLAN, {**fields, "steps": [step.to_json() for step in self.steps]}, indent=1)
 
     @classmethod
     def read(cls, folder: str | Path) -> StudyPlan:
@@ -101,8 +101,10 @@ class StudyPlan:
         """A row for each step: what it is, and what became of it."""
         names = ("name", "table", "cell")
         return frame(
-            flat({**{name: getattr(one.step, name) for name in names}, "state": one.state, "seconds": one.seconds})
-            for one in self.states()
+            flat(
+                {**{name: getattr(state.step, name) for name in names}, "state": state.state, "seconds": state.seconds}
+            )
+            for state in self.states()
         )
 
     def marker(self, step: Step, what: str = "json") -> Path:

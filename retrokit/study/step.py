@@ -30,7 +30,7 @@ STOPPED = (Interrupted.exit_code, 128 + signal.SIGTERM)  # by a command, and by 
 def work(folder: str, name: str) -> int:
     """Run the step, and leave its mark: the exit code of its command."""
     plan = StudyPlan.read(folder)
-    step = next(one for one in plan.steps if one.name == name)
+    step = next(step for step in plan.steps if step.name == name)
     done, failed = plan.marker(step), plan.marker(step, "failed.json")
     check_own(done.parent)
     done.parent.mkdir(exist_ok=True)
@@ -41,7 +41,7 @@ def work(folder: str, name: str) -> int:
         code = 0 if _is_complete(plan, step) else _run(plan, step)
         if code in STOPPED:  # it is as if it had not been begun, but for what it goes on from
             return code
-        told = {
+        record = {
             "command": ["retrokit", *step.command],
             "seconds": round(time.time() - began, 3),
             "code": code,
@@ -49,8 +49,8 @@ def work(folder: str, name: str) -> int:
         }
         if code:
             last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-            told["error"] = "\n".join(last)
-        write_json(failed if code else done, told, indent=1)
+            record["error"] = "\n".join(last)
+        write_json(failed if code else done, record, indent=1)
     return code
 
 
@@ -80,21 +80,21 @@ def _run(plan: StudyPlan, step: Step) -> int:
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
     write_json(plan.marker(step, "begun.json"), _stamps(step))
-    beside = Path(f"{step.output}.part")
-    beside.unlink(missing_ok=True)
+    part_path = Path(f"{step.output}.part")
+    part_path.unlink(missing_ok=True)
     Path(step.output).parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "retrokit", *step.command, *more]
     log_path = plan.marker(step, "log")
     log_path.unlink(missing_ok=True)
-    with open(log_path, "ab") as log, open(beside if step.prints else log_path, "ab") as printed:
+    with open(log_path, "ab") as log, open(part_path if step.prints else log_path, "ab") as printed:
         child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
         _forward_signals(child)
         threading.Thread(target=_watch, args=(child,), daemon=True).start()
         code = child.wait()
     if step.prints and code == 0:
-        os.replace(beside, step.output)
+        os.replace(part_path, step.output)
     elif step.prints:
-        beside.unlink(missing_ok=True)
+        part_path.unlink(missing_ok=True)
     return code if code >= 0 else 128 - code
 
 

@@ -99,10 +99,12 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
         largest = max(counts, key=lambda name: counts[name])
         problem = f"{total:,} steps, {counts[largest]:,} of them of [{largest}]; a study has at most {MOST:,}"
         raise DataError(study.path, f"{problem}: give its matrix fewer values, or divide the study")
-    made: dict[str, list[Step]] = {}
+    by_table: dict[str, list[Step]] = {}
     for name in order:
-        made[name] = list(_steps(study, by_name[name], Path(output), made, line_of, form_of(by_name[name].words)))
-    steps = [step for table in study.tables for step in made[table.name]]
+        by_table[name] = list(
+            _steps(study, by_name[name], Path(output), by_table, line_of, form_of(by_name[name].words))
+        )
+    steps = [step for table in study.tables for step in by_table[table.name]]
     if len({step.name for step in steps}) < len(steps):
         names = [step.name for step in steps]
         twice = next(name for name in names if names.count(name) > 1)
@@ -130,14 +132,14 @@ def _count(table: StudyTable, counts: Mapping[str, int]) -> int:
 
 
 def _steps(
-    study: Study, table: StudyTable, output: Path, made: Mapping[str, list[Step]], line_of: LineOf, form: Form
+    study: Study, table: StudyTable, output: Path, by_table: Mapping[str, list[Step]], line_of: LineOf, form: Form
 ) -> Iterator[Step]:
     where = f"{study.path}: {table.name}"
     for own in table.cells():
-        for options, chosen in _with_outputs({**table.options, **own}, own, made):
+        for options, chosen in _with_outputs({**table.options, **own}, own, by_table):
             for each, also in _systems(table, options):
                 label = "-".join(filter(None, (_slug(value) for value in (*chosen.values(), *also.values()))))
-                needed = [step.name for step in _mentioned(each, made)]
+                needed = [step.name for step in _mentioned(each, by_table)]
                 line = line_of(table.words, each, where)
                 digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
                 label = label.encode()[:LONGEST].decode(errors="ignore")
@@ -171,36 +173,38 @@ def _systems(table: StudyTable, options: Options) -> Iterator[tuple[dict[str, An
 
 
 def _with_outputs(
-    options: Options, own: Options, made: Mapping[str, list[Step]]
+    options: Options, own: Options, by_table: Mapping[str, list[Step]]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The options with paths in place of names in braces: for every combination of those that a text names; a list
     takes in all of them. Each with the options that tell it from its neighbours."""
     alone = sorted({name for value in options.values() if isinstance(value, str) for name in _named_in([value])})
-    for steps in product(*(made[name] for name in alone)):
+    for steps in product(*(by_table[name] for name in alone)):
         paths = {name: step.output for name, step in zip(alone, steps, strict=True)}
         filled: dict[str, Any] = {}
         for key, value in options.items():
             if isinstance(value, str):
                 filled[key] = _with_paths(value, paths)
             elif isinstance(value, list):
-                filled[key] = [one for item in value for one in _spread(item, made)]
+                filled[key] = [entry for item in value for entry in _spread(item, by_table)]
             else:
                 filled[key] = value
         names = {name: os.path.basename(path) for name, path in paths.items()}
-        told = {key: value for key, value in own.items() if not (isinstance(value, str) and _NAMED.search(value))}
-        yield filled, {**told, **names}
+        plain_options = {
+            key: value for key, value in own.items() if not (isinstance(value, str) and _NAMED.search(value))
+        }
+        yield filled, {**plain_options, **names}
 
 
-def _spread(item: Any, made: Mapping[str, list[Step]]) -> list[Any]:
+def _spread(item: Any, by_table: Mapping[str, list[Step]]) -> list[Any]:
     names = sorted(set(_named_in([item])))
     if not names:
         return [item]
-    several = product(*(made[name] for name in names))
+    several = product(*(by_table[name] for name in names))
     return [_with_paths(item, dict(zip(names, [step.output for step in steps], strict=True))) for steps in several]
 
 
 def _with_paths(text: str, paths: Mapping[str, str]) -> str:
-    return _NAMED.sub(lambda found: paths[found[1]], text)
+    return _NAMED.sub(lambda match: paths[match[1]], text)
 
 
 def _named_in(values: Iterable[Any]) -> Iterator[str]:
@@ -213,10 +217,10 @@ def _named_in(values: Iterable[Any]) -> Iterator[str]:
             yield from _named_in(value)
 
 
-def _mentioned(options: Options, made: Mapping[str, list[Step]]) -> Iterator[Step]:
-    values = [one for value in options.values() for one in (value if isinstance(value, list) else [value])]
+def _mentioned(options: Options, by_table: Mapping[str, list[Step]]) -> Iterator[Step]:
+    values = [entry for value in options.values() for entry in (value if isinstance(value, list) else [value])]
     parts = {part for text in values if isinstance(text, str) for part in (text, *re.split("[:,=]", text))}
-    for step in (step for steps in made.values() for step in steps):
+    for step in (step for steps in by_table.values() for step in steps):
         if step.output in parts:
             yield step
 
@@ -231,8 +235,8 @@ def _files(values: Iterable[Any], output: Path) -> Iterator[str]:
                 path = Path(part)
                 if not part or not os.path.exists(part) or path.resolve().is_relative_to(output.resolve()):
                     continue
-                found = [path] if path.is_file() else (one for one in path.rglob("*") if one.is_file())
-                yield from (os.path.abspath(one) for one in found if not one.name.startswith("."))
+                files = [path] if path.is_file() else (file for file in path.rglob("*") if file.is_file())
+                yield from (os.path.abspath(file) for file in files if not file.name.startswith("."))
 
 
 def _slug(value: Any) -> str:

@@ -39,16 +39,16 @@ def _compare(plan: StudyPlan, steps: Iterable[Step], path: Path) -> bool:
     systems = [step.command[1] for step in steps]
     options = next(iter(steps)).command[2:]
     words = ["eval", *systems, *options, *plan.gates, "--json", "--per-query"]
-    beside = path.with_suffix(".part")
-    check_own(beside)
-    with open(beside, "wb") as file:
+    part_path = path.with_suffix(".part")
+    check_own(part_path)
+    with open(part_path, "wb") as file:
         ended = subprocess.run(
             [sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, stdout=file, stderr=subprocess.PIPE
         )
     if ended.returncode not in (0, 1):
-        beside.unlink()
+        part_path.unlink()
         error = RetrokitError(ended.stderr.decode(errors="replace").strip().splitlines()[-1])
         error.exit_code = ended.returncode
         raise error
-    os.replace(beside, path)
+    os.replace(part_path, path)
     return ended.returncode == 0

@@ -101,20 +101,20 @@ def _tables(path: str, words: tuple[str, ...], given: Any, commands: CommandTree
     if last not in known:
         what = f"[{'.'.join(words)}] is no command{did_you_mean(last, known)}"
         raise DataError(path, f"{what}; expected one of {', '.join(known)}")
-    several = given if isinstance(given, list) else [given]
-    if not all(isinstance(one, dict) for one in several):
+    tables = given if isinstance(given, list) else [given]
+    if not all(isinstance(table, dict) for table in tables):
         raise DataError(path, f"{'.'.join(words)} should be a table, as in [{'.'.join(words)}]")
     below = commands.below(words)
-    for one in several:
-        of_command = {key: value for key, value in one.items() if key not in below}
+    for table in tables:
+        of_command = {key: value for key, value in table.items() if key not in below}
         if of_command and not commands.is_command(words):
             key = next(iter(of_command))
             near = f"{did_you_mean(key, below)}; [{words[-1]}] has {', '.join(below)}"
             raise DataError(path, f"{'.'.join((*words, key))} is no command{near}")
         if of_command or not below:
             yield _table(path, words, of_command)
-        for key in (key for key in one if key in below):
-            yield from _tables(path, (*words, key), one[key], commands)
+        for key in (key for key in table if key in below):
+            yield from _tables(path, (*words, key), table[key], commands)
 
 
 def _table(path: str, words: tuple[str, ...], given: dict[str, Any]) -> StudyTable:
@@ -142,4 +142,4 @@ def _spelled(key: str) -> str:
 
 
 def _cell(value: Any) -> Any:
-    return {_spelled(key): one for key, one in value.items()} if isinstance(value, dict) else value
+    return {_spelled(key): entry for key, entry in value.items()} if isinstance(value, dict) else value
