@@ -22,9 +22,9 @@ def build_tables(built: Built) -> list[Table | Group]:
         testbeds.add_row(testbed, f"{counts['kept']:,}", f"{sum(lost.values()):,}", _listed(lost))
     kinds = table("variants", ["kind"], ["tried", "at once", "after retries", "dropped"])
     kinds.add_column("rejections by cause")
-    for kind, found in record["kinds"].items():
-        numbers = [f"{found[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")]
-        kinds.add_row(kind, *numbers, _listed(found["rejections"]))
+    for kind, stats in record["kinds"].items():
+        numbers = [f"{stats[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")]
+        kinds.add_row(kind, *numbers, _listed(stats["rejections"]))
     counts = built.counts
     tokens = counts["prompt_tokens"] + counts["completion_tokens"]
     took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
@@ -46,19 +46,19 @@ def estimate_table(estimate: Estimate) -> Table:
     return facts("dry run", {name: f"{count:,}" for name, count in rows.items()}, "right")
 
 
-def agreement_tables(found: Agreement) -> list[Table | Group]:
+def agreement_tables(agreement: Agreement) -> list[Table | Group]:
     """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
-    joint = table(f"{found.common:,} variants that all have judged", ["annotators"], ["qualified", "unqualified"])
-    for one in found.joint:
-        joint.add_row(_group(one.annotators), f"{one.qualified:,}", f"{one.unqualified:,}")
+    joint = table(f"{agreement.common:,} variants that all have judged", ["annotators"], ["qualified", "unqualified"])
+    for verdicts in agreement.joint:
+        joint.add_row(_group(verdicts.annotators), f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}")
     kinds = table("all annotators together, by kind", ["kind"], ["qualified", "unqualified"])
-    for kind, one in found.kinds.items():
-        kinds.add_row(kind, f"{one.qualified:,}", f"{one.unqualified:,}")
-    notes = [f"all say the same of {found.same:.1%}"]
-    notes += _cohen_notes(found)
-    if len(found.judged) > 1:
-        notes.append(f"Fleiss' kappa of all: {_kappa(found.fleiss)}")
-    more = [f"{name} {count:,}" for name, count in found.judged.items() if count > found.common]
+    for kind, verdicts in agreement.kinds.items():
+        kinds.add_row(kind, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}")
+    notes = [f"all say the same of {agreement.same:.1%}"]
+    notes += _cohen_notes(agreement)
+    if len(agreement.judged) > 1:
+        notes.append(f"Fleiss' kappa of all: {_kappa(agreement.fleiss)}")
+    more = [f"{name} {count:,}" for name, count in agreement.judged.items() if count > agreement.common]
     if more:
         notes.append(f"judged in all, others' gaps left out: {', '.join(more)}")
     return [joint, Group(kinds, *notes)]
@@ -68,19 +68,25 @@ def _group(annotators: Sequence[str]) -> str:
     return " & ".join(annotators) if len(annotators) <= ALL_GROUPS_UP_TO else f"all {len(annotators):,}"
 
 
-def _cohen_notes(found: Agreement) -> list[str]:
+def _cohen_notes(agreement: Agreement) -> list[str]:
     """A line for each two annotators; of many annotators the least and the most alike, and what is left out."""
-    if len(found.judged) <= ALL_GROUPS_UP_TO:
-        return [f"Cohen's kappa of {one} and {other}: {_kappa(value)}" for (one, other), value in found.cohen.items()]
-    known = {pair: value for pair, value in found.cohen.items() if value is not None}
+    if len(agreement.judged) <= ALL_GROUPS_UP_TO:
+        return [
+            f"Cohen's kappa of {annotator} and {other}: {_kappa(value)}"
+            for (annotator, other), value in agreement.cohen.items()
+        ]
+    known = {pair: value for pair, value in agreement.cohen.items() if value is not None}
     ends = [
         (what, choose(known, key=known.__getitem__)) for what, choose in (("lowest", min), ("highest", max)) if known
     ]
-    notes = [f"Cohen's kappa, {what}: {one} and {other}: {known[one, other]:.3f}" for what, (one, other) in ends]
+    notes = [
+        f"Cohen's kappa, {what}: {annotator} and {other}: {known[annotator, other]:.3f}"
+        for what, (annotator, other) in ends
+    ]
     if known:
         notes.append(f"Cohen's kappa, median of {len(known):,} pairs: {median(known.values()):.3f}; each: --json")
     notes.append(
-        f"of {len(found.judged):,} annotators each and all together are counted, not the groups between; of up to "
+        f"of {len(agreement.judged):,} annotators each and all together are counted, not the groups between; of up to "
         f"{ALL_GROUPS_UP_TO}, every group"
     )
     return notes

@@ -22,43 +22,43 @@ _MARKERS = "os^Dv<>P*Xp"
 _SIZES = (64, 30, 14, 8)
 
 
-def deployment_sheet(found: Deployment) -> Sheet:
+def deployment_sheet(deployment: Deployment) -> Sheet:
     """A line for each way; ← where none that costs no more, in bytes or in time, has a higher metric."""
-    fronts = {cost: [row.name for row in found.front(cost)] for cost in COSTS}
+    fronts = {cost: [row.name for row in deployment.front(cost)] for cost in COSTS}
     rows = []
-    for row in found.rows:
+    for row in deployment.rows:
         mark = {cost: " ←" if row.name in names else "  " for cost, names in fronts.items()}
         sizes = [f"{row.row_bytes:,.0f}{mark['row_bytes']}", f"{row.milliseconds:.3f}{mark['milliseconds']}"]
-        value, test = [f"{row.result.metrics[found.metric]:.4f}"], ["–", "–", "–"]
-        if (one := row.comparison) is not None:
-            interval = f"{one.test.low:+.4f} … {one.test.high:+.4f}"
-            test = [difference_of(one), interval, f"{one.corrected_p:.2g}"]
-        others = [f"{value:.4f}" for name, value in row.result.metrics.items() if name != found.metric]
+        value, test = [f"{row.result.metrics[deployment.metric]:.4f}"], ["–", "–", "–"]
+        if (comparison := row.comparison) is not None:
+            interval = f"{comparison.test.low:+.4f} … {comparison.test.high:+.4f}"
+            test = [difference_of(comparison), interval, f"{comparison.corrected_p:.2g}"]
+        others = [f"{value:.4f}" for name, value in row.result.metrics.items() if name != deployment.metric]
         rows.append([str(row.dims), row.quantize, row.index, *sizes, f"{row.recall:.3f}", *value, *test, *others])
-    more = [name for name in found.rows[0].result.metrics if name != found.metric]
-    counts = found.rows[0].result.counts
+    more = [name for name in deployment.rows[0].result.metrics if name != deployment.metric]
+    counts = deployment.rows[0].result.counts
     caption = (
         f"{counts['queries']:,} queries, {counts['documents']:,} documents; bytes: of a document in the index, all of "
         "it counted; ms: of a processor for a query, asked alone in one thread (the least of three rounds over "
         f"{min(QUERIES_TIMED, counts['queries'])} queries; faiss searches, NumPy scores again); recall: share of the "
-        f"{found.depth} documents of the first line that is found; difference from the first line, * where p < "
+        f"{deployment.depth} documents of the first line that is found; difference from the first line, * where p < "
         f"{SIGNIFICANCE} (the larger of paired t-test and randomisation test; Holm's correction over the sheet); ←: "
         "none that costs no more is better"
     )
-    columns = ["dims", "numbers", "index", "bytes", "ms", f"recall@{found.depth}", found.metric]
+    columns = ["dims", "numbers", "index", "bytes", "ms", f"recall@{deployment.depth}", deployment.metric]
     columns += ["difference", "95% interval", "Holm p", *more]
-    return Sheet(f"{found.encoder} {found.similarity} on {found.task}", columns, 3, rows, caption)
+    return Sheet(f"{deployment.encoder} {deployment.similarity} on {deployment.task}", columns, 3, rows, caption)
 
 
 def deployment_json(sheets: Sequence[Deployment]) -> list[dict[str, Any]]:
     """All of it as plain values."""
     return [
         {
-            **{name: getattr(one, name) for name in ("encoder", "similarity", "task", "metric", "depth")},
-            "rows": [_row_json(row) for row in one.rows],
-            "fronts": {cost: [row.name for row in one.front(cost)] for cost in COSTS},
+            **{name: getattr(deployment, name) for name in ("encoder", "similarity", "task", "metric", "depth")},
+            "rows": [_row_json(row) for row in deployment.rows],
+            "fronts": {cost: [row.name for row in deployment.front(cost)] for cost in COSTS},
         }
-        for one in sheets
+        for deployment in sheets
     ]
 
 
@@ -68,19 +68,19 @@ def _row_json(row: DeploymentRow) -> dict[str, Any]:
     return {**{name: getattr(row, name) for name in names}, **row.result.to_json(), "comparison": compared}
 
 
-def deployment_plot(found: Deployment, folder: str | Path, name: str) -> list[Path]:
+def deployment_plot(deployment: Deployment, folder: str | Path, name: str) -> list[Path]:
     """Bytes and time against the metric, a point for each way and a line through those that none beats."""
-    colors = {one: COLORS[place % len(COLORS)] for place, one in enumerate(_in_order(found, "quantize"))}
-    markers = {one: _MARKERS[place % len(_MARKERS)] for place, one in enumerate(_in_order(found, "index"))}
-    dims = sorted(_in_order(found, "dims"), reverse=True)
-    sizes = {one: _SIZES[min(place, len(_SIZES) - 1)] for place, one in enumerate(dims)}
+    colors = {quantize: COLORS[place % len(COLORS)] for place, quantize in enumerate(_in_order(deployment, "quantize"))}
+    markers = {index: _MARKERS[place % len(_MARKERS)] for place, index in enumerate(_in_order(deployment, "index"))}
+    dims = sorted(_in_order(deployment, "dims"), reverse=True)
+    sizes = {dimensions: _SIZES[min(place, len(_SIZES) - 1)] for place, dimensions in enumerate(dims)}
     figure, several = panels(len(COSTS), 3.1)
     for axes, (cost, label) in zip(several, COSTS.items(), strict=True):
-        front = found.front(cost)
-        steps = [(getattr(row, cost), row.result.metrics[found.metric]) for row in front]
+        front = deployment.front(cost)
+        steps = [(getattr(row, cost), row.result.metrics[deployment.metric]) for row in front]
         axes.plot(*zip(*steps, strict=True), color="black", linewidth=1, drawstyle="steps-post", zorder=1)
-        for row in found.rows:
-            at = getattr(row, cost), row.result.metrics[found.metric]
+        for row in deployment.rows:
+            at = getattr(row, cost), row.result.metrics[deployment.metric]
             look: dict[str, Any] = {"color": colors[row.quantize], "marker": markers[row.index], "s": sizes[row.dims]}
             axes.scatter(*at, **look, edgecolor="white", linewidth=0.4, zorder=2)
         axes.set_xscale("log")
@@ -88,17 +88,25 @@ def deployment_plot(found: Deployment, folder: str | Path, name: str) -> list[Pa
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(label)
-        axes.set_ylabel(shown(found.metric))
+        axes.set_ylabel(shown(deployment.metric))
         axes.grid(alpha=0.3)
     several[0].set_title(
-        wrapped(f"{found.encoder} {found.similarity} on {found.task}", 68), fontsize="medium", loc="left"
+        wrapped(f"{deployment.encoder} {deployment.similarity} on {deployment.task}", 68), fontsize="medium", loc="left"
     )
     plain: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white"}
-    handles = [Line2D([], [], color=colors[one], marker="o", label=one, **plain) for one in colors]
-    handles += [Line2D([], [], color="grey", marker=markers[one], label=shown(one), **plain) for one in markers]
+    handles = [Line2D([], [], color=colors[quantize], marker="o", label=quantize, **plain) for quantize in colors]
+    handles += [Line2D([], [], color="grey", marker=markers[index], label=shown(index), **plain) for index in markers]
     handles += [
-        Line2D([], [], color="grey", marker="o", markersize=sizes[one] ** 0.5, label=f"{one} dimensions", **plain)
-        for one in dims
+        Line2D(
+            [],
+            [],
+            color="grey",
+            marker="o",
+            markersize=sizes[dimensions] ** 0.5,
+            label=f"{dimensions} dimensions",
+            **plain,
+        )
+        for dimensions in dims
     ]
     handles.append(Line2D([], [], color="black", linewidth=1, label="none that costs no more is better"))
     figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(handles) // 3))
@@ -106,5 +114,5 @@ def deployment_plot(found: Deployment, folder: str | Path, name: str) -> list[Pa
     return save(figure, folder, name)
 
 
-def _in_order(found: Deployment, name: str) -> list[Any]:
-    return list(dict.fromkeys(getattr(row, name) for row in found.rows))
+def _in_order(deployment: Deployment, name: str) -> list[Any]:
+    return list(dict.fromkeys(getattr(row, name) for row in deployment.rows))

@@ -51,11 +51,11 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
     tested = _tests_on_tasks(evaluation, every_test)
-    tested += [one.comparison for one in evaluation.over_tasks if one.comparison is not None]
+    tested += [entry.comparison for entry in evaluation.over_tasks if entry.comparison is not None]
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
-    sheets += [_explanation_sheet(one) for one in evaluation.explanations]
-    sheets += overlap_sheets([vars(one) for one in evaluation.overlaps if one.examples])
+    sheets += [_explanation_sheet(explanation) for explanation in evaluation.explanations]
+    sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return [*sheets, *gate_sheets(evaluation), *correlated]
 
 
@@ -71,16 +71,19 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "results": [result.to_json(with_queries) for result in evaluation.results],
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
         "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
-        "explanations": [asdict(one) for one in evaluation.explanations],
+        "explanations": [asdict(explanation) for explanation in evaluation.explanations],
         "changes": [_change_json(change) for change in evaluation.changes],
         "gates": [asdict(gate) for gate in evaluation.gates],
-        "overlaps": [asdict(one) for one in evaluation.overlaps],
-        "over_tasks": [asdict(one) for one in evaluation.over_tasks],
-        "correlations": [asdict(one) for one in evaluation.correlations],
+        "overlaps": [asdict(overlap) for overlap in evaluation.overlaps],
+        "over_tasks": [asdict(entry) for entry in evaluation.over_tasks],
+        "correlations": [asdict(correlation) for correlation in evaluation.correlations],
         "shown": evaluation.shown,
         "data": {task: digest() for task, digest in evaluation.digests.items()},
         "trained_with": {
-            r.encoder: one.trained_with for one in evaluation.systems if one.trained_with for r in one.results
+            r.encoder: system.trained_with
+            for system in evaluation.systems
+            if system.trained_with
+            for r in system.results
         },
         "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
     }
@@ -137,7 +140,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
-        *(told for system in systems for told in _about_weights(system.name, system.first.configuration)),
+        *(note for system in systems for note in _about_weights(system.name, system.first.configuration)),
         *_about_precisions(systems),
         *_about_cuts(systems),
     ]
@@ -189,21 +192,21 @@ def _about_seeds(systems: Sequence[System]) -> list[str]:
 
 def _about_indexes(systems: Sequence[System]) -> list[str]:
     """What the indexes found of what exact search finds."""
-    told = []
+    notes = []
     for system in systems:
         for result in system.results:
             index, recall = (result.configuration.get(name) for name in ("index", "index_recall"))
             if recall:
                 shares = ", ".join(f"{name} {share:.3f}" for name, share in recall.items() if name != "queries")
-                told.append(f"{result.name}: {index} against exact search: {shares} ({recall['queries']:,} queries)")
+                notes.append(f"{result.name}: {index} against exact search: {shares} ({recall['queries']:,} queries)")
             elif index:
-                told.append(f"{result.name}: searched through {index}; how much it finds was not measured")
-    return told
+                notes.append(f"{result.name}: searched through {index}; how much it finds was not measured")
+    return notes
 
 
 def _about_cuts(systems: Sequence[System]) -> list[str]:
     """How many texts are longer than an encoder takes."""
-    told: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for system in systems:
         counts = system.first.counts
         cuts = {name.removesuffix("_cut"): count for name, count in counts.items() if name.endswith("_cut") and count}
@@ -212,10 +215,10 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
             for name, count in cuts.items()
         )
         if cuts:
-            told[f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"] = (
+            notes[f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"] = (
                 None
             )
-    return list(told)
+    return list(notes)
 
 
 def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
@@ -230,19 +233,19 @@ def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:
     """Which systems were computed in which precision, where they were not all computed in the same."""
-    found = precisions_of(systems)
-    told = "; ".join(f"{precision}: {', '.join(names)}" for precision, names in found.items())
-    return [f"COMPARED ACROSS PRECISIONS, which differ by their rounding too: {told}"] if found else []
+    by_precision = precisions_of(systems)
+    text = "; ".join(f"{precision}: {', '.join(names)}" for precision, names in by_precision.items())
+    return [f"COMPARED ACROSS PRECISIONS, which differ by their rounding too: {text}"] if by_precision else []
 
 
 def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     by_name = {system.name: system for system in evaluation.systems}
     rows = []
-    for one in evaluation.over_tasks:
-        system, c = by_name[one.system], one.comparison
+    for entry in evaluation.over_tasks:
+        system, c = by_name[entry.system], entry.comparison
         tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
-        cell = (f"{one.mean:.4f} ± {one.deviation:.4f}", *tested)
-        rows.append([system.encoder, system.similarity, one.metric, str(len(one.tasks)), cell])
+        cell = (f"{entry.mean:.4f} ± {entry.deviation:.4f}", *tested)
+        rows.append([system.encoder, system.similarity, entry.metric, str(len(entry.tasks)), cell])
     caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
     caption = "; ".join([caption, *_about_precisions(evaluation.systems)])
     return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
@@ -274,22 +277,22 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
     return Sheet("tests", columns, 4, rows, caption)
 
 
-def _explanation_sheet(found: Explanation) -> Sheet:
+def _explanation_sheet(explanation: Explanation) -> Sheet:
     rows = []
-    for one in found.queries:
-        told = [one.id, _short(one.query), f"{one.before:.4f} → {one.after:.4f}"]
-        for document in one.documents:
+    for query in explanation.queries:
+        cells = [query.id, _short(query.query), f"{query.before:.4f} → {query.after:.4f}"]
+        for document in query.documents:
             places = ["–" if rank is None else str(rank) for rank in (document.before, document.after)]
-            rows.append([*told, document.id, _short(document.text), " → ".join(places)])
-            told = ["", "", ""]
-        if one.others:
-            rows.append(["", "", "", f"and {one.others:,} more", "", ""])
-    columns = ["query", "text", found.metric, "relevant document", "text", "rank"]
+            rows.append([*cells, document.id, _short(document.text), " → ".join(places)])
+            cells = ["", "", ""]
+        if query.others:
+            rows.append(["", "", "", f"and {query.others:,} more", "", ""])
+    columns = ["query", "text", explanation.metric, "relevant document", "text", "rank"]
     caption = (
-        f"{found.metric} of {found.baseline} → {found.system}; {found.better:,} queries are better, {found.worse:,} "
-        f"worse, {found.equal:,} equal; –: not found"
+        f"{explanation.metric} of {explanation.baseline} → {explanation.system}; {explanation.better:,} queries are "
+        f"better, {explanation.worse:,} worse, {explanation.equal:,} equal; –: not found"
     )
-    return Sheet(f"{found.task}: what changed most", columns, 6, rows, caption)
+    return Sheet(f"{explanation.task}: what changed most", columns, 6, rows, caption)
 
 
 def _short(text: str) -> str:
@@ -303,13 +306,13 @@ def _change_json(change: BaselineChange) -> dict[str, Any]:
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
     rows = []
-    for one in changes:
+    for change in changes:
         test = ["–", "–", "–", "–"]
-        if (c := one.comparison) is not None:
-            seen = f"{one.visible:.4f}" if one.visible is not None else "–"
+        if (c := change.comparison) is not None:
+            seen = f"{change.visible:.4f}" if change.visible is not None else "–"
             test = [difference_of(c), f"{c.test.low:+.4f} … {c.test.high:+.4f}", f"{c.corrected_p:.2g}", seen]
-        values = ["–" if known(value) is None else f"{value:.4f}" for value in (one.before, one.after)]
-        rows.append([one.task, one.system, one.baseline, one.metric, *values, *test])
+        values = ["–" if known(value) is None else f"{value:.4f}" for value in (change.before, change.after)]
+        rows.append([change.task, change.system, change.baseline, change.metric, *values, *test])
     names = ["task", "system", "baseline", "metric"]
     columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
     caption = (
@@ -322,11 +325,11 @@ def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
 def _cross_sheet(cross: Cross) -> Sheet:
     rows = []
     for row, trained in zip(cross.rows, cross.trained_with, strict=True):
-        found = {column: cross.cells.get((row, column)) for column in cross.columns}
+        by_column = {column: cross.cells.get((row, column)) for column in cross.columns}
         own = {trained: " <"}
         cells = [
             "–" if system is None else f"{_value(system, cross.metric)}{own.get(column, '')}"
-            for column, system in found.items()
+            for column, system in by_column.items()
         ]
         rows.append([row, trained or "–", *cells])
     caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
@@ -335,14 +338,14 @@ def _cross_sheet(cross: Cross) -> Sheet:
     return Sheet(cross.task, ["encoder", "trained with", *cross.columns], 2, rows, caption)
 
 
-def _correlations_sheet(found: Sequence[Correlation]) -> Sheet:
-    sets = list(dict.fromkeys(one.tasks for one in found))
-    counts = {one.systems for one in found}
+def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
+    sets = list(dict.fromkeys(correlation.tasks for correlation in correlations))
+    counts = {correlation.systems for correlation in correlations}
     cells: dict[tuple[str, str], dict[tuple[str, ...], Cell]] = {}
-    for one in found:
-        value = f"{one.spearman:.2f}" if one.spearman is not None else "–"
-        told = () if len(counts) == 1 else (f"n={one.systems}",)
-        cells.setdefault((one.first, one.second), {})[one.tasks] = (value, *told)
+    for correlation in correlations:
+        value = f"{correlation.spearman:.2f}" if correlation.spearman is not None else "–"
+        note = () if len(counts) == 1 else (f"n={correlation.systems}",)
+        cells.setdefault((correlation.first, correlation.second), {})[correlation.tasks] = (value, *note)
     rows = [[a, b, *(row.get(name, "–") for name in sets)] for (a, b), row in cells.items()]
     over = f"{min(counts)}" if len(counts) == 1 else "n"
     caption = f"Spearman's rank correlation of two metrics over {over} systems (SURE, Figure 5 and Table 5)"

@@ -51,13 +51,13 @@ def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
 def task_map_plot(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Systems down, tasks across: the leading metric of each task, the lighter the higher within the task; returns the
     files written."""
-    names = fitting(list(dict.fromkeys(one.name for one in evaluation.systems)), ROWS, "systems", "tasks")
+    names = fitting(list(dict.fromkeys(system.name for system in evaluation.systems)), ROWS, "systems", "tasks")
     tasks = fitting(evaluation.tasks, PANELS, "tasks", "tasks")
     metrics = [evaluation.leading_metric(task) for task in tasks]
-    found = {(one.name, one.task): one.metrics for one in evaluation.systems}
+    scores = {(system.name, system.task): system.metrics for system in evaluation.systems}
     values = np.array(
         [
-            [known(found.get((name, task), {}).get(metric)) for task, metric in zip(tasks, metrics, strict=True)]
+            [known(scores.get((name, task), {}).get(metric)) for task, metric in zip(tasks, metrics, strict=True)]
             for name in names
         ],
         dtype=np.float64,
@@ -92,8 +92,10 @@ def interval_of(system: System, metric: str) -> tuple[float, float] | None:
 
 def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
     """How each system but the first differs from the first one in the metric, by its name."""
-    compared = [one for one in evaluation.comparisons if (one.task, one.metric) == (task, metric)]
-    return {one.result: one.test for one in compared}
+    compared = [
+        comparison for comparison in evaluation.comparisons if (comparison.task, comparison.metric) == (task, metric)
+    ]
+    return {comparison.result: comparison.test for comparison in compared}
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -108,17 +110,17 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     first = systems[0].metrics[metric]
     tests = tests_of(evaluation, task, metric)
     paired = [tests.get(system.name) for system in systems[1:]]
-    intervals = [None, *((first + one.low, first + one.high) if one is not None else None for one in paired)]
+    intervals = [None, *((first + test.low, first + test.high) if test is not None else None for test in paired)]
     if len(systems) == 1:
         intervals = [interval_of(systems[0], metric)]
     figure, (axes,) = panels(1, 1.5 + 0.55 * len(systems))
     places = range(len(systems))
     values = [system.metrics[metric] for system in systems]
     axes.barh(places, values, color=[GREY, *[SKY] * (len(systems) - 1)], height=0.65)
-    for place, found in zip(places, intervals, strict=True):
-        if found is not None:
-            middle = (found[0] + found[1]) / 2
-            axes.errorbar(middle, place, xerr=found[1] - middle, fmt="none", ecolor="black", capsize=4)
+    for place, interval in zip(places, intervals, strict=True):
+        if interval is not None:
+            middle = (interval[0] + interval[1]) / 2
+            axes.errorbar(middle, place, xerr=interval[1] - middle, fmt="none", ecolor="black", capsize=4)
     label = shown(metric)
     if any(intervals[1:]):
         axes.axvline(first, color="black", linestyle="--", linewidth=1)
@@ -126,11 +128,11 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     elif intervals[0] is not None:
         label += " with 95% bootstrap interval over items"
     _dot_seeds(axes, systems, metric)
-    for place, value, found in zip(places, values, intervals, strict=True):
+    for place, value, interval in zip(places, values, intervals, strict=True):
         defined = known(value)
-        end = max([defined or 0.0, 0.0, *(found or ())])
-        told = "undefined" if defined is None else f"{defined:.4f}"
-        axes.annotate(told, (end, place), (5, 0), textcoords="offset points", va="center")
+        end = max([defined or 0.0, 0.0, *(interval or ())])
+        text = "undefined" if defined is None else f"{defined:.4f}"
+        axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center")
     axes.margins(x=0.16)
     axes.set_yticks(places, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()

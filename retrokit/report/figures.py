@@ -110,8 +110,8 @@ def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, abse
     for row, column in np.ndindex(*values.shape):
         value = float(values[row, column])
         color = "white" if value < middle else "black"
-        told = f"{value:{form}}" if np.isfinite(value) else absent
-        axes.text(column, row, told, ha="center", va="center", color=color, gid=FIXED, **options)
+        text = f"{value:{form}}" if np.isfinite(value) else absent
+        axes.text(column, row, text, ha="center", va="center", color=color, gid=FIXED, **options)
 
 
 def steps_axis(axes: Axes) -> None:
@@ -124,7 +124,7 @@ def steps_axis(axes: Axes) -> None:
 def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
     """A legend of what is drawn in the axes, above the whole figure, which grows by it: there it covers nothing."""
     each = [axes.get_legend_handles_labels() for axes in several]
-    handles, labels = ([one for side in sides for one in side] for sides in zip(*each, strict=True))
+    handles, labels = ([entry for side in sides for entry in side] for sides in zip(*each, strict=True))
     if not handles:
         return
     widest = max(len(line) for label in labels for line in label.split("\n"))

@@ -18,9 +18,9 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
     rows = []
-    for one in gates:
-        value = "–" if one.value is None else f"{one.value:.4f}"
-        rows.append([one.task, one.system, one.metric, one.asked, one.verdict, value])
+    for gate in gates:
+        value = "–" if gate.value is None else f"{gate.value:.4f}"
+        rows.append([gate.task, gate.system, gate.metric, gate.asked, gate.verdict, value])
     columns = ["task", "system", "metric", "asked", "verdict", "value"]
     return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
 
@@ -46,18 +46,18 @@ def write_junit(gates: Sequence[Gate], path: str) -> None:
 def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:
     """Write ``path`` as GitHub's Markdown: how many gates hold, what the others say, and the tables. Raises
     :class:`DataError` if it cannot be written."""
-    told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(gates).items())
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(gates).items())
     said = [f"- {in_markdown(gate.message)}" for gate in gates if gate.verdict == FAILED]
     with writing(path) as stream:
-        title = f"### retrokit: gates: {told}" if gates else "### retrokit"
+        title = f"### retrokit: gates: {summary}" if gates else "### retrokit"
         stream.write("\n".join([title, "", *said, *([""] if said else []), *map(to_markdown, sheets)]))
 
 
 def _counts(gates: Sequence[Gate]) -> dict[str, str]:
     counted = verdicts(gates)
-    told = {"failures": counted.get(FAILED, 0), "errors": 0, "skipped": counted.get(UNTESTED, 0)}
-    return {name: str(count) for name, count in {"tests": len(gates), **told}.items()}
+    attributes = {"failures": counted.get(FAILED, 0), "errors": 0, "skipped": counted.get(UNTESTED, 0)}
+    return {name: str(count) for name, count in {"tests": len(gates), **attributes}.items()}
 
 
 def _in_xml(text: str) -> str:
-    return _NO_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), harmless(text))
+    return _NO_XML.sub(lambda match: match[0].encode("unicode_escape").decode(), harmless(text))

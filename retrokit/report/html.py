@@ -76,8 +76,8 @@ def sort_key(text: str) -> float | None:
     >>> sort_key("0.7123 ± 0.0100"), sort_key("1,204"), sort_key("–")
     (0.7123, 1204.0, None)
     """
-    found = _NUMBER.match(text.strip())
-    return float(found[1].replace(",", "")) if found else None
+    match = _NUMBER.match(text.strip())
+    return float(match[1].replace(",", "")) if match else None
 
 
 def _told(cell: Any) -> bool:
@@ -123,15 +123,19 @@ def number_pictures_anew() -> None:
 
 
 def pictures(
-    draw: Callable[..., Any], found: Any, title: str, titles: Mapping[str, str] = MappingProxyType({})
+    draw: Callable[..., Any], result: Any, title: str, titles: Mapping[str, str] = MappingProxyType({})
 ) -> Markup:
-    """What ``draw(found, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
+    """What ``draw(result, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
     of the file or how it begins; ``title`` is that of any other."""
     with TemporaryDirectory() as folder, figures.for_a_page():
-        draw(found, folder)
+        draw(result, folder)
         files = sorted(Path(folder).glob("*.svg"))
-        made = [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
-        return Markup('<div class="figures">{}</div>').format(_joined(made)) if len(made) > 1 else _joined(made)
+        drawings = [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
+        return (
+            Markup('<div class="figures">{}</div>').format(_joined(drawings))
+            if len(drawings) > 1
+            else _joined(drawings)
+        )
 
 
 def _title(name: str, titles: Mapping[str, str], usual: str) -> str:
@@ -143,7 +147,7 @@ def to_figure(svg: str, title: str) -> Markup:
     only shapes and texts are kept; its ids are the page's own, and its colours follow the page's."""
     number = next(_numbers)
     root = ElementTree.fromstring(UNSAFE.sub("", svg))
-    ids = {one.get("id"): f"p{number}-{place}" for place, one in enumerate(root.iter()) if one.get("id")}
+    ids = {element.get("id"): f"p{number}-{place}" for place, element in enumerate(root.iter()) if element.get("id")}
     _adapt(root, ids, False)
     width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3
     root.attrib = {"viewBox": root.get("viewBox", ""), "width": f"{width:.0f}", "role": "img"}
@@ -177,9 +181,9 @@ def _adapt(element: ElementTree.Element, ids: Mapping[str | None, str], fixed: b
         elif name.startswith(("on", "{")):
             continue
         else:
-            value = _REFERENCE.sub(lambda found: f"url(#{ids.get(found[1], '')})", value)
+            value = _REFERENCE.sub(lambda match: f"url(#{ids.get(match[1], '')})", value)
             if not fixed:
-                value = _COLOR.sub(lambda found: _INKS.get(found[0], found[0]), value)
+                value = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), value)
         attributes[name] = value
     element.attrib = attributes
     for part in list(element):

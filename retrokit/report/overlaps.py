@@ -15,13 +15,13 @@ def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; what there is nothing of is left
     out."""
     counts, examples = [], []
-    for one in overlaps:
+    for overlap in overlaps:
         for what in ("queries", "pairs", "documents"):
-            found = (one["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
-            counts.append([one["test"], what, *("" if count is None else f"{count:,}" for count in found)])
-        for example in one["examples"]:
+            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
+            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+        for example in overlap["examples"]:
             texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
-            examples.append([one["test"], example["what"], *texts])
+            examples.append([overlap["test"], example["what"], *texts])
     sheets = [
         Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
         Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),

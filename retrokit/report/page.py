@@ -119,9 +119,9 @@ def page_of(
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src {code_source(script)}"
     )
-    made = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    origin = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     number_pictures_anew()
-    shown = [one for one in _parts(sources, study, price_per_hour) if any(one.blocks)]
+    shown = [part for part in _parts(sources, study, price_per_hour) if any(part.blocks)]
     return (
         Environment(autoescape=True)
         .from_string(template)
@@ -130,9 +130,9 @@ def page_of(
             policy=policy,
             style=Markup(style),
             script=Markup(script),
-            summary=[harmless(one) for one in summary(sources, study)],
+            summary=[harmless(sentence) for sentence in summary(sources, study)],
             parts=shown,
-            made=f"{made}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
+            made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
         )
     )
 
@@ -140,8 +140,8 @@ def page_of(
 def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[str]:
     """What the page begins with: what was found, in words, and what is missing."""
     for source in (*sources.evaluations, *sources.rerankings):
-        if told := list(sentences(source.found)):
-            yield " ".join(told)
+        if texts := list(sentences(source.found)):
+            yield " ".join(texts)
     for probe in sources.probes:
         yield f"Probe {probe.kind.replace('_', '-')}: {probe.conclusion}"
     if study is not None and (lost := [step for step in study.steps if step.state != DONE]):
@@ -154,12 +154,12 @@ def _parts(sources: Sources, study: ReportedStudy | None, price_per_hour: float 
     evaluated = sources.evaluations
     steps = study.steps if study is not None else []
     yield PagePart("What was asked", [_preformatted(study.text)] if study is not None and study.text.strip() else [])
-    yield PagePart("Results", [block for one in evaluated for block in parts.evaluation(one)])
+    yield PagePart("Results", [block for source in evaluated for block in parts.evaluation(source)])
     yield PagePart("Cross-evaluation", list(parts.crossed(evaluated)))
-    yield PagePart("Reranking", [block for one in sources.rerankings for block in parts.reranking(one)])
+    yield PagePart("Reranking", [block for source in sources.rerankings for block in parts.reranking(source)])
     yield PagePart("Wins and losses by query", list(parts.by_query([*evaluated, *sources.rerankings])))
     yield PagePart("Training", list(parts.trainings(sources.runs)))
-    yield PagePart("Probes", [block for one in sources.probes for block in parts.probe(one)])
+    yield PagePart("Probes", [block for source in sources.probes for block in parts.probe(source)])
     yield PagePart("Deployment", list(parts.deployments(sources)))
     yield PagePart("What is missing or failed", [*_failed(steps), *map(parts.paragraph, parts.lost(sources))])
     hours = _hours(sources, steps, price_per_hour)
@@ -169,7 +169,7 @@ def _parts(sources: Sources, study: ReportedStudy | None, price_per_hour: float 
 
 def _hours(sources: Sources, steps: Sequence[ReportedStep], price_per_hour: float | None) -> list[Markup]:
     """How long the steps of a study took, or runs without one, and what that cost."""
-    seconds = [one.seconds for one in steps] if steps else [parts.seconds_of(run) for run in sources.runs]
+    seconds = [step.seconds for step in steps] if steps else [parts.seconds_of(run) for run in sources.runs]
     hours = sum(filter(None, seconds)) / 3600
     if price_per_hour is None:
         return [parts.paragraph(f"{hours:,.2f} hours, added up.")] if hours else []
@@ -180,21 +180,27 @@ def _hours(sources: Sources, steps: Sequence[ReportedStep], price_per_hour: floa
 
 
 def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
-    for one in steps:
-        if one.state != DONE:
+    for step in steps:
+        if step.state != DONE:
             yield Markup('<div class="wrong">{}{}{}</div>').format(
-                parts.paragraph(f"{one.state}: {one.name} ({one.kind})"),
-                _preformatted(shlex.join(one.command)),
-                _preformatted(one.error) if one.error.strip() else "",
+                parts.paragraph(f"{step.state}: {step.name} ({step.kind})"),
+                _preformatted(shlex.join(step.command)),
+                _preformatted(step.error) if step.error.strip() else "",
             )
 
 
 def _steps_sheet(steps: Sequence[ReportedStep]) -> Sheet:
     rows = [
-        [one.name, one.kind, one.state, shlex.join(one.command), "–" if one.seconds is None else f"{one.seconds:,.1f}"]
-        for one in steps
+        [
+            step.name,
+            step.kind,
+            step.state,
+            shlex.join(step.command),
+            "–" if step.seconds is None else f"{step.seconds:,.1f}",
+        ]
+        for step in steps
     ]
-    processors = "; or ".join(dict.fromkeys(one.processor for one in steps if one.processor))
+    processors = "; or ".join(dict.fromkeys(step.processor for step in steps if step.processor))
     return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)
 
 

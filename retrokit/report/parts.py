@@ -50,12 +50,12 @@ def paragraph(text: str) -> Markup:
 
 def provenance(sources: Sources) -> Iterator[Markup]:
     """Data, encoders, versions and runs: all that the results come from."""
-    found = [one.found for one in (*sources.evaluations, *sources.rerankings)]
-    if data := _data_rows(found):
+    evaluations = [source.found for source in (*sources.evaluations, *sources.rerankings)]
+    if data := _data_rows(evaluations):
         yield to_html(Sheet("data", ["task", "digest", "what is in it"], 3, data, ""))
-    if systems := _system_rows(found):
+    if systems := _system_rows(evaluations):
         columns = ["encoder", "similarity", "precision", "device", "fingerprint", "retrokit", "dimensions"]
-        yield to_html(Sheet("systems", columns, 6, systems, _libraries(found)))
+        yield to_html(Sheet("systems", columns, 6, systems, _libraries(evaluations)))
     if sources.runs:
         yield to_html(_training_sheet(sources.runs))
     for path, tables in sources.builds:
@@ -63,36 +63,38 @@ def provenance(sources: Sources) -> Iterator[Markup]:
         yield from (to_html(sheet) for table in tables for sheet in sheets_of(table))
 
 
-def _data_rows(found: Iterable[Evaluation]) -> list[list[str]]:
+def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     rows = {}
-    for one in found:
-        for task in one.tasks:
-            digest = one.digests[task]() if task in one.digests else None
-            counts = one.systems_on(task)[0].first.counts
-            told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-            rows[task, digest] = [task, digest or "–", told]
+    for evaluation in evaluations:
+        for task in evaluation.tasks:
+            digest = evaluation.digests[task]() if task in evaluation.digests else None
+            counts = evaluation.systems_on(task)[0].first.counts
+            text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+            rows[task, digest] = [task, digest or "–", text]
     digested = {task for task, digest in rows if digest}
     return [row for (task, digest), row in rows.items() if digest or task not in digested]
 
 
-def _system_rows(found: Iterable[Evaluation]) -> list[list[str]]:
+def _system_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     rows = {}
-    for one in found:
-        for result in one.results:
+    for evaluation in evaluations:
+        for result in evaluation.results:
             of = result.configuration
             digest = str(of.get("fingerprint", "–"))[:SHORT]
-            told = [str(of.get(name) or "–") for name in ("precision", "device")]
-            row = [result.encoder, result.similarity, *told, digest, str(of.get("retrokit", "–"))]
+            cells = [str(of.get(name) or "–") for name in ("precision", "device")]
+            row = [result.encoder, result.similarity, *cells, digest, str(of.get("retrokit", "–"))]
             rows[tuple(row)] = [*row, str(of.get("dims") or "–")]
     return list(rows.values())
 
 
-def _libraries(found: Iterable[Evaluation]) -> str:
-    return "; or ".join(dict.fromkeys(_versions(key.get("libraries", {})) for one in found for key in one.keys))
+def _libraries(evaluations: Iterable[Evaluation]) -> str:
+    return "; or ".join(
+        dict.fromkeys(_versions(key.get("libraries", {})) for evaluation in evaluations for key in evaluation.keys)
+    )
 
 
-def _versions(found: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items())
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
@@ -105,12 +107,12 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
         shown = {"data?": [{"name": str, "digest": str}], "git?": dict[str, Any] | None}
         notes, identity = checked(shown, run.notes, Path(source.path, RUN_FILE), "notes of a run"), run.identity
         data = ", ".join(
-            f"{one['name']} {one['digest'].removeprefix('sha256:')[:SHORT]}" for one in notes.get("data", [])
+            f"{entry['name']} {entry['digest'].removeprefix('sha256:')[:SHORT]}" for entry in notes.get("data", [])
         )
         commit = (notes.get("git") or {}).get("commit", "–")
         seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
-        told = [run.encoder or run.verifier or "–", run.similarity, data or "–", str(commit)[:SHORT], run.status]
-        rows.append([source.path, *told, str(identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
+        cells = [run.encoder or run.verifier or "–", run.similarity, data or "–", str(commit)[:SHORT], run.status]
+        rows.append([source.path, *cells, str(identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
         versions[_versions(notes.get("versions", {}))] = None
         releases[notes.get("retrokit", "")] = None
         processors[notes.get("processor", "")] = None
@@ -132,43 +134,43 @@ def seconds_of(source: RunSource) -> float | None:
 
 def evaluation(source: EvaluationSource) -> Iterator[Markup]:
     """The tables and pictures of one evaluation."""
-    found = replace(source.found, is_cross=False)
+    evaluation = replace(source.found, is_cross=False)
     yield heading(source.path)
-    if len(found.tasks) > 1 and len({one.name for one in found.systems}) > 1:
-        yield pictures(task_map_plot, found, "Systems and tasks: the leading metric of each task")
-    for sheet in evaluation_sheets(_correlated(found), every_test=True):
+    if len(evaluation.tasks) > 1 and len({system.name for system in evaluation.systems}) > 1:
+        yield pictures(task_map_plot, evaluation, "Systems and tasks: the leading metric of each task")
+    for sheet in evaluation_sheets(_correlated(evaluation), every_test=True):
         yield to_html(sheet)
-    if (costs := cost_sheet(found.results)).rows:
+    if (costs := cost_sheet(evaluation.results)).rows:
         yield to_html(costs)
     titles = {
-        f"{number:02}-": f"{found.main_metric(task)} of each system on {task}"
-        for number, task in enumerate(found.tasks, start=1)
+        f"{number:02}-": f"{evaluation.main_metric(task)} of each system on {task}"
+        for number, task in enumerate(evaluation.tasks, start=1)
     }
-    yield pictures(evaluation_plots, found, "", titles)
+    yield pictures(evaluation_plots, evaluation, "", titles)
 
 
-def _correlated(found: Evaluation) -> Evaluation:
+def _correlated(evaluation: Evaluation) -> Evaluation:
     """With the correlations of SURE's metrics, where there are systems enough."""
     try:
-        most = max(len(found.systems_on(task)) for task in found.tasks)
-        check_correlated({task: found.main_metric(task) for task in found.tasks}, most)
+        most = max(len(evaluation.systems_on(task)) for task in evaluation.tasks)
+        check_correlated({task: evaluation.main_metric(task) for task in evaluation.tasks}, most)
     except UsageError:
-        return found
-    return replace(found, correlations=found.correlations or correlations(found.systems))
+        return evaluation
+    return replace(evaluation, correlations=evaluation.correlations or correlations(evaluation.systems))
 
 
 def crossed(sources: Sequence[EvaluationSource]) -> Iterator[Markup]:
     """Training similarities against evaluation similarities, where a run was scored with several."""
     for source in sources:
         scored: dict[str, set[str]] = {}
-        for one in source.found.systems:
-            if one.trained_with is not None:
-                scored.setdefault(one.encoder, set()).add(one.similarity)
+        for system in source.found.systems:
+            if system.trained_with is not None:
+                scored.setdefault(system.encoder, set()).add(system.similarity)
         if any(len(similarities) > 1 for similarities in scored.values()):
-            keep = [one for one in source.found.systems if one.encoder in scored]
-            found = replace(source.found, systems=keep, is_cross=True, correlations=[])
-            yield from (to_html(sheet) for sheet in evaluation_sheets(found))
-            yield pictures(cross_plots, found, "Training similarity down, evaluation similarity across")
+            keep = [system for system in source.found.systems if system.encoder in scored]
+            evaluation = replace(source.found, systems=keep, is_cross=True, correlations=[])
+            yield from (to_html(sheet) for sheet in evaluation_sheets(evaluation))
+            yield pictures(cross_plots, evaluation, "Training similarity down, evaluation similarity across")
 
 
 def by_query(sources: Sequence[EvaluationSource]) -> Iterator[Markup]:
@@ -186,9 +188,9 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
     others = {row["task"] for row in rows}
     ranking = replace(
         whole,
-        results=[one for one in whole.results if one.task not in others],
-        systems=[one for one in whole.systems if one.task not in others],
-        comparisons=[one for one in whole.comparisons if one.task not in others],
+        results=[result for result in whole.results if result.task not in others],
+        systems=[system for system in whole.systems if system.task not in others],
+        comparisons=[comparison for comparison in whole.comparisons if comparison.task not in others],
     )
     rankings = ranking if ranking.results else None
     yield heading(source.path)
@@ -202,14 +204,14 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
 
 def deployments(sources: Sources) -> Iterator[Markup]:
     """Sheets of dimensions, quantisations and indexes."""
-    for found, sheet in sources.deployments:
+    for deployment, sheet in sources.deployments:
         yield to_html(sheet)
-        title = f"{found.metric} against {' and '.join(COSTS.values())}: {found.encoder} on {found.task}"
-        yield pictures(partial(_deployment, found), None, title)
+        title = f"{deployment.metric} against {' and '.join(COSTS.values())}: {deployment.encoder} on {deployment.task}"
+        yield pictures(partial(_deployment, deployment), None, title)
 
 
-def _deployment(found: Any, _: None, folder: str) -> None:
-    deployment_plot(found, folder, "deployment")
+def _deployment(deployment: Any, _: None, folder: str) -> None:
+    deployment_plot(deployment, folder, "deployment")
 
 
 # --- training and probes
@@ -230,7 +232,7 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
         )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
     named = [
-        (in_common([one.path for one in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
+        (in_common([run.path for run in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
         for own in groups.values()
         for source in own
     ]
@@ -251,16 +253,16 @@ def _group(source: RunSource) -> str:
 def _outcome_row(source: RunSource) -> list[str]:
     if source.run.outcome is None or "evaluations" not in source.run.outcome:
         return []
-    found: Outcome = checked(Outcome, source.run.outcome, Path(source.path, RUN_FILE), "the outcome of a training")
+    outcome: Outcome = checked(Outcome, source.run.outcome, Path(source.path, RUN_FILE), "the outcome of a training")
     losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
-    told = ["–", "–", "–", "–", "–"]
-    if found.evaluations:
-        first = found.evaluations[0]
-        best = next((row for row in found.evaluations if row["step"] == found.best_step), found.evaluations[-1])
-        metric = found.metric or next(iter(first["evaluation"]))
+    cells = ["–", "–", "–", "–", "–"]
+    if outcome.evaluations:
+        first = outcome.evaluations[0]
+        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
+        metric = outcome.metric or next(iter(first["evaluation"]))
         values = [f"{row['evaluation'][metric]:.4f}" for row in (first, best)]
-        told = [metric, *values, f"{best['step']:,}", "–" if found.gain is None else f"{found.gain:+.4f}"]
-    return [source.path, *told, losses[0], losses[-1]]
+        cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
+    return [source.path, *cells, losses[0], losses[-1]]
 
 
 def probe(source: ProbeSource) -> Iterator[Markup]:
@@ -298,5 +300,7 @@ _PROBES = {
 
 def lost(sources: Sources) -> list[str]:
     """What is not there, or not whole, in words."""
-    told = [f"{one.path}: its training is not finished" for one in sources.runs if one.run.status != "finished"]
-    return [*sources.notices, *told]
+    messages = [
+        f"{source.path}: its training is not finished" for source in sources.runs if source.run.status != "finished"
+    ]
+    return [*sources.notices, *messages]

@@ -59,14 +59,14 @@ def training_plots(folder: str | Path) -> list[Path]:
 def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
     """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
     measured, the name and the points of each run that has it."""
-    found: dict[str, list[tuple[str, Points]]] = {}
+    curves: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
         losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
         gammas = _series(rows, ("gamma_query", "gamma_document"))
         for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
             if points:
-                found.setdefault(quantity.replace("_", " "), []).append((name, points))
-    return {quantity: found[quantity] for quantity in fitting(list(found), PANELS, "metrics", "curves")}
+                curves.setdefault(quantity.replace("_", " "), []).append((name, points))
+    return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
 
 
 def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
@@ -102,24 +102,24 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     """
     lengths = [step - before for (step, _), before in zip(points, [0, *(step for step, _ in points)], strict=False)]
     full = max(lengths, default=1)
-    found: list[tuple[int, float, int]] = []  # step, sum, steps
+    windows: list[tuple[int, float, int]] = []  # step, sum, steps
     is_open = False
     for (step, value), length in zip(points, lengths, strict=True):
         if is_open:
-            _, total, count = found.pop()
+            _, total, count = windows.pop()
             length, value = count + length, (total + value * length) / (count + length)
-        found.append((step, value * length, length))
+        windows.append((step, value * length, length))
         is_open = length < full
-    if is_open and len(found) > 1:
-        step, total, count = found.pop()
-        _, before, earlier = found.pop()
-        found.append((step, before + total, earlier + count))
-    return [(step, total / count) for step, total, count in found], full
+    if is_open and len(windows) > 1:
+        step, total, count = windows.pop()
+        _, before, earlier = windows.pop()
+        windows.append((step, before + total, earlier + count))
+    return [(step, total / count) for step, total, count in windows], full
 
 
 def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
-    found = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
-    return {key: points for key, points in found.items() if points}
+    series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
+    return {key: points for key, points in series.items() if points}
 
 
 def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:

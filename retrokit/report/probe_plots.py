@@ -39,12 +39,12 @@ from retrokit.report.plots import LEAST_GAMMA_RANGE, widen
 # --- magnitude
 
 
-def magnitude_plots(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
+def magnitude_plots(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """Draw what a magnitude probe found: by data set, or through training; returns the files written."""
-    if any(result.step is not None for result in found.results):
-        return [*_effect_through_training(found, folder), *_gamma_through_training(found, folder)]
-    files = [*_effects(found, folder), *_lengths(found, folder)]
-    return [*files, *_correlations(found, folder)] if found.correlations else files
+    if any(result.step is not None for result in probe.results):
+        return [*_effect_through_training(probe, folder), *_gamma_through_training(probe, folder)]
+    files = [*_effects(probe, folder), *_lengths(probe, folder)]
+    return [*files, *_correlations(probe, folder)] if probe.correlations else files
 
 
 def _named(result: LengthFinding) -> str:
@@ -61,8 +61,8 @@ def _shade(axes: Axes, horizontal: bool = False) -> None:
             span(*sorted((sign * low, sign * high)), color=GREY, alpha=alpha, linewidth=0)
 
 
-def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    results = fitting(found.results, ROWS, "rows", "effect")
+def _effects(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
+    results = fitting(probe.results, ROWS, "rows", "effect")
     values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
     figure, axes = differences_figure([_named(result) for result in results], values, 0.5)
     _shade(axes)
@@ -70,8 +70,8 @@ def _effects(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     return save(figure, folder, "effect")
 
 
-def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    results = fitting(found.results, ROWS, "rows", "lengths")
+def _lengths(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
+    results = fitting(probe.results, ROWS, "rows", "lengths")
     figure, axes, at = rows_figure([_named(result) for result in results], 1)
     sides = (("queries", BLUE, "o", 0.2), ("relevant", GREEN, "s", 0.0), ("irrelevant", RED, "^", -0.2))
     for name, color, marker, shift in sides:
@@ -92,10 +92,10 @@ def _lengths(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     return save(figure, folder, "lengths")
 
 
-def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
+def _correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     figure, (axes,) = panels(1, 4.4)
-    for index, line in enumerate(fitting(found.correlations, CURVES, "encoders", "correlation")):
-        own = [result for result in found.results if result.encoder == line.encoder]
+    for index, line in enumerate(fitting(probe.correlations, CURVES, "encoders", "correlation")):
+        own = [result for result in probe.results if result.encoder == line.encoder]
         effects, gains = (np.array(side) for side in zip(*points_of(own), strict=True))
         color = COLORS[index % len(COLORS)]
         label = f"{shown(line.encoder, 34)}: r = {line.r:+.2f}, p = {line.p:.2g}"
@@ -112,12 +112,12 @@ def _correlations(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
     return save(figure, folder, "correlation")
 
 
-def _effect_through_training(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
+def _effect_through_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figures 5 and 13: mean lengths of both groups on the left, d on the right."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-    tasks = fitting(list(dict.fromkeys(result.task for result in found.results)), PANELS, "data sets", "training")
+    tasks = fitting(list(dict.fromkeys(result.task for result in probe.results)), PANELS, "data sets", "training")
     for index, task in enumerate(tasks):
-        own = [result for result in found.results if result.task == task]
+        own = [result for result in probe.results if result.task == task]
         steps = [result.step for result in own]
         ending = f", {shown(task, 34)}" if len(tasks) > 1 else ""
         style = LINES[index % len(LINES)]
@@ -137,14 +137,14 @@ def _effect_through_training(found: MagnitudeProbe, folder: str | Path) -> list[
     return save(figure, folder, "training")
 
 
-def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[Path]:
+def _gamma_through_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figure 6; nothing for a run that learns no γ."""
-    if not found.curve:
+    if not probe.curve:
         return []
     figure, (axes,) = panels(1, 4)
-    steps = [row["step"] for row in found.curve]
+    steps = [row["step"] for row in probe.curve]
     for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
-        axes.plot(steps, [row[key] for row in found.curve], style, marker=".", color=color, label=label)
+        axes.plot(steps, [row[key] for row in probe.curve], style, marker=".", color=color, label=label)
     axes.set_ylabel("γ (0: length counts in full, 1: not at all)")
     widen(axes, LEAST_GAMMA_RANGE)
     steps_axis(axes)
@@ -155,14 +155,14 @@ def _gamma_through_training(found: MagnitudeProbe, folder: str | Path) -> list[P
 # --- fisher
 
 
-def fisher_plots(found: FisherProbe, folder: str | Path) -> list[Path]:
+def fisher_plots(probe: FisherProbe, folder: str | Path) -> list[Path]:
     """Draw MAG's Table 2 as a heat map for each encoder, and κ of both candidates; returns the files written."""
-    return [*_information(found, folder), *_kappa(found, folder)]
+    return [*_information(probe, folder), *_kappa(probe, folder)]
 
 
-def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
-    results = fitting(found.results, PANELS, "encoders", "fisher")
-    names = [one.similarity for one in results[0].information]
+def _information(probe: FisherProbe, folder: str | Path) -> list[Path]:
+    results = fitting(probe.results, PANELS, "encoders", "fisher")
+    names = [entry.similarity for entry in results[0].information]
     figure, rows = panels(len(results), 1.6 + 1.0 / len(results))
     tables = [_log_table(result) for result in results]
     known = np.concatenate([table[np.isfinite(table)] for table in tables])
@@ -181,20 +181,20 @@ def _information(found: FisherProbe, folder: str | Path) -> list[Path]:
 def _log_table(result: Fisher) -> np.ndarray:
     """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
     parts = ("document", "query", "angle")
-    logs = [[log10(getattr(one, part)) for one in result.information] for part in parts]
+    logs = [[log10(getattr(entry, part)) for entry in result.information] for part in parts]
     return np.array([[np.nan if value is None else value for value in row] for row in logs])
 
 
-def _kappa(found: FisherProbe, folder: str | Path) -> list[Path]:
+def _kappa(probe: FisherProbe, folder: str | Path) -> list[Path]:
     """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
-    results = fitting(found.results, ROWS, "rows", "kappa")
-    told = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
+    results = fitting(probe.results, ROWS, "rows", "kappa")
+    labels = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
     predictions = [result.prediction for result in results]
-    differences = np.array([(one.difference, one.low, one.high) for one in predictions])
-    figure, axes = differences_figure(told, differences, 0.1, 1)
+    differences = np.array([(prediction.difference, prediction.low, prediction.high) for prediction in predictions])
+    figure, axes = differences_figure(labels, differences, 0.1, 1)
     first, second = CANDIDATES
     axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
     axes.set_title(f"{second} predicted →", loc="right", fontsize=9)
     axes.set_xlabel(f"log₁₀ κ({first}) − log₁₀ κ({second}), 95% interval")
-    figure.supxlabel("\n".join(textwrap.fill(note, 110) for note in found.notes), fontsize=7)
+    figure.supxlabel("\n".join(textwrap.fill(note, 110) for note in probe.notes), fontsize=7)
     return save(figure, folder, "kappa")

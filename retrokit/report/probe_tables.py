@@ -34,25 +34,25 @@ def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | P
 # --- magnitude
 
 
-def magnitude_tables(found: MagnitudeProbe) -> list[Group]:
+def magnitude_tables(probe: MagnitudeProbe) -> list[Group]:
     """Lengths and effect of every encoder on every data set, or of every step; then the correlations."""
-    of_run = any(result.step is not None for result in found.results)
-    with_ratio = any(result.cv_ratio is not None for result in found.results)
-    with_gain = any(result.gain is not None for result in found.results)
+    of_run = any(result.step is not None for result in probe.results)
+    with_ratio = any(result.cv_ratio is not None for result in probe.results)
+    with_gain = any(result.gain is not None for result in probe.results)
     numbers = [*["step"][:of_run], "queries", "CV", *["CV ratio"][:with_ratio], "relevant", "irrelevant"]
     numbers += ["d (95%)", "effect", *[METRIC, "gain"][: 2 * with_gain]]
     title = "lengths of embeddings: mean, and Cohen's d of relevant documents"
-    made = table(title, ["encoder", "data set"], numbers)
-    for result in found.results:
+    lengths = table(title, ["encoder", "data set"], numbers)
+    for result in probe.results:
         cells = [result.encoder, result.task, *([str(result.step)] if of_run else [])]
         cells += [f"{result.queries.mean:.4g}", f"{result.queries.cv:.1%}"]
         cells += [_ratio_cell(result.cv_ratio)] if with_ratio else []
         cells += [f"{group.mean:.4g}" for group in (result.relevant, result.irrelevant)]
         cells += [_effect_cell(result.effect), result.effect.size]
-        made.add_row(*cells, *(_gain_cells(result) if with_gain else []))
-    notes = [*found.notes, *_ratio_notes(found.results), *(_gain_notes(found.results) if with_gain else [])]
-    groups = [noted(made, *notes)]
-    return [*groups, Group(_correlation_table(found))] if found.correlations else groups
+        lengths.add_row(*cells, *(_gain_cells(result) if with_gain else []))
+    notes = [*probe.notes, *_ratio_notes(probe.results), *(_gain_notes(probe.results) if with_gain else [])]
+    groups = [noted(lengths, *notes)]
+    return [*groups, Group(_correlation_table(probe))] if probe.correlations else groups
 
 
 def _effect_cell(effect: EffectSize) -> str:
@@ -69,10 +69,10 @@ def _ratio_cell(ratio: CvRatio | None) -> str:
 def _ratio_notes(results: Sequence[LengthFinding]) -> list[str]:
     """Which encoder's CV is over which one's: MAG's ΔCV is one pair of many."""
     ratios = [result.cv_ratio for result in results if result.cv_ratio is not None]
-    notes = [f"CV ratio: {of} over {over}" for of, over in dict.fromkeys((one.of, one.over) for one in ratios)]
+    notes = [f"CV ratio: {of} over {over}" for of, over in dict.fromkeys((ratio.of, ratio.over) for ratio in ratios)]
     if notes:
         notes.append("MAG's ΔCV (N.2) is the CV ratio of a dnorm run over a dot run")
-    if any(one.value is None for one in ratios):
+    if any(ratio.value is None for ratio in ratios):
         notes.append("–: the queries of the encoder to compare with are all of one length")
     return notes
 
@@ -90,31 +90,37 @@ def _gain_notes(results: Sequence[LengthFinding]) -> list[str]:
     return [f"{METRIC}: {over} → {of}" for over, of in pairs]
 
 
-def _correlation_table(found: MagnitudeProbe) -> Table:
+def _correlation_table(probe: MagnitudeProbe) -> Table:
     numbers = ["data sets", "r", "p", "gain in % of a d higher by 1"]
-    made = table("d and the gain over data sets", ["encoder"], numbers)
-    for one in found.correlations:
-        made.add_row(one.encoder, str(one.datasets), f"{one.r:+.2f}", f"{one.p:.2g}", f"{one.slope:+.1f}")
-    return made
+    correlations = table("d and the gain over data sets", ["encoder"], numbers)
+    for correlation in probe.correlations:
+        correlations.add_row(
+            correlation.encoder,
+            str(correlation.datasets),
+            f"{correlation.r:+.2f}",
+            f"{correlation.p:.2g}",
+            f"{correlation.slope:+.1f}",
+        )
+    return correlations
 
 
 # --- fisher
 
 
-def fisher_tables(found: FisherProbe) -> list[Group]:
+def fisher_tables(probe: FisherProbe) -> list[Group]:
     """MAG, Table 2 and Table 3: information by similarity, and κ with the prediction."""
-    scored = [one.similarity for one in found.results[0].information]
+    scored = [entry.similarity for entry in probe.results[0].information]
     information = table("Fisher information, log₁₀ of E[(∂s/∂·)²]", ["encoder", "of"], scored)
-    for result in found.results:
-        for name, told in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
-            values = [log10(getattr(one, name)) for one in result.information]
-            information.add_row(result.encoder, told, *("none" if v is None else f"{v:.2f}" for v in values))
+    for result in probe.results:
+        for name, label in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
+            values = [log10(getattr(entry, name)) for entry in result.information]
+            information.add_row(result.encoder, label, *("none" if v is None else f"{v:.2f}" for v in values))
     kappa = table("condition number, log₁₀ κ", ["encoder"], [*CANDIDATES, "difference (95%)", "lower", "choice"])
-    for result in found.results:
+    for result in probe.results:
         of = result.prediction
         difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
         kappa.add_row(
             result.encoder, *(f"{of.log_kappa[name]:.3f}" for name in CANDIDATES), difference, of.lower, of.choice
         )
-    pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in found.results]
-    return [noted(information, *pairs, "none: exactly 0, by the closed form"), noted(kappa, *found.notes)]
+    pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in probe.results]
+    return [noted(information, *pairs, "none: exactly 0, by the closed form"), noted(kappa, *probe.notes)]

@@ -32,40 +32,40 @@ def query_changes(evaluation: Evaluation, task: str) -> list[QueryChanges]:
     first, *others = evaluation.systems_on(task)
     metric = evaluation.leading_metric(task)
     before = first.per_item(metric)
-    found = []
+    changes = []
     for other in others:
         after = other.per_item(metric)
         if before is not None and after is not None and comparable(first, other, metric):
             change = {item: after[item] - value for item, value in before.items() if item in after}
-            found.append(QueryChanges(task, metric, first.name, other.name, change))
-    return found
+            changes.append(QueryChanges(task, metric, first.name, other.name, change))
+    return changes
 
 
-def changes_sheet(found: Sequence[QueryChanges]) -> Sheet:
+def changes_sheet(changes: Sequence[QueryChanges]) -> Sheet:
     """A line for each system: how many queries are better, worse, equal, and which changed most."""
     rows = []
-    for one in found:
-        order = sorted(one.change, key=lambda item: -one.change[item])
-        best = [f"{item} ({one.change[item]:+.3f})" for item in order[:OUTERMOST] if one.change[item] > 0]
-        worst = [f"{item} ({one.change[item]:+.3f})" for item in order[::-1][:OUTERMOST] if one.change[item] < 0]
-        counts = [f"{count:,}" for count in counted(one.change.values())]
-        rows.append([one.system, ", ".join(best) or "–", ", ".join(worst) or "–", *counts])
-    first = found[0]
+    for entry in changes:
+        order = sorted(entry.change, key=lambda item: -entry.change[item])
+        best = [f"{item} ({entry.change[item]:+.3f})" for item in order[:OUTERMOST] if entry.change[item] > 0]
+        worst = [f"{item} ({entry.change[item]:+.3f})" for item in order[::-1][:OUTERMOST] if entry.change[item] < 0]
+        counts = [f"{count:,}" for count in counted(entry.change.values())]
+        rows.append([entry.system, ", ".join(best) or "–", ", ".join(worst) or "–", *counts])
+    first = changes[0]
     columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
     return Sheet(f"{first.metric} by query: {first.task}", columns, 3, rows, f"against the first row, {first.baseline}")
 
 
-def changes_plot(found: Sequence[QueryChanges], folder: str | Path) -> list[Path]:
+def changes_plot(changes: Sequence[QueryChanges], folder: str | Path) -> list[Path]:
     """The change of every query, from the one that gains most to the one that loses most, a line for each system."""
     figure, (axes,) = panels(1, 3.6)
     axes.axhline(0, color="black", linewidth=0.8)
-    for number, one in enumerate(fitting(found, CURVES, "systems", "changes")):
-        values = sorted(one.change.values(), reverse=True)
+    for number, entry in enumerate(fitting(changes, CURVES, "systems", "changes")):
+        values = sorted(entry.change.values(), reverse=True)
         style = LINES[number // len(COLORS) % len(LINES)]
         color = COLORS[number % len(COLORS)]
-        axes.step(range(1, len(values) + 1), values, style, where="mid", color=color, label=wrapped(one.system))
+        axes.step(range(1, len(values) + 1), values, style, where="mid", color=color, label=wrapped(entry.system))
     axes.set_xlabel("queries, from the largest gain to the largest loss")
-    axes.set_ylabel(f"change in {wrapped(found[0].metric)}")
+    axes.set_ylabel(f"change in {wrapped(changes[0].metric)}")
     axes.grid(alpha=0.3)
     legend_above(figure, axes, columns=2)
     return save(figure, folder, "changes")

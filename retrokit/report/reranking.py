@@ -16,29 +16,29 @@ from retrokit.report.sheets import SHEETS, Sheet
 ALL = "all"
 
 
-def reranking_parts(found: Reranking, format: str, with_queries: bool = False) -> list[Any]:
+def reranking_parts(reranking: Reranking, format: str, with_queries: bool = False) -> list[Any]:
     """What to print, part by part, in one of the formats of ``retrokit eval``. Raises :class:`UsageError` for an
     unknown format."""
     form(format)  # raises for an unknown one
     if format == "json":
-        whole = evaluation_json(found.whole, with_queries)
-        return [to_json({**whole, "near_misses": near_miss_rows(found)})]
+        whole = evaluation_json(reranking.whole, with_queries)
+        return [to_json({**whole, "near_misses": near_miss_rows(reranking)})]
     if format == "csv":
-        return [evaluation_csv(found.whole)]
-    return [SHEETS[format](sheet) for sheet in reranking_sheets(found)]
+        return [evaluation_csv(reranking.whole)]
+    return [SHEETS[format](sheet) for sheet in reranking_sheets(reranking)]
 
 
-def reranking_sheets(found: Reranking) -> list[Sheet]:
+def reranking_sheets(reranking: Reranking) -> list[Sheet]:
     """The comparison on rankings, a table of near-misses a task, and what each reranker cost."""
-    sheets = [] if found.rankings is None else evaluation_sheets(found.rankings)
-    if found.near_misses is not None:
-        sheets += near_miss_sheets(near_miss_rows(found))
-    return [*sheets, *gate_sheets(found.whole), cost_sheet(found.whole.results)]
+    sheets = [] if reranking.rankings is None else evaluation_sheets(reranking.rankings)
+    if reranking.near_misses is not None:
+        sheets += near_miss_sheets(near_miss_rows(reranking))
+    return [*sheets, *gate_sheets(reranking.whole), cost_sheet(reranking.whole.results)]
 
 
-def near_miss_rows(found: Reranking) -> list[dict[str, Any]]:
+def near_miss_rows(reranking: Reranking) -> list[dict[str, Any]]:
     """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
-    systems = found.near_misses.systems if found.near_misses is not None else []
+    systems = reranking.near_misses.systems if reranking.near_misses is not None else []
     return [_row(system, name) for system in systems for name in system.metrics if name.startswith("near_miss")]
 
 
@@ -62,14 +62,14 @@ def _row(system: System, name: str) -> dict[str, Any]:
     }
 
 
-def near_miss_sheets(found: Sequence[Mapping[str, Any]]) -> list[Sheet]:
+def near_miss_sheets(near_misses: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     """A table for each task, of the rows of :func:`near_miss_rows`."""
-    return [_near_miss_sheet(found, task) for task in dict.fromkeys(row["task"] for row in found)]
+    return [_near_miss_sheet(near_misses, task) for task in dict.fromkeys(row["task"] for row in near_misses)]
 
 
-def _near_miss_sheet(found: Sequence[Mapping[str, Any]], task: str) -> Sheet:
+def _near_miss_sheet(near_misses: Sequence[Mapping[str, Any]], task: str) -> Sheet:
     rows = []
-    for row in found:
+    for row in near_misses:
         if row["task"] == task:
             positive = "–" if row["positive"] is None else f"{row['positive']:.3f}"
             area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"

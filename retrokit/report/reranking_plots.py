@@ -31,10 +31,10 @@ from retrokit.report.reranking import ALL, near_miss_rows
 LABEL = 26  # letters of a name on one line
 
 
-def reranking_plots(found: Reranking, folder: str | Path) -> list[Path]:
+def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data beside it as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
-    tables = {"reranking": ranking_rows(found), "near-misses": near_miss_rows(found)}
+    tables = {"reranking": ranking_rows(reranking), "near-misses": near_miss_rows(reranking)}
     written = write_csv({name: rows for name, rows in tables.items() if rows}, folder)
     return [*written, *rows_plots(tables, folder)]
 
@@ -51,16 +51,16 @@ def rows_plots(tables: Mapping[str, list[dict[str, Any]]], folder: str | Path) -
     return written
 
 
-def ranking_rows(found: Reranking) -> list[dict[str, Any]]:
+def ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
     """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
     from the first stage and its paired 95% interval."""
     rows = []
-    for system in found.rankings.systems if found.rankings is not None else []:
-        for metric in found.whole.shown[system.task]:
+    for system in reranking.rankings.systems if reranking.rankings is not None else []:
+        for metric in reranking.whole.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
             row: dict[str, Any] = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
             row |= {"metric": metric, "value": system.metrics[metric], "low": low, "high": high}
-            test = tests_of(found.whole, system.task, metric).get(system.name)
+            test = tests_of(reranking.whole, system.task, metric).get(system.name)
             differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
             rows.append(row | dict(zip(DIFFERENCE, differences, strict=True)))
     return rows

@@ -81,28 +81,28 @@ class Table(rich.table.Table):
 
 def table(title: str | None, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
     """A table without rows: columns of words, then columns of numbers."""
-    made = Table(*words, title=title, title_justify="left")
+    result = Table(*words, title=title, title_justify="left")
     for column in numbers:
-        made.add_column(column, justify="right")
-    return made
+        result.add_column(column, justify="right")
+    return result
 
 
 def facts(title: str | None, rows: Mapping[str, str], justify: JustifyMethod = "left") -> Table:
     """A table without a head: what something is called, and what it is."""
-    made = Table(title=title, title_justify="left", show_header=False)
-    made.add_column()
-    made.add_column(justify=justify)
+    result = Table(title=title, title_justify="left", show_header=False)
+    result.add_column()
+    result.add_column(justify=justify)
     for name, value in rows.items():
-        made.add_row(name, value)
-    return made
+        result.add_row(name, value)
+    return result
 
 
 def grouped(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
     """The rows by what they have under a name, or under several names together, in order."""
-    found: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[Row]] = {}
     for row in rows:
-        found.setdefault(attrgetter(*names)(row), []).append(row)
-    return found
+        groups.setdefault(attrgetter(*names)(row), []).append(row)
+    return groups
 
 
 def noted(table: Table, *notes: str) -> Group:

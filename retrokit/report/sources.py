@@ -111,55 +111,59 @@ _METRICS = {
 
 def read_sources(paths: Sequence[str]) -> Sources:
     """What lies at the ``paths``. Raises :class:`DataError` for a path that is nothing a report is made from."""
-    found = Sources()
-    with heard() as found.notices:
+    sources = Sources()
+    with heard() as sources.notices:
         for path in paths:
             if os.path.isdir(path):
-                _read_folder(path, found)
+                _read_folder(path, sources)
             else:
-                _read_file(path, found)
-    return found
+                _read_file(path, sources)
+    return sources
 
 
-def _read_folder(path: str, found: Sources) -> None:
+def _read_folder(path: str, sources: Sources) -> None:
     if is_run(path):
         metrics = os.path.join(path, "metrics.jsonl")
         lines = read_jsonl(metrics) if os.path.isfile(metrics) else ()
         rows = [checked(_METRICS, row, f"{metrics}:{number}", "metrics of a step") for number, row in lines]
-        found.runs.append(RunSource(path, read_run(path), rows))
+        sources.runs.append(RunSource(path, read_run(path), rows))
         return
     try:
-        found.evaluations.append(EvaluationSource(path, evaluate(results=path)))
+        sources.evaluations.append(EvaluationSource(path, evaluate(results=path)))
     except DataError as error:
         raise DataError(path, f"holds nothing to report; expected {EXPECTED}") from error
 
 
-def _read_file(path: str, found: Sources) -> None:
+def _read_file(path: str, sources: Sources) -> None:
     content = read_json(path, EXPECTED, Any)
     try:
-        _sort(path, content, found)
+        _sort(path, content, sources)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise DataError(path, f"looks like a result, but is not whole ({type(error).__name__}: {error})") from error
 
 
-def _sort(path: str, content: Any, found: Sources) -> None:
-    if isinstance(content, list) and content and all(isinstance(one, dict) and "fronts" in one for one in content):
-        for one in content:
-            rows = [{**row, "result": {"per_query": {}, **row}} for row in one["rows"]]
-            sheet = restored(Deployment, {**one, "rows": rows})
-            found.deployments.append((sheet, deployment_sheet(sheet)))
+def _sort(path: str, content: Any, sources: Sources) -> None:
+    if (
+        isinstance(content, list)
+        and content
+        and all(isinstance(entry, dict) and "fronts" in entry for entry in content)
+    ):
+        for entry in content:
+            rows = [{**row, "result": {"per_query": {}, **row}} for row in entry["rows"]]
+            sheet = restored(Deployment, {**entry, "rows": rows})
+            sources.deployments.append((sheet, deployment_sheet(sheet)))
         return
     keys = set(content) if isinstance(content, dict) else set()
     if {"results", "comparisons"} <= keys:
-        one = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
-        if not evaluation_sheets(one.found):  # which also finds what does not fit together
+        entry = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
+        if not evaluation_sheets(entry.found):  # which also finds what does not fit together
             raise ValueError("there is no result")
-        (found.evaluations if one.near_misses is None else found.rerankings).append(one)
+        (sources.evaluations if entry.near_misses is None else sources.rerankings).append(entry)
         return
     if {"testbeds", "kinds", "calls"} <= keys:
         record = {name: value for name, value in content.items() if name != "calls"}
         built = Built(Path(path), record, restored(dict[str, int], content["calls"]))
-        found.builds.append((path, build_tables(built)))
+        sources.builds.append((path, build_tables(built)))
         return
     if "conclusion" in keys:
         restored({"conclusion": str}, content)
@@ -170,12 +174,12 @@ def _sort(path: str, content: Any, found: Sources) -> None:
                 if not any(probe.rows().values()):
                     raise ValueError("there is no result")
                 tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(probe)
-                found.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
+                sources.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
                 return
         if {"data", "maps", "counts"} <= keys:
             laid_out = MapProbe.from_json(content) if "labels" in keys else None
             tables = [map_table(content)]
-            found.probes.append(ProbeSource(path, "probe_embedding", "map", laid_out, tables, content["conclusion"]))
+            sources.probes.append(ProbeSource(path, "probe_embedding", "map", laid_out, tables, content["conclusion"]))
             return
     raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
 
@@ -183,15 +187,17 @@ def _sort(path: str, content: Any, found: Sources) -> None:
 def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
     """An evaluation from what :func:`~retrokit.report.evaluation.evaluation_json` made of it: its tests are taken as
     they are."""
-    results = [restored(Result, {"per_query": {}, **one}) for one in plain["results"]]
+    results = [restored(Result, {"per_query": {}, **result}) for result in plain["results"]]
     trainings = {
-        f"{encoder} {similarity}": Training(None, " ".join([*one["encoders"], *similarities]), seed)
-        for one in plain["seeds"]
-        for similarities in [one.get("similarities", [one["similarity"]] * len(one["encoders"]))]
-        for encoder, similarity, seed in zip(one["encoders"], similarities, one["seeds"], strict=True)
+        f"{encoder} {similarity}": Training(None, " ".join([*group["encoders"], *similarities]), seed)
+        for group in plain["seeds"]
+        for similarities in [group.get("similarities", [group["similarity"]] * len(group["encoders"]))]
+        for encoder, similarity, seed in zip(group["encoders"], similarities, group["seeds"], strict=True)
     }
     trained = plain.get("trained_with", {})
-    systems = [replace(one, trained_with=trained.get(one.first.encoder)) for one in systems_of(results, trainings)]
+    systems = [
+        replace(system, trained_with=trained.get(system.first.encoder)) for system in systems_of(results, trainings)
+    ]
     comparisons = restored(list[Comparison], plain["comparisons"])
     return Evaluation(
         results,
@@ -212,7 +218,7 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
 def _compared_metrics(systems: Sequence[System], comparisons: Sequence[Comparison]) -> dict[str, list[str]]:
     """What to show of each task, of a file that does not say it: the main metric, and those that were compared."""
     shown = {system.task: [system.first.main_metric] for system in systems}
-    for one in comparisons:
-        if one.metric not in shown[one.task]:
-            shown[one.task].append(one.metric)
+    for comparison in comparisons:
+        if comparison.metric not in shown[comparison.task]:
+            shown[comparison.task].append(comparison.metric)
     return shown

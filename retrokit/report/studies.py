@@ -22,12 +22,12 @@ def states_json(states: Sequence[State]) -> str:
 
 def states_table(states: Sequence[State]) -> Any:
     """A row for each step, in the order of the plan."""
-    made = table(None, ["step", "state"], ["seconds"])
-    made.add_column("last word")
-    for one in states:
-        seconds = "" if one.seconds is None else f"{one.seconds:,.0f}"
-        made.add_row(one.step.name, one.state, seconds, one.last_word)
-    return made
+    steps = table(None, ["step", "state"], ["seconds"])
+    steps.add_column("last word")
+    for state in states:
+        seconds = "" if state.seconds is None else f"{state.seconds:,.0f}"
+        steps.add_row(state.step.name, state.state, seconds, state.last_word)
+    return steps
 
 
 def reported(plan: StudyPlan) -> ReportedStudy:
@@ -36,15 +36,15 @@ def reported(plan: StudyPlan) -> ReportedStudy:
 
     steps = [
         ReportedStep(
-            name=one.step.name,
-            kind=one.step.table,
-            command=["retrokit", *one.step.command],
-            state=one.state,
-            seconds=one.seconds,
-            error=one.error or "",
-            processor=one.processor,
+            name=state.step.name,
+            kind=state.step.table,
+            command=["retrokit", *state.step.command],
+            state=state.state,
+            seconds=state.seconds,
+            error=state.error or "",
+            processor=state.processor,
         )
-        for one in plan.states()
+        for state in plan.states()
     ]
     return ReportedStudy(plan.title, plan.text, steps)
 

@@ -30,10 +30,10 @@ SHOWN = 100  # characters of a text that was found
 def steps_of(steps: Mapping[str, float]) -> str:
     """Planned steps, in words."""
     planned = f"{steps['total']:,}" if "total" in steps else f"as many as fit into {steps['time_budget']:g} s"
-    told = f"{planned} ({steps['per_epoch']:,} an epoch)"
+    text = f"{planned} ({steps['per_epoch']:,} an epoch)"
     if "seconds_each" not in steps:
-        return told
-    each = f"{told}, {steps['seconds_each']:.3g} s each here"
+        return text
+    each = f"{text}, {steps['seconds_each']:.3g} s each here"
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
@@ -66,19 +66,19 @@ def _size(size: int | None) -> str:
 def source_table(sources: list[dict[str, Any]]) -> Table:
     """What each source of training data holds."""
     counts = ("records", "anchors", "documents", "duplicates")
-    found = table("training data", ["source"], [*counts, "weight"])
+    result = table("training data", ["source"], [*counts, "weight"])
     for source in sources:
-        found.add_row(source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}")
-    return found
+        result.add_row(source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}")
+    return result
 
 
 def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
     """How long the texts of each role are."""
-    made = table("tokens of a text (sample)", ["role"], ["50%", "90%", "99%", "longest", "limit", "cut"])
-    for role, found in lengths.items():
-        percentiles = [str(value) for value in found["percentiles"].values()]
-        made.add_row(role, *percentiles, str(found["limit"] or "none"), f"{found['share_cut']:.1%}")
-    return made
+    tokens = table("tokens of a text (sample)", ["role"], ["50%", "90%", "99%", "longest", "limit", "cut"])
+    for role, summary in lengths.items():
+        percentiles = [str(value) for value in summary["percentiles"].values()]
+        tokens.add_row(role, *percentiles, str(summary["limit"] or "none"), f"{summary['share_cut']:.1%}")
+    return tokens
 
 
 def _plan_table(preflight: Preflight) -> Table:
@@ -99,7 +99,7 @@ _ELSEWHERE = ("data", "dev", "output", "overwrite", "resume", "steps", "epochs",
 
 def _chosen(configuration: Mapping[str, Any], kind: type[TrainingConfig], *elsewhere: str) -> dict[str, str]:
     """The options that matter always, and those that are not their defaults; a run's folder has all of them."""
-    usual = {"processes": 1, **{one.name: one.default for one in fields(kind)}}
+    usual = {"processes": 1, **{option.name: option.default for option in fields(kind)}}
     rows = {}
     for name, value in configuration.items():
         values = value if isinstance(value, (list, tuple)) else [value]
@@ -149,15 +149,15 @@ def export_table(export: Export) -> Table:
 
 def hits_tables(hits: Hits) -> list[Table | Group]:
     """What a search found, a table a query."""
-    made: list[Table | Group] = []
-    for query, found in zip(hits.queries, hits.found, strict=True):
-        texts = ["text"] if any(hit.text is not None for hit in found) else []
+    tables: list[Table | Group] = []
+    for query, ranking in zip(hits.queries, hits.found, strict=True):
+        texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         shown = table(harmless(query), ["rank", "document", *texts], ["score"])
-        for rank, hit in enumerate(found, start=1):
+        for rank, hit in enumerate(ranking, start=1):
             beginning = [harmless(textwrap.shorten(hit.text, SHOWN, placeholder="…"))] if hit.text is not None else []
             shown.add_row(str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}")
-        made.append(shown if found else noted(shown, "nothing was found"))
-    return made
+        tables.append(shown if ranking else noted(shown, "nothing was found"))
+    return tables
 
 
 def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
@@ -178,19 +178,19 @@ def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
     return [source_table(preflight.sources), length_table(preflight.lengths), facts("plan", rows)]
 
 
-def calibration_table(found: Calibration) -> Table:
+def calibration_table(calibration: Calibration) -> Table:
     """The threshold, and what it lets in."""
-    title = f"{found.pairs['path']}: {found.target:.1%} false accepts asked for"
-    made = table(title, [""], ["value", "95% interval", "pairs"])
-    low, high = found.interval
-    made.add_row("threshold", f"{found.threshold:.6f}", f"{low:.6f} – {high:.6f}", "")
-    made.add_row("false accepts", *_cells(found.false_accepts))
-    for family, share in found.families.items():
-        made.add_row(f"  {family}", *_cells(share))
-    made.add_row("true accepts", *_cells(found.true_accepts))
-    if found.identical:
-        made.add_row("  of them one text twice", "", "", f"{found.identical:,}")
-    return made
+    title = f"{calibration.pairs['path']}: {calibration.target:.1%} false accepts asked for"
+    result = table(title, [""], ["value", "95% interval", "pairs"])
+    low, high = calibration.interval
+    result.add_row("threshold", f"{calibration.threshold:.6f}", f"{low:.6f} – {high:.6f}", "")
+    result.add_row("false accepts", *_cells(calibration.false_accepts))
+    for family, share in calibration.families.items():
+        result.add_row(f"  {family}", *_cells(share))
+    result.add_row("true accepts", *_cells(calibration.true_accepts))
+    if calibration.identical:
+        result.add_row("  of them one text twice", "", "", f"{calibration.identical:,}")
+    return result
 
 
 def _cells(share: Share) -> list[str]:

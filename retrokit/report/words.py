@@ -43,62 +43,69 @@ class Standing:
 def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
     systems, metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-    there = [one for one in systems if known(one.metrics.get(metric)) is not None]
-    if not there or any(metric in result.own_scale for one in there for result in one.results):
+    there = [system for system in systems if known(system.metrics.get(metric)) is not None]
+    if not there or any(metric in result.own_scale for system in there for result in system.results):
         return None
-    ranked = sorted(there, key=lambda one: -one.metrics[metric])
+    ranked = sorted(there, key=lambda system: -system.metrics[metric])
     best = ranked[0]
     compared = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
     over_next = None
     if len(ranked) > 1 and systems[0] not in ranked[:2]:
         pairs = len(ranked) * (len(ranked) - 1) // 2
-        one = tested(ranked[1], best, metric)
-        over_next = replace(one, corrected_p=min(1.0, one.p * pairs)) if one is not None else None
+        comparison = tested(ranked[1], best, metric)
+        over_next = replace(comparison, corrected_p=min(1.0, comparison.p * pairs)) if comparison is not None else None
     elif len(ranked) > 1 and best is systems[0]:  # the table of tests has it, the other way round
-        one = compared.get((ranked[1].name, metric))
-        over_next = turned(one) if one is not None else None
+        comparison = compared.get((ranked[1].name, metric))
+        over_next = turned(comparison) if comparison is not None else None
     return Standing(task, metric, systems[0], ranked, compared.get((best.name, metric)), over_next)
 
 
-def turned(one: Comparison) -> Comparison:
+def turned(comparison: Comparison) -> Comparison:
     """The same test with its sides exchanged."""
-    test = replace(one.test, difference=-one.test.difference, low=-one.test.high, high=-one.test.low)
-    return replace(one, baseline=one.result, result=one.baseline, test=test)
+    test = replace(
+        comparison.test, difference=-comparison.test.difference, low=-comparison.test.high, high=-comparison.test.low
+    )
+    return replace(comparison, baseline=comparison.result, result=comparison.baseline, test=test)
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
     """Who is best on what, and whether it can be told; what was trained on; then what is missing."""
-    standings = [one for task in evaluation.tasks if (one := standing_on(evaluation, task)) is not None]
+    standings = [standing for task in evaluation.tasks if (standing := standing_on(evaluation, task)) is not None]
     if len(standings) > MOST_TASKS:
         yield from _on_many(standings)
     else:
         yield from map(_on_one, standings)
     yield from _over_tasks(evaluation)
-    yield from (f"{told}." for one in evaluation.overlaps if (told := one.warning()))
+    yield from (f"{text}." for overlap in evaluation.overlaps if (text := overlap.warning()))
     yield from _holes(evaluation)
 
 
-def _on_one(one: Standing) -> str:
-    best, metric = one.best, one.metric
+def _on_one(standing: Standing) -> str:
+    best, metric = standing.best, standing.metric
     value = _value(best, metric)
-    if len(one.ranked) == 1:
-        return f"On {one.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
-    told = f"On {one.task}, {best.name} is best in {metric} ({value})"
+    if len(standing.ranked) == 1:
+        return f"On {standing.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
+    text = f"On {standing.task}, {best.name} is best in {metric} ({value})"
     parts = []
-    if best is not one.first:
-        parts.append(f"above the first row, {one.first.name} ({_value(one.first, metric)}), {_by(one.over_first)}")
-    if one.ranked[1] is not one.first or best is one.first:
-        parts.append(f"above the next, {one.ranked[1].name} ({_value(one.ranked[1], metric)}), {_by(one.over_next)}")
-    return f"{told}: {'; '.join(parts)}."
+    if best is not standing.first:
+        parts.append(
+            f"above the first row, {standing.first.name} ({_value(standing.first, metric)}), {_by(standing.over_first)}"
+        )
+    if standing.ranked[1] is not standing.first or best is standing.first:
+        parts.append(
+            f"above the next, {standing.ranked[1].name} ({_value(standing.ranked[1], metric)}), "
+            f"{_by(standing.over_next)}"
+        )
+    return f"{text}: {'; '.join(parts)}."
 
 
-def _by(found: Comparison | None) -> str:
-    if found is None:
+def _by(comparison: Comparison | None) -> str:
+    if comparison is None:
         return "which nothing tests"
-    verdict = "more than chance" if found.significant else UNSURE
-    test = found.test
+    verdict = "more than chance" if comparison.significant else UNSURE
+    test = comparison.test
     interval = f"95% interval {test.low:+.4f} to {test.high:+.4f}"
-    return f"by {test.difference:+.4f} ({interval}, corrected p = {found.corrected_p:.2g}: {verdict})"
+    return f"by {test.difference:+.4f} ({interval}, corrected p = {comparison.corrected_p:.2g}: {verdict})"
 
 
 def _value(system: System, metric: str) -> str:
@@ -110,43 +117,43 @@ def _value(system: System, metric: str) -> str:
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:
-    for name, count in Counter(one.best.name for one in standings).most_common():
-        own = [one for one in standings if one.best.name == name]
-        sure = sum(one.over_first is not None and one.over_first.significant for one in own)
-        led = sum(one.best is one.first for one in own)
-        told = f"{name} is best on {count} of {len(standings)} tasks"
+    for name, count in Counter(standing.best.name for standing in standings).most_common():
+        own = [standing for standing in standings if standing.best.name == name]
+        sure = sum(standing.over_first is not None and standing.over_first.significant for standing in own)
+        led = sum(standing.best is standing.first for standing in own)
+        text = f"{name} is best on {count} of {len(standings)} tasks"
         if led < count:
-            told += f", on {sure} of them above the first row by more than chance (corrected p < 0.05)"
-        yield f"{told}."
+            text += f", on {sure} of them above the first row by more than chance (corrected p < 0.05)"
+        yield f"{text}."
 
 
 def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
-    for metric, group in groupby(evaluation.over_tasks, key=lambda one: one.metric):
+    for metric, group in groupby(evaluation.over_tasks, key=lambda entry: entry.metric):
         own = list(group)
-        most = max(len(one.tasks) for one in own)
-        full = [one for one in own if len(one.tasks) == most]
+        most = max(len(entry.tasks) for entry in own)
+        full = [entry for entry in own if len(entry.tasks) == most]
         if len(full) < 2:
             continue
-        best, first = max(full, key=lambda one: one.mean), own[0]
-        told = f"Over {most} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
+        best, first = max(full, key=lambda entry: entry.mean), own[0]
+        text = f"Over {most} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
         if best is not first and best.comparison is not None:
-            told += f", above {first.system} ({first.mean:.4f}) {_by(best.comparison)}"
-        yield f"{told}."
+            text += f", above {first.system} ({first.mean:.4f}) {_by(best.comparison)}"
+        yield f"{text}."
 
 
 def _holes(evaluation: Evaluation) -> Iterator[str]:
     tasks = evaluation.tasks
     for name, group in _by_name(evaluation.systems).items():
-        there = {one.task for one in group}
+        there = {system.task for system in group}
         if missing := [task for task in tasks if task not in there]:
             yield f"{name} has no result on {_some(missing)}."
 
 
 def _by_name(systems: Sequence[System]) -> dict[str, list[System]]:
-    found: dict[str, list[System]] = {}
-    for one in systems:
-        found.setdefault(one.name, []).append(one)
-    return found
+    by_name: dict[str, list[System]] = {}
+    for system in systems:
+        by_name.setdefault(system.name, []).append(system)
+    return by_name
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
