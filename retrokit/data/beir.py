@@ -121,12 +121,12 @@ def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData |
     for split in ("dev", "train"):
         if split == data.split or _part(located(folder) / "qrels", split, _QRELS) is None:
             continue
-        found = read_beir(folder, split, True, documents, data.level)
-        pairs = zip(found.query_ids, found.queries, strict=True)
-        kept = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
-        qrels = {id: found.qrels[id] for id in kept}
+        split_data = read_beir(folder, split, True, documents, data.level)
+        pairs = zip(split_data.query_ids, split_data.queries, strict=True)
+        queries = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
+        qrels = {id: split_data.qrels[id] for id in queries}
         if qrels:
-            return retrieval_data(found.name, split, documents, kept, qrels, level=data.level)
+            return retrieval_data(split_data.name, split, documents, queries, qrels, level=data.level)
     return None
 
 
@@ -140,21 +140,23 @@ def retrieval_data(
     level: int = 1,
 ) -> RetrievalData:
     """What was read, counted: of the ``queries`` those that ``qrels`` judges; all of them, where it judges none."""
-    asked = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
-    relevant = [found for grades in qrels.values() if (found := _relevant(grades, level))]
+    evaluated = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
+    relevant = [relevant_ids for grades in qrels.values() if (relevant_ids := _relevant(grades, level))]
     counts: dict[str, int | float] = {
         "documents": len(documents),
         "documents_without_text": sum(not text.strip() for text in documents.values()),
-        "queries": len(asked),
-        "queries_without_judgements": len(queries) - len(asked),
+        "queries": len(evaluated),
+        "queries_without_judgements": len(queries) - len(evaluated),
         "judgements": sum(map(len, qrels.values())),
         "queries_without_relevant": len(qrels) - len(relevant),
     }
     if absent := sum(document not in documents for grades in qrels.values() for document in grades):
-        reachable = [sum(document in documents for document in found) / len(found) for found in relevant]
+        reachable = [
+            sum(document in documents for document in relevant_ids) / len(relevant_ids) for relevant_ids in relevant
+        ]
         counts |= {"judgements_of_absent_documents": absent, "highest_recall": mean(reachable) if reachable else 1.0}
     return RetrievalData(
-        *(name, split, list(documents), list(documents.values()), list(asked), list(asked.values()), qrels),
+        *(name, split, list(documents), list(documents.values()), list(evaluated), list(evaluated.values()), qrels),
         counts={**counts, **(more_counts or {})},
         level=level,
     )
@@ -168,7 +170,7 @@ def read_answers(folder: str | Path) -> dict[str, list[str]]:
         DataError: no such file, or answers that are no strings.
     """
     path = queries_file(folder)
-    found = {}
+    answers_by_query = {}
     for _, row in read_jsonl(path):
         metadata = row.get("metadata")
         fields = {**(metadata if isinstance(metadata, dict) else {}), **row}
@@ -177,8 +179,8 @@ def read_answers(folder: str | Path) -> dict[str, list[str]]:
         if not isinstance(answers, list) or not all(isinstance(part, str) for part in answers):
             raise row.wrong("the answers should be a string or a list of strings")
         if answers:
-            found[row.id] = answers
-    return found
+            answers_by_query[row.id] = answers
+    return answers_by_query
 
 
 def digest_beir(folder: str | Path, split: str) -> str:
@@ -205,10 +207,10 @@ def located(folder: str | Path) -> Path:
     published = name.partition("/")[0]
     if os.path.exists(folder) or published not in PUBLISHED:
         return Path(folder)
-    kept = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
-    if not os.path.isdir(kept / published):
-        _download(published, kept)
-    return kept / name
+    cache = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
+    if not os.path.isdir(cache / published):
+        _download(published, cache)
+    return cache / name
 
 
 def _download(name: str, folder: Path) -> None:
@@ -265,11 +267,11 @@ def _part(folder: str | Path, name: str, endings: Sequence[str]) -> Path | None:
 
 def _file(name: str, endings: Sequence[str], folder: str | Path) -> Path:
     """The file of that name in a folder; raises :class:`DataError` where there is none."""
-    found = _part(folder, name, endings)
-    if found is None:
+    file = _part(folder, name, endings)
+    if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
         raise DataError(folder, f"holds no {name}.jsonl; it holds {present}")
-    return found
+    return file
 
 
 _TEXTS = (".jsonl", ".tsv")
@@ -301,7 +303,7 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
     qrels = folder / "qrels"
     if corpus is None or queries is None or not os.path.isdir(qrels):
         there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
-        missing = ", ".join(name for name, found in there.items() if not found)
+        missing = ", ".join(name for name, part in there.items() if not part)
         present = fields_of(sorted(path.name for path in folder.glob("*")))
         raise DataError(folder, f"is no BEIR folder: {missing} missing; it holds {present}")
     judged = _part(qrels, split, _QRELS)
@@ -339,8 +341,8 @@ def write_beir(
         def query_rows() -> Iterator[dict[str, Any]]:
             for query_id, text in queries:
                 query_ids.add(query_id)
-                beside = {"answers": list(answers[query_id])} if answers and query_id in answers else {}
-                yield {"_id": query_id, "text": text, **beside}
+                extra = {"answers": list(answers[query_id])} if answers and query_id in answers else {}
+                yield {"_id": query_id, "text": text, **extra}
 
         write_jsonl(unfinished / "corpus.jsonl", corpus_rows())
         write_jsonl(unfinished / "queries.jsonl", query_rows())

@@ -181,33 +181,33 @@ def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str,
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         raise DataError(folder, f"{problem}; expected a folder with {_LAYOUT}")
-    found = {part: _files_by_domain(folder, part, domain) for part in (kind, "examples")}
-    missing = [part for part, files in found.items() if not files]
+    files_by_part = {part: _files_by_domain(folder, part, domain) for part in (kind, "examples")}
+    missing = [part for part, files in files_by_part.items() if not files]
     if missing:
         present = fields_of(sorted(path.name for path in folder.iterdir()))
         raise DataError(folder, f"holds no {' and no '.join(missing)}; expected {_LAYOUT}; it holds {present}")
-    whole = sorted(set(found[kind]) & set(found["examples"]))
+    whole = sorted(set(files_by_part[kind]) & set(files_by_part["examples"]))
     if domain is None and len(whole) == 1:
         domain = whole[0]
     if domain is None or domain not in whole:
-        asked = "holds several domains; add domain=" if domain is None else f"has no domain {domain!r}"
-        raise UsageError(f"{folder}: {asked}; those with {kind} and examples are {fields_of(whole)}")
-    return domain, {part: sorted(files[domain]) for part, files in found.items()}
+        reason = "holds several domains; add domain=" if domain is None else f"has no domain {domain!r}"
+        raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(whole)}")
+    return domain, {part: sorted(files[domain]) for part, files in files_by_part.items()}
 
 
-def _files_by_domain(folder: Path, part: str, asked: str | None) -> dict[str, list[Path]]:
+def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, list[Path]]:
     """The files of ``part`` by domain; one that names none is of the domain that is asked for, or its folder's name."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for path in [*folder.glob(f"{part}*"), *folder.glob(f"*/{part}*"), *folder.glob(f"{part}/*")]:
         match = _FILE.fullmatch(path.name)
         if match is None or not os.path.isfile(path):
             continue
         if path.parent == folder / part:
-            found.setdefault(match["stem"], []).append(path)
+            files.setdefault(match["stem"], []).append(path)
         elif match["stem"] == part:
-            own = asked if path.parent == folder else None
-            found.setdefault(own or path.parent.resolve().name, []).append(path)
-    return found
+            own = domain if path.parent == folder else None
+            files.setdefault(own or path.parent.resolve().name, []).append(path)
+    return files
 
 
 def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
@@ -256,10 +256,10 @@ def _ids(row: Row, key: str) -> list[str]:
     value = row.get(key) or []
     if not isinstance(value, list):
         raise row.wrong(f"field {key!r} should be a list of ids, found {kind_of(value)}")
-    for found in value:
-        if not isinstance(found, (str, int)) or isinstance(found, bool):
-            raise row.wrong(f"field {key!r} should hold ids alone, found {kind_of(found)}")
-    return [str(found) for found in value if found != NO_ID]
+    for item in value:
+        if not isinstance(item, (str, int)) or isinstance(item, bool):
+            raise row.wrong(f"field {key!r} should hold ids alone, found {kind_of(item)}")
+    return [str(item) for item in value if item != NO_ID]
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -203,10 +203,10 @@ def text_column(names: tuple[str, ...]) -> str:
 
 
 def _only(names: Sequence[str], role: str, accepted: Sequence[str]) -> str:
-    found = [name for name in accepted if name in names]
-    if len(found) > 1:
-        raise ValueError(f"the {role} could be any of {fields_of(found)}; keep one")
-    if not found:
+    matches = [name for name in accepted if name in names]
+    if len(matches) > 1:
+        raise ValueError(f"the {role} could be any of {fields_of(matches)}; keep one")
+    if not matches:
         choice = f"{accepted[0]!r}" + (f" (or {', '.join(accepted[1:])})" if accepted[1:] else "")
         raise ValueError(f"no field {choice} for the {role}; the fields are {fields_of(names)}")
-    return found[0]
+    return matches[0]

@@ -93,9 +93,9 @@ class Export:
         """
         rows = {place: place if self._first_rows is None else int(self._first_rows[place]) for place in positions}
         starts = np.cumsum([0, *(part.note["count"] for part in self.parts)])
-        found, files = {}, dict[int, BinaryIO]()
+        ids, files = {}, dict[int, BinaryIO]()
         with ExitStack() as opened:
-            for place, row in sorted(rows.items(), key=lambda one: one[1]):
+            for place, row in sorted(rows.items(), key=lambda item: item[1]):
                 number = int(np.searchsorted(starts, row, side="right")) - 1
                 part = self.parts[number]
                 ends = part._ends
@@ -103,9 +103,9 @@ class Export:
                     files[number] = opened.enter_context(open(part.folder / IDS, "rb"))
                 row -= int(starts[number])
                 files[number].seek(ends[row - 1] + 1 if row else 0)
-                told = read_row(files[number].readline(), part.folder / IDS, row + 1)
-                found[place] = told.text("id" if self._first_rows is None else "document")
-        return found
+                entry = read_row(files[number].readline(), part.folder / IDS, row + 1)
+                ids[place] = entry.text("id" if self._first_rows is None else "document")
+        return ids
 
     @cached_property
     def _ends(self) -> np.ndarray:
@@ -116,10 +116,10 @@ class Export:
         with open(self.folder / IDS, "rb") as lines:
             for number, block in enumerate(iter(partial(lines.read, _BLOCK), b"")):
                 ends.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + number * _BLOCK)
-        found = np.concatenate(ends)
-        if len(found) != self.note["count"]:
-            raise DataError(self.folder / IDS, f"holds {len(found)} lines, and {NOTE} says {self.note['count']}")
-        return found
+        line_ends = np.concatenate(ends)
+        if len(line_ends) != self.note["count"]:
+            raise DataError(self.folder / IDS, f"holds {len(line_ends)} lines, and {NOTE} says {self.note['count']}")
+        return line_ends
 
     @cached_property
     def _first_rows(self) -> np.ndarray | None:
@@ -228,8 +228,8 @@ class ExportWriter:
         DataError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, kept: Quantization, about: Mapping[str, Any] | None) -> None:
-        self.folder, self.kept = folder, kept
+    def __init__(self, folder: Path, quantization: Quantization, about: Mapping[str, Any] | None) -> None:
+        self.folder, self.kept = folder, quantization
         self.count = self.texts = 0
         self._about = json.loads(json.dumps(about))
         self._stack = ExitStack()
@@ -354,8 +354,8 @@ def _write_table(export: Export) -> None:
         lines = export._lines()
         for start in range(0, len(rows), CHUNK):
             part = np.array(rows[start : start + CHUNK])
-            told = list(islice(lines, len(part)))
-            texts = [pyarrow.array([one[name] for one in told], pyarrow.string()) for name in names]
+            entries = list(islice(lines, len(part)))
+            texts = [pyarrow.array([entry[name] for entry in entries], pyarrow.string()) for name in names]
             vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
             table.write_table(pyarrow.table([*texts, vectors], schema=columns))
             advance(len(part))

@@ -56,15 +56,15 @@ def _saved(name: str, config: str | None, split: str) -> Dataset:
     if config is not None:
         raise UsageError(f"{name}: a saved data set has no configurations; leave config={config} out")
     try:
-        found = load_from_disk(name)
+        dataset = load_from_disk(name)
     except Exception as error:
         raise DataError(name, f"the saved data set could not be read: {_reason(error)}") from error
-    if not isinstance(found, DatasetDict):
+    if not isinstance(dataset, DatasetDict):
         # one saved split may not know its own name; then it is the one that is meant
-        found = {str(found.split or split): found}
-    if split not in found:
-        raise UsageError(f"{name}: has no split {split!r}; its splits are {fields_of(found)}")
-    return found[split]
+        dataset = {str(dataset.split or split): dataset}
+    if split not in dataset:
+        raise UsageError(f"{name}: has no split {split!r}; its splits are {fields_of(dataset)}")
+    return dataset[split]
 
 
 def _loaded(name: str, config: str | None, split: str) -> Dataset:

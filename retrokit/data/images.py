@@ -37,9 +37,9 @@ class Image(str):
     where: tuple[str, int | None]
 
     def __new__(cls, path: str, digest: str, where: tuple[str, int | None]) -> Image:
-        made = super().__new__(cls, path)
-        made.digest, made.where = digest, where
-        return made
+        image = super().__new__(cls, path)
+        image.digest, image.where = digest, where
+        return image
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Image, (str(self), self.digest, self.where)
@@ -61,8 +61,8 @@ class Image(str):
         content = _content(str(self), *self.where)
         if hashlib.sha256(content).hexdigest() != self.digest:
             raise DataError(self.where[0], f"the image {str(self)!r} has changed since it was read", self.where[1])
-        made: Picture = exif_transpose(_decoded(content, str(self), self.where)).convert("RGB")
-        return made
+        upright: Picture = exif_transpose(_decoded(content, str(self), self.where)).convert("RGB")
+        return upright
 
 
 def open_image(path: str | Path, source: str | None = None, line: int | None = None) -> Image:
@@ -75,11 +75,11 @@ def open_image(path: str | Path, source: str | None = None, line: int | None = N
     """
     where = (source or str(path), line)
     content = _content(str(path), *where)
-    found = hashlib.sha256(content)
-    if found.digest() not in _sound:
+    content_hash = hashlib.sha256(content)
+    if content_hash.digest() not in _sound:
         _decoded(content, str(path), where, _GLANCE)
-        _sound.add(found.digest())
-    return Image(str(path), found.hexdigest(), where)
+        _sound.add(content_hash.digest())
+    return Image(str(path), content_hash.hexdigest(), where)
 
 
 def _content(path: str, source: str, line: int | None) -> bytes:

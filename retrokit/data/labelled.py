@@ -120,8 +120,8 @@ _TYPES = {int: "whole number", str: "string"}
 def _label(row: Row) -> Any:
     label = row.required("label")
     if type(label) not in _TYPES:
-        found = "a fraction" if isinstance(label, float) else kind_of(label)
-        raise row.wrong(f"field 'label' should be a string or a whole number, found {found}")
+        kind = "a fraction" if isinstance(label, float) else kind_of(label)
+        raise row.wrong(f"field 'label' should be a string or a whole number, found {kind}")
     return label
 
 
@@ -172,8 +172,8 @@ def _divided(count: int) -> tuple[list[int], list[int]]:
     """Positions to learn from, and those that are asked about."""
     from sklearn.model_selection import train_test_split
 
-    learned, asked = train_test_split(range(count), test_size=TEST_SHARE, random_state=SEED)
-    return learned, asked
+    train, test = train_test_split(range(count), test_size=TEST_SHARE, random_state=SEED)
+    return train, test
 
 
 def _two_files(train: LabelledTexts, test: LabelledTexts) -> LabelledSplit:

@@ -111,7 +111,7 @@ _MOST_FILES, _DEPTH = 20_000, 4
 
 def check_settings(settings: Settings) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs."""
-    values = [(getattr(settings, one.name), one.metadata["writes"]) for one in fields(settings)]
+    values = [(getattr(settings, setting.name), setting.metadata["writes"]) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
     check_outputs(outputs, [value for value, kind in values if not kind])
 
@@ -140,18 +140,22 @@ def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[obj
         if name in names:
             raise UsageError(f"{path}: is the name of two outputs ({names[name]}); name another for one of them")
         names[name] = path
-        files = files or {_identity(file): file for one in inputs for file in _files_of(one)}
+        files = files or {_identity(file): file for source in inputs for file in _files_of(source)}
         if name != "-" and os.path.exists(path) and (read := files.get(_identity(path))) is not None:
             raise UsageError(f"{path}: is an input too ({read}); write to another {'folder' if is_folder else 'file'}")
-        if not is_folder and not os.path.exists(path) and any(fnmatch(os.path.basename(name), one) for one in _LAYOUT):
-            for one in inputs:
-                if os.path.isdir(one) and Path(name).is_relative_to(os.path.realpath(one)):
-                    raise UsageError(f"{path}: would be read as a part of an input ({one}); write to another file")
+        if (
+            not is_folder
+            and not os.path.exists(path)
+            and any(fnmatch(os.path.basename(name), pattern) for pattern in _LAYOUT)
+        ):
+            for source in inputs:
+                if os.path.isdir(source) and Path(name).is_relative_to(os.path.realpath(source)):
+                    raise UsageError(f"{path}: would be read as a part of an input ({source}); write to another file")
 
 
 def _identity(path: str | Path) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _files_of(path: str) -> Iterator[str]:
@@ -175,14 +179,14 @@ def paths_in(given: Iterable[object]) -> list[str]:
     Args:
         given: texts, or sequences of them; anything else is left out.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for value in given:
         for text in value if isinstance(value, (list, tuple)) else [value]:
             for part, is_word in _parts(text) if isinstance(text, str) and not Registry.has(text) else ():
                 is_path = not is_word or os.sep in part or not os.path.isdir(part)
                 if os.path.lexists(part) and (is_path or _is_read(part)):
-                    found[part] = None
-    return list(found)
+                    paths[part] = None
+    return list(paths)
 
 
 def _is_read(folder: str) -> bool:
@@ -200,18 +204,18 @@ def _parts(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
     yield from ((part, True) for part in re.split(r'[:=,+"]', text))
 
 
-def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:
+def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:
     """See that nothing is lost if ``folder`` gives its place to another.
 
     Args:
-        made: patterns of the names that the command which made it gave to what is in it.
+        own_names: patterns of the names that the command which made it gave to what is in it.
         inputs: what is read.
 
     Raises:
         UsageError: it holds anything else, or an input; or it is, or holds, the folder that one is in.
     """
     target = Path(os.path.realpath(folder))
-    patterns = [*made, _OURS]
+    patterns = [*own_names, _OURS]
     foreign = sorted(name for name in os.listdir(target) if not any(fnmatch(name, pattern) for pattern in patterns))
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -226,10 +230,15 @@ def check_replaceable(folder: str | Path, made: Iterable[str], inputs: Iterable[
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     """Raise :class:`UsageError` if one of the ``inputs`` lies in ``folder``, which is to be replaced."""
-    for one in inputs:
-        places = (os.path.abspath(one), os.path.abspath(folder)), (os.path.realpath(one), os.path.realpath(folder))
+    for source in inputs:
+        places = (
+            (os.path.abspath(source), os.path.abspath(folder)),
+            (os.path.realpath(source), os.path.realpath(folder)),
+        )
         if any(Path(path).is_relative_to(within) for path, within in places):
-            raise UsageError(f"{folder} holds an input, {one}: replacing it would delete that; name another `output=`")
+            raise UsageError(
+                f"{folder} holds an input, {source}: replacing it would delete that; name another `output=`"
+            )
 
 
 def is_empty(folder: str | Path) -> bool:

@@ -104,9 +104,9 @@ class TextFinder:
         for keys, order in zip(self._keys, self._orders, strict=True):
             for apart in range(1, _MOST + 1):
                 for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
-                    one, other = int(order[at]), int(order[at + apart])
-                    if similarity(self._sets[one], self._sets[other]) >= NEAR:
-                        yield one, other
+                    first, second = int(order[at]), int(order[at + apart])
+                    if similarity(self._sets[first], self._sets[second]) >= NEAR:
+                        yield first, second
 
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
@@ -118,9 +118,9 @@ class TextFinder:
             first, end = (np.searchsorted(keys, mine, side) for side in ("left", "right"))
             for row in (first < end).nonzero()[0].tolist():
                 places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]
-                found = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
+                shingles = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
                 for place in places[:_MOST]:
-                    if similarity(self._sets[place], found) >= NEAR:
+                    if similarity(self._sets[place], shingles) >= NEAR:
                         self._near[place] = others[row]
 
 
@@ -134,10 +134,10 @@ def _set(pairs: np.ndarray) -> frozenset[int]:
     return frozenset(pairs.tolist()) - {0}
 
 
-def similarity(one: frozenset[int], other: frozenset[int]) -> float:
+def similarity(first: frozenset[int], second: frozenset[int]) -> float:
     """The Jaccard similarity of two sets, 0 of empty ones."""
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if shared else 0.0
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared) if shared else 0.0
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,11 @@ class JudgedTexts:
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]], more_documents: Iterable[str] = ()) -> JudgedTexts:
         """Those of the ``pairs``, and further documents."""
-        found = list(dict.fromkeys(pairs))
-        queries, documents = ([*dict.fromkeys(side)] for side in zip(*found, strict=True)) if found else ([], [])
-        return cls(queries, [*dict.fromkeys([*documents, *more_documents])], found)
+        unique_pairs = list(dict.fromkeys(pairs))
+        queries, documents = (
+            ([*dict.fromkeys(side)] for side in zip(*unique_pairs, strict=True)) if unique_pairs else ([], [])
+        )
+        return cls(queries, [*dict.fromkeys([*documents, *more_documents])], unique_pairs)
 
     @classmethod
     def judged(cls, data: RetrievalData) -> JudgedTexts:
@@ -184,8 +186,8 @@ class Overlap:
         )
         if not any(self.counts[name] for name in ("queries_seen", "queries_near", "pairs_seen")):
             return None
-        told = f"of {queries} queries, {seen} stand in the training data and {near} nearly do"
-        return f"{self.test}: {told}; of {pairs} pairs of a query and its document, {pairs_seen} do"
+        summary = f"of {queries} queries, {seen} stand in the training data and {near} nearly do"
+        return f"{self.test}: {summary}; of {pairs} pairs of a query and its document, {pairs_seen} do"
 
 
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
@@ -217,7 +219,7 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
                 for finder in finders.values():
                     finder.look_in(part)
                 advance(len(part))
-    found = []
+    results = []
     for name, test in tests.items():
         by_side = dict(zip(_SIDES, (queries[name], documents[name]), strict=True))
         counts = {"queries": len(test.queries), "pairs": len(test.pairs), "documents": len(test.documents)}
@@ -229,8 +231,8 @@ def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], exampl
             for side, finder in by_side.items()
             for at, text in islice((finder.exact | finder.near).items(), examples)
         ]
-        found.append(Overlap(name, counts, shown))
-    return found
+        results.append(Overlap(name, counts, shown))
+    return results
 
 
 def _code(query: str, document: str) -> tuple[int, int]:

@@ -163,8 +163,8 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
         MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
     """
     path = str(dict(registry.parse(source).params).get("path", source))
-    found = path if path == "-" or os.path.isfile(path) else located(path)
-    return str(file_of(found)) if os.path.isdir(found) else path
+    resolved = path if path == "-" or os.path.isfile(path) else located(path)
+    return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
 def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
@@ -249,18 +249,18 @@ def build_source(
     if first is None:
         raise DataError(spec, "gives no training records")
     stream = chain([first], stream)
-    kept: Any
+    source_records: Any
     if isinstance(first, ScoredPair):
-        kept, duplicates = list(stream), 0
+        source_records, duplicates = list(stream), 0
     else:
         pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
-        kept = RecordStore(pack, unpack, stream)
-        duplicates = kept.drop_duplicates()
-    positives, found, images = _numbered(kept)
-    counts = {"records": len(kept), **found, "duplicates": duplicates, **(left_out or {})}
+        source_records = RecordStore(pack, unpack, stream)
+        duplicates = source_records.drop_duplicates()
+    positives, record_counts, images = _numbered(source_records)
+    counts = {"records": len(source_records), **record_counts, "duplicates": duplicates, **(left_out or {})}
     digest_of_all = with_images(digest(), images)
     counts |= {"images": len(set(images))} if images else {}
-    return Source(spec, name, kept, weight, query_prompt, document_prompt, digest_of_all, positives, counts)
+    return Source(spec, name, source_records, weight, query_prompt, document_prompt, digest_of_all, positives, counts)
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:
@@ -268,10 +268,12 @@ def part_of(source: Source, keep: np.ndarray) -> Source:
     from retrokit.data.records import RecordStore
 
     places, records = keep.nonzero()[0].tolist(), source.records
-    kept: Any = records.chosen(places) if isinstance(records, RecordStore) else [records[place] for place in places]
-    positives, found, _ = _numbered(kept)
-    counts = {**source.counts, "records": len(kept), **found}
-    return replace(source, records=kept, positives=positives, counts=counts)
+    source_records: Any = (
+        records.chosen(places) if isinstance(records, RecordStore) else [records[place] for place in places]
+    )
+    positives, record_counts, _ = _numbered(source_records)
+    counts = {**source.counts, "records": len(source_records), **record_counts}
+    return replace(source, records=source_records, positives=positives, counts=counts)
 
 
 def _packed_pair(pair: Pair) -> list[Any]:

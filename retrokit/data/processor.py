@@ -20,10 +20,10 @@ def first_processor() -> dict[str, str]:
 def processor_in_words() -> str:
     """Model, cores that this process may use, and instruction sets, such as ``AMD EPYC, family 25, model 1; 2 cores;
     sse4_2, avx2``."""
-    told = first_processor()
-    numbers = [f"{key.removeprefix('cpu ')} {told[key]}" for key in ("cpu family", "model") if key in told]
-    name = ", ".join([told.get("model name") or platform.processor() or platform.machine(), *numbers])
+    processor = first_processor()
+    numbers = [f"{key.removeprefix('cpu ')} {processor[key]}" for key in ("cpu family", "model") if key in processor]
+    name = ", ".join([processor.get("model name") or platform.processor() or platform.machine(), *numbers])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    flags = f"{told.get('flags', '')} {told.get('Features', '')}".split()
-    sets = ", ".join(one for one in INSTRUCTIONS if one in flags)
+    flags = f"{processor.get('flags', '')} {processor.get('Features', '')}".split()
+    sets = ", ".join(instruction for instruction in INSTRUCTIONS if instruction in flags)
     return "; ".join(filter(None, [name, f"{cores} core{'s' * (cores > 1)}", sets]))

@@ -75,22 +75,22 @@ class Quantization:
             places = np.floor((rows - self.ranges[0]) / np.where(steps == 0, 1, steps))
             return (np.clip(places, 0, 255) - 128).astype(np.int8)
         with np.errstate(over="ignore"):
-            made = np.ascontiguousarray(rows, dtype=DTYPES[self.dtype])
-        if not np.isfinite(made).all():
+            stored = np.ascontiguousarray(rows, dtype=DTYPES[self.dtype])
+        if not np.isfinite(stored).all():
             raise DataError(
                 "embeddings", f"reach {np.abs(rows).max():.6g}, beyond what {self.dtype} holds; take float32 or int8"
             )
-        return made
+        return stored
 
     def widened(self, stored: np.ndarray) -> np.ndarray:
         """What stored rows stand for, float32 ``[n, dimension]``; of binary 1 and −1."""
         if self.dtype == "binary":
             return np.unpackbits(stored, axis=-1, count=self.dimension).astype(np.float32) * 2 - 1
-        made = stored.astype(np.float32)
+        values = stored.astype(np.float32)
         if self.dtype == "int8":
             scale, offset = self.linear()
-            made = made * scale + offset
-        return made
+            values = values * scale + offset
+        return values
 
 
 def step_of(count: int) -> int:

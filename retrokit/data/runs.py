@@ -95,7 +95,7 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
             raise DataError(path, f"'files' has {name[:60]!r}; expected names of files in the folder")
     if lacking := [name for name in needed if name not in described]:
         raise DataError(path, f"is not the description of a {what}: no field {lacking[0]!r}")
-    known = {one.name: described.pop(one.name) for one in fields(Run) if one.name in described}
+    known = {field.name: described.pop(field.name) for field in fields(Run) if field.name in described}
     return Run(**known, notes=described)
 
 
@@ -105,7 +105,7 @@ def write_run(run: Run, folder: str | Path) -> None:
     Raises:
         DataError: it cannot be written.
     """
-    known = {one.name: getattr(run, one.name) for one in fields(run) if one.name != "notes"}
+    known = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "notes"}
     described = {**{name: value for name, value in known.items() if value is not None}, **run.notes}
     write_json(Path(folder, RUN_FILE), described, indent=2)
 

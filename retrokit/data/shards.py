@@ -49,12 +49,12 @@ class Shards:
         if self.folder is None:
             return make()
         path = self.folder / f"{_name(about)}.npy"
-        found = _read(path)
-        if found is None or found.shape != shape:
-            found = make()
+        embeddings = _read(path)
+        if embeddings is None or embeddings.shape != shape:
+            embeddings = make()
             with disk_errors(self.folder):
-                _write(path, found)
-        return found
+                _write(path, embeddings)
+        return embeddings
 
     def remove(self) -> None:
         """Remove what was kept; anything else in the folder stays, and the folder with it."""

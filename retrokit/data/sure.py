@@ -98,8 +98,8 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
     wanted = _testbeds_there(folder, testbed)
     queries_by_testbed = {name: _queries_of(folder, name) for name in wanted}
     queries: dict[str, str] = {}
-    for found in queries_by_testbed.values():
-        for id, text in found.items():
+    for texts in queries_by_testbed.values():
+        for id, text in texts.items():
             if queries.setdefault(id, text) != text:
                 raise DataError(folder, f"the query {id!r} has another text in the testbed of equivalence")
     passages, repeated = _read_texts(_required(folder, PASSAGES))
@@ -149,9 +149,9 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         raise DataError(folder, f"{problem}; expected {_LAYOUT}")
     missing = {name: _missing(folder, name) for name in ([testbed] if testbed else TESTBEDS)}
-    found = [name for name, absent in missing.items() if not absent]
-    if found:
-        return found
+    testbeds = [name for name, absent in missing.items() if not absent]
+    if testbeds:
+        return testbeds
     absent = ", ".join(dict.fromkeys(name for names in missing.values() for name in names))
     held = fields_of(sorted(path.name for path in folder.glob("*")))
     what = f"has no testbed {testbed}" if testbed else "is no SURE folder"
@@ -168,10 +168,10 @@ def _missing(folder: Path, testbed: str) -> list[str]:
 
 
 def _required(folder: Path, name: str) -> Path:
-    found = plain_or_packed(folder / name)
-    if found is None:
+    path = plain_or_packed(folder / name)
+    if path is None:
         raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
-    return found
+    return path
 
 
 def _all(folder: Path, stem: str, suffix: str = "") -> list[Path]:
@@ -181,11 +181,11 @@ def _all(folder: Path, stem: str, suffix: str = "") -> list[Path]:
 
 def _numbered(folder: Path, stem: str, suffix: str = "") -> Path:
     """The one file ``stem-N.tsv``; N is how many lines it has, so its name is not known beforehand."""
-    found = _all(folder, stem, suffix)
-    if len(found) != 1:
-        problem = f"holds {fields_of(path.name for path in found)} as {stem}-N{suffix}.tsv; expected one such file"
+    files = _all(folder, stem, suffix)
+    if len(files) != 1:
+        problem = f"holds {fields_of(path.name for path in files)} as {stem}-N{suffix}.tsv; expected one such file"
         raise DataError(folder, problem)
-    return found[0]
+    return files[0]
 
 
 def _query_file(folder: Path, testbed: str) -> Path:

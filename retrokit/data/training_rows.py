@@ -140,9 +140,9 @@ def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
     """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
     goes through one tower on either side."""
     anchor, documents = texts_of_record(pair)
-    found = [tuple(_kind(item) for item in (anchor, document)) for document in documents]
-    first = before or found[0]
-    other = next((one for one in found if one != first), None)
+    kind_pairs = [tuple(_kind(item) for item in (anchor, document)) for document in documents]
+    first = before or kind_pairs[0]
+    other = next((kind_pair for kind_pair in kind_pairs if kind_pair != first), None)
     if other is not None:
         found_pair, expected = (" and ".join(kinds) for kinds in (other, first))
         raise ValueError(f"anchor and document are {found_pair}; expected {expected}, as in all pairs of one source")
@@ -188,7 +188,7 @@ def _taught_pairs_of(row: Mapping[str, Any]) -> list[Pair]:
 
 def _numbers(row: Mapping[str, Any], column: str) -> list[float]:
     value = row[column]
-    return [_number(one, column) for one in (value if isinstance(value, list) else [value])]
+    return [_number(item, column) for item in (value if isinstance(value, list) else [value])]
 
 
 def _number(value: Any, column: str) -> float:

@@ -45,8 +45,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
         hints, required = (kind, list(kind)) if isinstance(kind, dict) else _fields(kind)
         if missing := [name for name in required if not name.endswith("?") and name not in value]:
             raise TypeError(f"no field {_within(field, missing[0])!r}")
-        known = {name.rstrip("?"): one for name, one in hints.items() if name.rstrip("?") in value}
-        known = {name: restored(one, value[name], _within(field, name)) for name, one in known.items()}
+        known = {name.rstrip("?"): hint for name, hint in hints.items() if name.rstrip("?") in value}
+        known = {name: restored(hint, value[name], _within(field, name)) for name, hint in known.items()}
         return {**value, **known} if isinstance(kind, dict) else cast(Any, kind)(**known)
     if kind is float:
         number = math.nan if value is None else _check(value, float, field)
@@ -58,13 +58,15 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
 
         return np.array(_check(value, list, field), dtype=np.float64)
     if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
-        items = [restored(parts[0], one, _within(field, place)) for place, one in enumerate(_check(value, list, field))]
+        items = [
+            restored(parts[0], item, _within(field, place)) for place, item in enumerate(_check(value, list, field))
+        ]
         if origin is tuple and ... not in parts and len(items) != len(parts):
             raise ValueError(f"field {field!r} should have {len(parts)} items, found {len(items)}")
         return tuple(items) if origin is tuple else items
     if origin is not None and issubclass(origin, Mapping):
         named = _check(value, dict, field)
-        return {name: restored(parts[1], one, _within(field, name)) for name, one in named.items()}
+        return {name: restored(parts[1], item, _within(field, name)) for name, item in named.items()}
     _check(value, kind, field)
     if kind is int and abs(value) >= 1 << 63:
         raise ValueError(f"field {field!r} is larger than 64 bits")
@@ -83,9 +85,9 @@ def _check(value: Any, kind: type, field: str) -> Any:
 
 def _fields(kind: Any) -> tuple[dict[str, Any], list[str]]:
     """The fields of a dataclass with their types, and those that it needs."""
-    given, hints = [one for one in fields(kind) if one.init], get_type_hints(kind)
-    needed = [one.name for one in given if one.default is MISSING and one.default_factory is MISSING]
-    return {one.name: hints[one.name] for one in given}, needed
+    given, hints = [field for field in fields(kind) if field.init], get_type_hints(kind)
+    needed = [field.name for field in given if field.default is MISSING and field.default_factory is MISSING]
+    return {field.name: hints[field.name] for field in given}, needed
 
 
 def _within(field: str, name: object) -> str:
