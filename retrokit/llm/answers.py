@@ -56,10 +56,10 @@ def read_sentences(answer: str, marker: str) -> list[str]:
         Rejected: there is no marker, or nothing after it.
     """
     lines = [bare(LIST_MARK.sub("", line)) for line in read_text(answer, marker).splitlines()]
-    found = [line for line in lines if words_of(line)]
-    if not found:
+    sentences = [line for line in lines if words_of(line)]
+    if not sentences:
         raise Rejected("off_format", f"no sentence stands after {marker!r}")
-    return found
+    return sentences
 
 
 def read_verdict(answer: str, yes: str, no: str) -> bool:
@@ -76,9 +76,9 @@ def read_verdict(answer: str, yes: str, no: str) -> bool:
     first, last = (lines[0], lines[-1]) if lines else ("", "")
     only_choice = rf"{_pattern(yes)}\W*(?:or|and)?\W*{_pattern(no)}"  # the line repeats "yes or no"
     if not re.match(only_choice, first, re.IGNORECASE):
-        for told in (_leading(first, yes, no), _leading(last, yes, no, alone=True), _announced(text, yes, no)):
-            if told is not None:
-                return told
+        for verdict in (_leading(first, yes, no), _leading(last, yes, no, alone=True), _announced(text, yes, no)):
+            if verdict is not None:
+                return verdict
         is_yes, is_no = _holds(text, yes), _holds(text, no)
         if is_yes != is_no:
             return is_yes
@@ -115,13 +115,13 @@ def place_of(answer: str, marker: str) -> tuple[int, int]:
     colon = r"[\s*_\"'”’`]*[:：]" if marker.rstrip().endswith((":", "：")) else ""
     decorated = rf"(?P<quote>[\"'“‘])?{stem}{colon}[*_`]*(?(quote)[\"'”’])"
     for lead in (rf"^[{re.escape(_DECORATION)}\d.)]*?", r"(?<!\w)"):
-        found = re.search(lead + decorated, answer, re.IGNORECASE | re.MULTILINE)
-        if found:
-            return found.start(), found.end()
+        match = re.search(lead + decorated, answer, re.IGNORECASE | re.MULTILINE)
+        if match:
+            return match.start(), match.end()
     # Markdown's headings need no colon
-    found = re.search(rf"^#+\s*{stem}\W*$", answer, re.IGNORECASE | re.MULTILINE)
-    if found:
-        return found.start(), found.end()
+    match = re.search(rf"^#+\s*{stem}\W*$", answer, re.IGNORECASE | re.MULTILINE)
+    if match:
+        return match.start(), match.end()
     raise Rejected("off_format", f"the answer does not have {marker!r}")
 
 

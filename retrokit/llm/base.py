@@ -193,13 +193,13 @@ def without_thinking(text: str) -> str:
     >>> without_thinking("Cats? No.</think> Dogs."), without_thinking("<think>Cats, or")
     ('Dogs.', '')
     """
-    kept: list[str] = []
+    parts: list[str] = []
     said: int | None = 0  # where what is said begins; None: in a block
     for tag in _THINKING.finditer(text):
         if not tag[1]:
-            kept += [] if said is None else [text[said : tag.start()]]
+            parts += [] if said is None else [text[said : tag.start()]]
             said = None
         else:
-            kept = [] if said is not None else kept
+            parts = [] if said is not None else parts
             said = tag.end()
-    return "".join([*kept, *([] if said is None else [text[said:]])]).strip()
+    return "".join([*parts, *([] if said is None else [text[said:]])]).strip()

@@ -31,14 +31,14 @@ async def ask_until(
         Rejected: the last answer was rejected, or (``refused``) the model does not take the prompt.
         ServiceError, BudgetSpent: of the session.
     """
-    first = asked = prompt.fill(**fields)
+    first = text = prompt.fill(**fields)
     for attempt in range(retries + 1):
         try:
-            return read(await session.ask(asked, system=prompt.system, attempt=attempt))
+            return read(await session.ask(text, system=prompt.system, attempt=attempt))
         except PromptRefused as refusal:
             raise Rejected("refused", str(refusal)) from refusal
         except Rejected as rejected:
             if attempt == retries:
                 raise
-            asked = f"{first}\n\n{retry.fill(reason=rejected.reason)}"
+            text = f"{first}\n\n{retry.fill(reason=rejected.reason)}"
     raise AssertionError("the last attempt returns or raises")

@@ -98,11 +98,11 @@ class Generator:
             return prompt.text
         about = self.tokenizer(prompt.middle, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         offsets = about["offset_mapping"]
-        kept, shorter = len(offsets), prompt
-        while over > 0 and kept > 0:
+        middle_tokens, shorter = len(offsets), prompt
+        while over > 0 and middle_tokens > 0:
             # a cut may change how its neighbours are tokenised, so that more than once may be needed
-            kept = max(0, kept - over)
-            shorter = prompt._replace(middle=prompt.middle[: offsets[kept - 1][1] if kept else 0])
+            middle_tokens = max(0, middle_tokens - over)
+            shorter = prompt._replace(middle=prompt.middle[: offsets[middle_tokens - 1][1] if middle_tokens else 0])
             over = excess(shorter.text)
         if over > 0:
             start = prompt.before if len(prompt.before) <= 80 else prompt.before[:79] + "…"
@@ -230,9 +230,9 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
         with no_progress_bars():
             config = AutoConfig.from_pretrained(path)
             kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            model, told = kind.from_pretrained(path, config=config, output_loading_info=True)
-            if told["missing_keys"]:
-                missing = sorted(told["missing_keys"])
+            model, loading_info = kind.from_pretrained(path, config=config, output_loading_info=True)
+            if loading_info["missing_keys"]:
+                missing = sorted(loading_info["missing_keys"])
                 raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")
             tokenizer = AutoTokenizer.from_pretrained(path)
         if not tokenizer.is_fast:

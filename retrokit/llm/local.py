@@ -77,15 +77,15 @@ class LocalLLM(LLM):
             with ThreadPoolExecutor(1, "local model") as thread:
                 while rows := self._next_rows():
                     try:
-                        found = await loop.run_in_executor(thread, self._generated, rows)
+                        answers = await loop.run_in_executor(thread, self._generated, rows)
                     except Exception as error:  # whatever it is belongs to those who asked
                         for row in rows:
                             if not row.future.done():
                                 row.future.set_exception(error)
                         continue
-                    for row, written in zip(rows, found, strict=True):
+                    for row, answer in zip(rows, answers, strict=True):
                         if not row.future.done():
-                            row.future.set_result(written)
+                            row.future.set_result(answer)
         finally:
             self._worker = None
 

@@ -107,10 +107,10 @@ def load_prompts(
     if not folder.is_dir():
         problem = f"is neither {' nor '.join(wordings)} nor a folder of prompts, such as"
         raise DataError(folder, f"{problem} {', '.join(name + _ENDING for name in shapes)}")
-    found = sorted(folder.glob(f"*{_ENDING}"))
-    if not found:
+    paths = sorted(folder.glob(f"*{_ENDING}"))
+    if not paths:
         raise DataError(folder, f"holds no prompt; expected some of {', '.join(name + _ENDING for name in shapes)}")
-    for path in found:
+    for path in paths:
         name = path.name.removesuffix(_ENDING)
         if name not in shapes:
             near = difflib.get_close_matches(name, shapes, n=1)

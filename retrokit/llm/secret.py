@@ -57,7 +57,7 @@ def _views(text: str) -> Iterator[str]:
     """``text``, and what it says if escapes in it are undone, once and twice."""
     yield text
     for _ in range(2):
-        undone = html.unescape(unquote(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)))
+        undone = html.unescape(unquote(_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)))
         if undone == text:
             return
         yield undone

@@ -143,14 +143,14 @@ class Service:
         if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
             raise ServiceError(f"{self.where}: the answer is packed in a way that was not asked for")
         good = response.status_code == HTTPStatus.OK
-        found = bytearray()
+        body = bytearray()
         async for part in response.aiter_bytes():
-            found += part
-            if good and len(found) > self._most_bytes:
+            body += part
+            if good and len(body) > self._most_bytes:
                 raise ServiceError(f"{self.where}: an answer of more than {self._most_bytes >> 20} MB")
-            if not good and len(found) > _MOST_BYTES_OF_A_FAILURE:
+            if not good and len(body) > _MOST_BYTES_OF_A_FAILURE:
                 break
-        return bytes(found)
+        return bytes(body)
 
     async def each(
         self,

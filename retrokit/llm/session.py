@@ -274,10 +274,10 @@ class _Budget:
             if self._spent or not self._set_aside:
                 self._spent = True
                 self._changed.set()
-                kept = "; what was answered is stored, and a larger budget goes on from there" if self._stored else ""
+                advice = "; what was answered is stored, and a larger budget goes on from there" if self._stored else ""
                 raise BudgetSpent(
                     f"the budget of {self._limit:,} tokens is used up: {self._used:,} are used, and the next call may "
-                    f"take {needed:,}{kept}"
+                    f"take {needed:,}{advice}"
                 )
             self._changed.clear()
             await self._changed.wait()

@@ -108,10 +108,10 @@ def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
     before, after = _TOKEN.findall(passage), _TOKEN.findall(variant)
     old, new = [], []
     start = other = 0
-    for here, there, size in [*_matches(before, after), (len(before), len(after), 0)]:
-        old += [(True, before[start:here]), (False, before[here : here + size])]
-        new += [(True, after[other:there]), (False, after[there : there + size])]
-        start, other = here + size, there + size
+    for before_at, after_at, size in [*_matches(before, after), (len(before), len(after), 0)]:
+        old += [(True, before[start:before_at]), (False, before[before_at : before_at + size])]
+        new += [(True, after[other:after_at]), (False, after[after_at : after_at + size])]
+        start, other = before_at + size, after_at + size
     return _joined(old), _joined(new)
 
 
@@ -128,15 +128,15 @@ def _matches(before: Sequence[str], after: Sequence[str], depth: int = 3) -> Ite
         yield from _compared(before, after)
         return
     start = other = 0  # of what no stretch has yet
-    for here, there in [*anchors, (len(before), len(after))]:
-        if here < start:  # the stretch around an anchor before it holds it
+    for before_at, after_at in [*anchors, (len(before), len(after))]:
+        if before_at < start:  # the stretch around an anchor before it holds it
             continue
-        size = _alike(before, after, range(here - 1, start - 1, -1), range(there - 1, other - 1, -1))
-        for a, b, length in _matches(before[start : here - size], after[other : there - size], depth - 1):
+        size = _alike(before, after, range(before_at - 1, start - 1, -1), range(after_at - 1, other - 1, -1))
+        for a, b, length in _matches(before[start : before_at - size], after[other : after_at - size], depth - 1):
             yield start + a, other + b, length
-        more = _alike(before, after, range(here, len(before)), range(there, len(after)))
-        yield here - size, there - size, size + more
-        start, other = here + more, there + more
+        more = _alike(before, after, range(before_at, len(before)), range(after_at, len(after)))
+        yield before_at - size, after_at - size, size + more
+        start, other = before_at + more, after_at + more
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -151,10 +151,12 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int
     yield len(before) - tail, len(after) - tail, tail
 
 
-def _alike(one: Sequence[str], other: Sequence[str], here: range, there: range) -> int:
+def _alike(before: Sequence[str], after: Sequence[str], before_range: range, after_range: range) -> int:
     """How many tokens are the same from the start of both ranges on."""
-    differing = (count for count, (i, j) in enumerate(zip(here, there, strict=False)) if one[i] != other[j])
-    return next(differing, min(len(here), len(there)))
+    differing = (
+        count for count, (i, j) in enumerate(zip(before_range, after_range, strict=False)) if before[i] != after[j]
+    )
+    return next(differing, min(len(before_range), len(after_range)))
 
 
 def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:

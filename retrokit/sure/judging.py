@@ -74,9 +74,9 @@ def judge_sample(
 
             async def one(item: Judgeable) -> bool | None:
                 texts = {"query": item.query, "passage": item.passage, "variant": item.variant}
-                asked = {**texts, "requirement": prompt.words[item.kind]}
+                fields = {**texts, "requirement": prompt.words[item.kind]}
                 try:
-                    return await ask_until(session, prompt, prompts["retry"], retries, said, **asked)
+                    return await ask_until(session, prompt, prompts["retry"], retries, said, **fields)
                 except Rejected:
                     return None
 
