@@ -41,14 +41,14 @@ class CropSettings(Settings):
         ('One. Two', 'Two. Four', 'Four. One')
         """
         low, high, size = self.min_chars, self.max_chars, self.sentences
-        kept = [piece for raw in self._splitter.cut(text) if low <= len(piece := raw.strip()) <= high]
+        sentences = [piece for raw in self._splitter.cut(text) if low <= len(piece := raw.strip()) <= high]
         join = self._splitter.join
-        return tuple(dict.fromkeys([join(kept[i : i + size]) for i in range(len(kept) - size + 1)]))
+        return tuple(dict.fromkeys([join(sentences[i : i + size]) for i in range(len(sentences) - size + 1)]))
 
     def why_too_few(self, text: str) -> str:
         """Why ``text`` has no two different chunks, or none at all, in words; for a text that has too few."""
         lengths = [len(piece) for raw in self._splitter.cut(text) if (piece := raw.strip())]
-        kept = sum(self.min_chars <= length <= self.max_chars for length in lengths)
+        count = sum(self.min_chars <= length <= self.max_chars for length in lengths)
         wanted = f"{self.min_chars} to {self.max_chars} characters"
         if not lengths:
             return "empty text"
@@ -56,10 +56,10 @@ class CropSettings(Settings):
             return f"every sentence under {self.min_chars} characters"
         if min(lengths) > self.max_chars:
             return f"every sentence over {self.max_chars} characters"
-        if kept == 0:
+        if count == 0:
             return f"no sentence of {wanted}"
-        if kept < self.sentences:
+        if count < self.sentences:
             return f"fewer than {self.sentences} sentences of {wanted}"
-        if kept == self.sentences:
+        if count == self.sentences:
             return f"only one chunk ({self.sentences} sentence{'s' * (self.sentences > 1)} of {wanted})"
         return "all chunks the same"

@@ -141,4 +141,4 @@ dropout_pairs = partial(crop_pairs, twice=True)
 
 
 def _twice(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
-    return ((one, one) for one in _chunks(chunks, count, seed, epoch, index))
+    return ((piece, piece) for piece in _chunks(chunks, count, seed, epoch, index))

@@ -198,10 +198,10 @@ def _masked(rows: Rows, masker: Masker, field: str, seed: int, epoch: int, count
                 sides = zip(_SIDES, texts, spans, strict=False)
                 yield {**row, **{side: masker.mask(text, at, seed, epoch, index, side) for side, text, at in sides}}
                 continue
-            found = next(spans)
-            two = masker.mask_twice(texts[0], found, seed, epoch, index)
+            text_spans = next(spans)
+            two = masker.mask_twice(texts[0], text_spans, seed, epoch, index)
             if two is None:
-                counts.dropped["too few tokens for two maskings" if found else "empty text"] += 1
+                counts.dropped["too few tokens for two maskings" if text_spans else "empty text"] += 1
             else:
                 yield pair_row(*two, row.id_if_any)
 

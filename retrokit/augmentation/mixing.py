@@ -141,7 +141,7 @@ class Mixture:
 
 
 @taking(MixSettings)
-def mix(asked: MixSettings) -> Mixture:
+def mix(settings: MixSettings) -> Mixture:
     """Join ``parts`` into ``output``, shuffled; whole or not at all.
 
     Each row is written as it was, to the byte, with the name of its part added as ``field``. A row that has such a
@@ -151,24 +151,24 @@ def mix(asked: MixSettings) -> Mixture:
         UsageError: a wrong spec, a count beyond a part's rows, an output that is an input, or standard input twice.
         DataError: a line that is wrong, parts of different kinds, or a file that cannot be read or written.
     """
-    chosen = [cast(Part, registry.create(one)) for one in asked.parts]
-    if sum(one.path == "-" for one in chosen) > 1:
+    chosen = [cast(Part, registry.create(spec)) for spec in settings.parts]
+    if sum(part.path == "-" for part in chosen) > 1:
         raise UsageError("standard input can be read once only")
-    check_settings(asked)
+    check_settings(settings)
     with ExitStack() as stack:
         indexed: list[_Indexed] = []
-        for one in chosen:
-            indexed.append(stack.enter_context(_indexed(one, asked.field)))
+        for part in chosen:
+            indexed.append(stack.enter_context(_indexed(part, settings.field)))
             if indexed[0].kind != indexed[-1].kind:
                 ends = (indexed[0], indexed[-1])
                 holds = [f"{named(end.part.path)} holds {KINDS[cast(Kind, end.kind)]}" for end in ends]
                 raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-        taken = [one.part.sample(len(one), asked.seed, position) for position, one in enumerate(indexed)]
-        _write(asked.output, indexed, taken, asked.seed, asked.field)
+        taken = [source.part.sample(len(source), settings.seed, position) for position, source in enumerate(indexed)]
+        _write(settings.output, indexed, taken, settings.seed, settings.field)
     total = sum(map(len, taken))
     counts = [
-        PartCounts(one.part.name, one.part.path, len(one), len(rows), len(rows) / total)
-        for one, rows in zip(indexed, taken, strict=True)
+        PartCounts(source.part.name, source.part.path, len(source), len(rows), len(rows) / total)
+        for source, rows in zip(indexed, taken, strict=True)
     ]
     return Mixture(cast(Kind, indexed[0].kind), total, counts)
 
@@ -216,21 +216,21 @@ def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
     has_lines = is_json_lines(part.path)
     is_plain = has_lines and os.path.isfile(part.path) and not part.path.endswith(".gz")
     with opened(part.path) if is_plain else tempfile.TemporaryFile() as stream:
-        found = _Indexed(part, stream, copy=not is_plain)
+        source = _Indexed(part, stream, copy=not is_plain)
         with progress(f"reading {part.name}", None, "rows") as advance:
             expected = "rows of a data set, one JSON object a line"
             rows = (
-                read_jsonl(part.path, expected, found.feed)
+                read_jsonl(part.path, expected, source.feed)
                 if has_lines
                 else read_rows(part.path, expected, columns=WITHOUT_NAMES["pairs"])
             )
             for _, row in rows:
                 if not has_lines:
-                    found.feed(json_line(row).encode())
-                found.add(row, field)
-                if len(found) % BLOCK == 0:
+                    source.feed(json_line(row).encode())
+                source.add(row, field)
+                if len(source) % BLOCK == 0:
                     advance(BLOCK)
-        yield found
+        yield source
 
 
 def _state(part: Part) -> tuple[int, int]:
@@ -262,19 +262,19 @@ def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]
     first_of = np.cumsum([0, *map(len, indexed)])  # rows are numbered through all parts
     order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
     np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)
-    ends = ["}" if field is None else f", {_text(field)}: {_text(one.part.name)}}}" for one in indexed]
+    ends = ["}" if field is None else f", {_text(field)}: {_text(source.part.name)}}}" for source in indexed]
     with progress("mixing", len(order), "rows") as advance, writing(output) as stream:
         for start in range(0, len(order), BLOCK):
             numbers = order[start : start + BLOCK]
             positions = np.searchsorted(first_of, numbers, side="right") - 1
             rows = numbers - first_of[positions]
             for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
-                one = indexed[position]
-                line = one.line(row)
-                if not one.has_field[row]:
+                source = indexed[position]
+                line = source.line(row)
+                if not source.has_field[row]:
                     line = line[:-1].rstrip() + ends[position].encode()
                 stream.write(line.decode() + "\n")
             advance(len(rows))
-        for one in indexed:
-            if one.state is not None and one.state != _state(one.part):
-                raise DataError(one.part.path, "was written to while it was read")
+        for source in indexed:
+            if source.state is not None and source.state != _state(source.part):
+                raise DataError(source.part.path, "was written to while it was read")

@@ -78,8 +78,8 @@ class Dropout(_Chunks):
 
     def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
         """What :func:`retrokit.augmentation.crops.dropout_pairs` draws first in that epoch."""
-        one = chunk(self.settings.chunks(text), seed, epoch, index)
-        return one, one
+        piece = chunk(self.settings.chunks(text), seed, epoch, index)
+        return piece, piece
 
 
 class Mask:
@@ -117,12 +117,12 @@ def combined(specs: Sequence[str]) -> Augmentation:
     Raises:
         UsageError: a wrong spec, or augmentations that exclude each other.
     """
-    made: list[Augmentation] = [augmentation.registry.create(spec) for spec in specs]
-    pairs = [one for one in made if not one.fraction]
-    masks = [one for one in made if one.fraction]
+    augmentations: list[Augmentation] = [augmentation.registry.create(spec) for spec in specs]
+    pairs = [part for part in augmentations if not part.fraction]
+    masks = [part for part in augmentations if part.fraction]
     if len(pairs) > 1 or len(masks) > 1:
         raise UsageError(f"`augment=`: give one way to make pairs and at most one mask, not {', '.join(specs)}")
-    return _Masked(pairs[0], masks[0]) if pairs and masks else made[0]
+    return _Masked(pairs[0], masks[0]) if pairs and masks else augmentations[0]
 
 
 def usable_part(source: Source, augmentation: Augmentation) -> Source:

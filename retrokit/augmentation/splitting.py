@@ -64,7 +64,7 @@ def split_pairs(
         DataError: data that cannot be used, or a split of which no group is small enough.
     """
     if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
-        raise UsageError(f"`shares=` {','.join(f'{one:g}' for one in shares)}: expected three that add up to 1")
+        raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")
     pairs = read_pairs(data)
     group_of = _groups(pairs)
     places = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))
@@ -120,6 +120,8 @@ def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: in
     for name, share in shares.items():
         if share and name not in split_of.values():
             largest = max(map(len, members.values()))
-            found = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
-            raise DataError(where, f"leaves nothing for {name}: texts that are shared or nearly the same make {found}")
+            group_sizes = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
+            raise DataError(
+                where, f"leaves nothing for {name}: texts that are shared or nearly the same make {group_sizes}"
+            )
     return {anchor: split_of[group] for anchor, group in group_of.items()}

@@ -32,15 +32,18 @@ def score(data: Sequence[str], output: str, **more: Any) -> int:
         DataError: data or an output that cannot be used, or a score that is not finite.
         Interrupted: Ctrl-C; what is done is kept.
     """
-    asked = TeacherSettings(data, output, **more)
+    settings = TeacherSettings(data, output, **more)
     parse_all(
-        [(reranking.registry_of(asked.teacher), asked.teacher), *((training_data.registry, spec) for spec in data)]
+        [
+            (reranking.registry_of(settings.teacher), settings.teacher),
+            *((training_data.registry, spec) for spec in data),
+        ]
     )
-    check_settings(asked)
+    check_settings(settings)
     if data.count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = read_pairs(data)
-    teacher = reranking.create(asked.teacher, asked.device)
+    teacher = reranking.create(settings.teacher, settings.device)
     if teacher.listwise:
         raise UsageError(f"{teacher.spec} orders lists; a teacher scores every pair by itself")
     with kept_beside(output, "scoring", "the scores so far") as store:

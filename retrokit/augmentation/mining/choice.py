@@ -39,26 +39,26 @@ class MinedRows:
         counts = {"positive": self._rows, "negative": self.work.counts["negatives"]}
         return {f"mean_{of}_score": self._sums[of] / counts[of] if counts[of] else None for of in counts}
 
-    def made(self, found: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
+    def made(self, pools: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
         """The rows in order; what an anchor found is held until its last row."""
         held: dict[int, Pool] = {}
         left = Counter(self.work.anchor_of)
         for row, anchor in enumerate(self.work.anchor_of):
             if anchor not in held:  # anchors are numbered in the order in which rows first name them
-                held[anchor] = next(found)
-            made = self._row(row, held[anchor])
+                held[anchor] = next(pools)
+            mined = self._row(row, held[anchor])
             left[anchor] -= 1
             if not left[anchor]:
                 del held[anchor]
             advance(1)
-            if made is not None:
-                yield made
+            if mined is not None:
+                yield mined
 
-    def _row(self, row: int, found: Pool) -> dict[str, Any] | None:
+    def _row(self, row: int, pool: Pool) -> dict[str, Any] | None:
         pair = self.work.pairs[row]
-        positive = found.own[self.work.positive_of[row]]
-        chosen = self._sampled(row, found.scores, self._allowed(found.scores, positive))
-        scores = [_rounded(score) for score in found.scores[chosen]]
+        positive = pool.own[self.work.positive_of[row]]
+        chosen = self._sampled(row, pool.scores, self._allowed(pool.scores, positive))
+        scores = [_rounded(score) for score in pool.scores[chosen]]
         outcome = "rows_short" if len(chosen) else "rows_without"
         if len(chosen) == self.settings.negatives:
             outcome = "rows_complete"
@@ -66,16 +66,16 @@ class MinedRows:
         self._sums["positive"] += float(positive)
         self._sums["negative"] += sum(scores)
         self._rows += 1
-        kept = pair.negatives if self.settings.keep_negatives else ()
-        negatives = [*kept, *(self.work.documents.texts[document] for document in found.pool[chosen])]
+        own_negatives = pair.negatives if self.settings.keep_negatives else ()
+        negatives = [*own_negatives, *(self.work.documents.texts[document] for document in pool.pool[chosen])]
         if not negatives and self.settings.drop_rows_without:
             self.work.counts["rows_dropped"] += 1
             return None
-        made: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
+        mined: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
         if self.settings.scores:
-            of_kept = [_rounded(found.own[self.work.documents.add(text)]) for text in kept]
-            made |= {"positive_score": _rounded(positive), "negative_scores": [*of_kept, *scores]}
-        return made
+            own_scores = [_rounded(pool.own[self.work.documents.add(text)]) for text in own_negatives]
+            mined |= {"positive_score": _rounded(positive), "negative_scores": [*own_scores, *scores]}
+        return mined
 
     def _allowed(self, scores: np.ndarray, positive: np.float32) -> np.ndarray:
         """Which scores are within all bounds, as positions."""

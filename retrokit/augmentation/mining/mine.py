@@ -46,23 +46,23 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
         DataError: data, a corpus or an output that cannot be used.
         Interrupted: see :func:`mine_pairs`.
     """
-    asked = MinedFiles(searcher, data, output, **more)
+    files = MinedFiles(searcher, data, output, **more)
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
     requests += [(training_data.registry, spec) for spec in data]
-    requests += [(similarities.registry, asked.sim)] if asked.sim else []
-    requests += [(reranking.registry_of(asked.judge), asked.judge)] if asked.judge else []
+    requests += [(similarities.registry, files.sim)] if files.sim else []
+    requests += [(reranking.registry_of(files.judge), files.judge)] if files.judge else []
     parse_all(requests)
-    check_settings(asked)
-    if [*data, asked.corpus].count("-") > 1:
+    check_settings(files)
+    if [*data, files.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
     pairs = read_pairs(data)
-    path = None if asked.corpus is None else training_data.texts_file(asked.corpus, corpus_file)
+    path = None if files.corpus is None else training_data.texts_file(files.corpus, corpus_file)
     candidates = None if path is None else [document.full_text for document in read_corpus(path)]
-    options = {"sim": asked.sim, "index": asked.index, "precision": asked.precision}
-    loaded = retrieval.create(searcher, asked.device, **options)
+    options = {"sim": files.sim, "index": files.index, "precision": files.precision}
+    loaded = retrieval.create(searcher, files.device, **options)
     reranker: Reranker | None = None
-    if asked.judge is not None:
-        reranker = reranking.create(asked.judge, asked.device)
+    if files.judge is not None:
+        reranker = reranking.create(files.judge, files.device)
     return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
 
 
@@ -96,12 +96,12 @@ def _mine(
     work: MiningWork, searcher: Searcher, output: str, settings: MiningSettings, judge: Reranker | None, store: Shards
 ) -> Mined:
     index = searcher.index(TextList(work.documents.texts[: work.candidates]))
-    found = _search(work, index, settings)
+    pools = _search(work, index, settings)
     if judge is not None:
-        found = _judged(found, work, KeptReranker(judge, store, within=True))
+        pools = _judged(pools, work, KeptReranker(judge, store, within=True))
     rows = MinedRows(work, settings)
     with progress("mining", len(work.pairs), "rows") as advance:
-        write_jsonl(output, rows.made(found, advance))
+        write_jsonl(output, rows.made(pools, advance))
     return Mined(
         encoder=searcher.spec,
         similarity=searcher.similarity,
@@ -117,9 +117,9 @@ def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterato
     for start in range(0, len(work.anchors), SEARCHED):
         numbers = range(start, min(start + SEARCHED, len(work.anchors)))
         depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in numbers)
-        found = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
+        results = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
         own = _own_scores(work, index, numbers)
-        for anchor, (scores, positions) in zip(numbers, found, strict=True):
+        for anchor, (scores, positions) in zip(numbers, results, strict=True):
             is_left = ~np.isin(positions, list(work.excluded[anchor]))
             ranked = np.flatnonzero(is_left)
             end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_left)
@@ -131,18 +131,18 @@ def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterato
 def _own_scores(work: MiningWork, index: Index, numbers: range) -> list[dict[int, np.float32]]:
     """Of each numbered anchor, the scores with the documents that its own rows hold."""
     wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
-    asked = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
-    scores = index.score_pairs(asked, TextList(work.documents.texts[document] for _, document in wanted))
-    made: list[dict[int, np.float32]] = [{} for _ in numbers]
+    queries = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
+    scores = index.score_pairs(queries, TextList(work.documents.texts[document] for _, document in wanted))
+    own: list[dict[int, np.float32]] = [{} for _ in numbers]
     for (anchor, document), score in zip(wanted, scores, strict=True):
-        made[anchor - numbers.start][document] = score
-    return made
+        own[anchor - numbers.start][document] = score
+    return own
 
 
-def _judged(found: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:
+def _judged(pools: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:
     """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
     anchor = 0
-    while batch := list(islice(found, JUDGED)):
+    while batch := list(islice(pools, JUDGED)):
         queries = work.anchors.texts[anchor : anchor + len(batch)]
         orders = [np.argsort(-np.array([*item.scores, *item.own.values()]), kind="stable") for item in batch]
         lists = [

@@ -69,4 +69,6 @@ class MiningWork:
             if settings.scores:
                 self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
             excluded += [self.documents.find(text) for text in pair.negatives]
-        self.excluded[anchor].update(found for found in excluded if found is not None and found < self.candidates)
+        self.excluded[anchor].update(
+            document for document in excluded if document is not None and document < self.candidates
+        )

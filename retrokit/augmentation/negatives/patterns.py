@@ -99,7 +99,7 @@ def read_swaps(
                 continue
             for entry in match[3].split():
                 pairs = lexicon.pairs[entry[1:]].items() if entry.startswith("$") else pairs_of(entry)
-                for old, new in ((one.replace("_", " "), other.replace("_", " ")) for one, other in pairs):
+                for old, new in ((source.replace("_", " "), target.replace("_", " ")) for source, target in pairs):
                     words = old.split()
                     first = next((i for i, word in enumerate(words) if word.startswith("*")), 0)
                     words[first] = words[first].removeprefix("*")

@@ -44,10 +44,10 @@ class Asker:
         """
         words = self._prompts[type].words
         read = partial(_query, marker=words["marker"], none=words["none"], passage=passage)
-        found = await self._ask(type, read, passage=passage)
-        if not found:
+        text = await self._ask(type, read, passage=passage)
+        if not text:
             raise Rejected("none", "there is none")
-        return found
+        return text
 
     async def grade(self, query: str, passage: str) -> int:
         """How well ``passage`` answers ``query``: from 0, not at all, to 3, just that. Raises as :meth:`query`."""
@@ -93,9 +93,9 @@ def read_grade(answer: str, marker: str) -> int:
     (3, 2)
     """
     try:
-        found = _GRADE.findall(after(answer, marker))[:1]
+        numbers = _GRADE.findall(after(answer, marker))[:1]
     except Rejected:
-        found = re.findall(r"\d+", answer)
-    if len(found) != 1 or found[0] not in "0123":
+        numbers = re.findall(r"\d+", answer)
+    if len(numbers) != 1 or numbers[0] not in "0123":
         raise Rejected("off_format", "the answer is no grade from 0 to 3")
-    return int(found[0])
+    return int(numbers[0])

@@ -114,7 +114,7 @@ class WrittenQueries:
     @property
     def kept(self) -> int:
         """How many queries were kept."""
-        return sum(one.kept for one in self.types.values())
+        return sum(type_counts.kept for type_counts in self.types.values())
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
@@ -123,15 +123,15 @@ class WrittenQueries:
     def summary(self) -> list[str]:
         """What came of it: a line for all, one for each type, and one for what it took."""
         counts, calls = self.counts, self.calls
-        asked = sum(one.asked for one in self.types.values())
-        whole = f"{self.kept:,} of {asked:,} queries kept, of {counts['passages_with_queries']:,} of "
+        requested = sum(type_counts.asked for type_counts in self.types.values())
+        whole = f"{self.kept:,} of {requested:,} queries kept, of {counts['passages_with_queries']:,} of "
         whole += f"{counts['passages']:,} passages"
         for name, why in (("without_text", "without text"), ("repeated", "repeated")):
             whole += f"; {counts[f'passages_{name}']:,} {why}, left out" if counts[f"passages_{name}"] else ""
         lines = [whole]
-        for name, one in self.types.items():
-            why = listed_causes(one.dropped)
-            lines.append(f"{name}: {one.kept:,} of {one.asked:,}{f' ({why})' if why else ''}")
+        for name, type_counts in self.types.items():
+            why = listed_causes(type_counts.dropped)
+            lines.append(f"{name}: {type_counts.kept:,} of {type_counts.asked:,}{f' ({why})' if why else ''}")
         if self.rejections:
             lines.append(f"{sum(self.rejections.values()):,} answers were rejected ({listed_causes(self.rejections)})")
         tokens = calls["prompt_tokens"] + calls["completion_tokens"]

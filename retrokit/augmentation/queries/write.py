@@ -70,7 +70,7 @@ class Passages:
 
 
 @taking(QuerySettings)
-def queries(asked: QuerySettings) -> WrittenQueries:
+def queries(settings: QuerySettings) -> WrittenQueries:
     """Have a language model write queries for the passages of a corpus, and write those that stand every test as
     training data: ``{"anchor", "positive", "type", "id"}``, with ``positive_score``, ``negatives`` and
     ``negative_scores`` of the round trip, and ``grade`` of the judge.
@@ -84,32 +84,32 @@ def queries(asked: QuerySettings) -> WrittenQueries:
         ServiceError: a model failed, or nothing that it wrote is a query.
         BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
     """
-    store, opened = asked.kept_in(asked.output), _opened(asked)
+    store, opened = settings.kept_in(settings.output), _opened(settings)
     passages = opened.passages
     index = opened.searcher.index(passages.texts) if opened.searcher is not None else None
     with ResponseStore(store) as responses, responses.going_on():
-        work = _QueryFilters(asked, opened.prompts, passages, responses)
+        work = _QueryFilters(settings, opened.prompts, passages, responses)
         work.write(opened.writer)
         work.take_once(opened.known)
         if index is not None:
             work.search(index)
-        if asked.judge != NONE:
+        if settings.judge != NONE:
             work.judge(opened.judge)
         written = work.outcome()
         if not written.kept:
-            why = listed_causes(sum((one.dropped for one in written.types.values()), Counter()))
-            raise DataError(named(asked.source), f"no query is left ({why}); the answers are kept in {store}")
-        write_jsonl(asked.output, work.rows())
+            why = listed_causes(sum((type_counts.dropped for type_counts in written.types.values()), Counter()))
+            raise DataError(named(settings.source), f"no query is left ({why}); the answers are kept in {store}")
+        write_jsonl(settings.output, work.rows())
     return written
 
 
 @taking(QuerySettings)
-def estimate_queries(asked: QuerySettings) -> dict[str, int]:
+def estimate_queries(settings: QuerySettings) -> dict[str, int]:
     """What writing would take at least, estimated from the texts alone: ``passages``, ``queries`` to write, and about
     how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the
     first call."""
-    opened = _opened(asked)
-    passages, prompts = opened.passages, [opened.prompts[type] for type in asked.types]
+    opened = _opened(settings)
+    passages, prompts = opened.passages, [opened.prompts[type] for type in settings.types]
     tokens = sum(
         estimated_tokens(prompt.system, prompt.fill(passage=passages.texts[place]))
         for place in passages.chosen
@@ -130,23 +130,23 @@ class _Opened:
     judge: LLM
 
 
-def _opened(asked: QuerySettings) -> _Opened:
+def _opened(settings: QuerySettings) -> _Opened:
     requests: list[tuple[Registry, str]] = [
-        (llms.registry, spec) for spec in (asked.llm, asked.judge) if spec not in (None, NONE)
+        (llms.registry, spec) for spec in (settings.llm, settings.judge) if spec not in (None, NONE)
     ]
-    requests += [(retrieval.registry_of(asked.searcher), asked.searcher)] if asked.searcher != NONE else []
+    requests += [(retrieval.registry_of(settings.searcher), settings.searcher)] if settings.searcher != NONE else []
     parse_all(requests)
-    check_settings(asked)
-    prompts = load_prompts(asked.prompts, SHAPES, "retrokit.augmentation.queries")
-    passages, known = _passages(asked), _existing(asked)
-    searcher = retrieval.create(asked.searcher, asked.device) if asked.searcher != NONE else None
-    writer = llms.registry.create(asked.llm)
-    judge = writer if asked.judge in (None, NONE, asked.llm) else llms.registry.create(asked.judge)
+    check_settings(settings)
+    prompts = load_prompts(settings.prompts, SHAPES, "retrokit.augmentation.queries")
+    passages, known = _passages(settings), _existing(settings)
+    searcher = retrieval.create(settings.searcher, settings.device) if settings.searcher != NONE else None
+    writer = llms.registry.create(settings.llm)
+    judge = writer if settings.judge in (None, NONE, settings.llm) else llms.registry.create(settings.judge)
     return _Opened(prompts, passages, known, searcher, writer, judge)
 
 
-def _passages(asked: QuerySettings) -> Passages:
-    path = training_data.texts_file(asked.source, corpus_file)
+def _passages(settings: QuerySettings) -> Passages:
+    path = training_data.texts_file(settings.source, corpus_file)
     ids: dict[str, str] = {}
     without = repeated = 0
     for document in read_corpus(path):
@@ -158,19 +158,19 @@ def _passages(asked: QuerySettings) -> Passages:
     if not ids:
         raise DataError(named(path), "holds no passage with text")
     texts = TextList(ids)
-    order = sorted(range(len(texts)), key=lambda place: bits(asked.seed, "passage", ids[texts[place]]))
-    return Passages(TextList(texts, list(ids.values())), sorted(order[: asked.limit]), without, repeated)
+    order = sorted(range(len(texts)), key=lambda place: bits(settings.seed, "passage", ids[texts[place]]))
+    return Passages(TextList(texts, list(ids.values())), sorted(order[: settings.limit]), without, repeated)
 
 
-def _files(asked: QuerySettings) -> list[str]:
+def _files(settings: QuerySettings) -> list[str]:
     """The files of existing queries."""
-    return [training_data.texts_file(path, queries_file) for path in asked.existing]
+    return [training_data.texts_file(path, queries_file) for path in settings.existing]
 
 
-def _existing(asked: QuerySettings) -> set[str]:
-    if [asked.source, *asked.existing].count("-") > 1:
+def _existing(settings: QuerySettings) -> set[str]:
+    if [settings.source, *settings.existing].count("-") > 1:
         raise UsageError("standard input can be read once only")
-    return {_key(text) for file in _files(asked) for _, text in read_queries(file)}
+    return {_key(text) for file in _files(settings) for _, text in read_queries(file)}
 
 
 def _key(query: str) -> str:
@@ -182,13 +182,13 @@ class _QueryFilters:
 
     def __init__(
         self,
-        asked: QuerySettings,
+        settings: QuerySettings,
         wording: dict[str, PromptTemplate],
         passages: Passages,
         responses: ResponseStore,
     ) -> None:
-        self._asked, self._wording, self._passages, self._responses = asked, wording, passages, responses
-        self._queries = [Query(place, type) for place in passages.chosen for type in asked.types]
+        self._asked, self._wording, self._passages, self._responses = settings, wording, passages, responses
+        self._queries = [Query(place, type) for place in passages.chosen for type in settings.types]
         self._rejections: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
 
@@ -210,8 +210,8 @@ class _QueryFilters:
             if done in (_IN_VAIN, len(self._queries)) and all(query.dropped not in (None, NONE) for query in tried):
                 session.check()  # says it better where everything was refused
                 why = listed_causes(Counter(query.dropped for query in tried if query.dropped))
-                kept = f"its answers are kept in {self._responses.path}"
-                raise ServiceError(f"nothing that the model wrote is a query, of {done:,} ({why}); {kept}")
+                where = f"its answers are kept in {self._responses.path}"
+                raise ServiceError(f"nothing that the model wrote is a query, of {done:,} ({why}); {where}")
 
         self._ask(llm, "writing", self._queries, one, check)
 
@@ -225,13 +225,13 @@ class _QueryFilters:
 
     def search(self, index: Index) -> None:
         """Drop queries that do not bring their passage back; of the others, note the scores and the negatives."""
-        left, asked = self._left, self._asked
-        depth = min(asked.k + asked.negatives, len(self._passages.texts))
+        left, settings = self._left, self._asked
+        depth = min(settings.k + settings.negatives, len(self._passages.texts))
         with progress("round trip", len(left), "queries") as advance:
             for start in range(0, len(left), SEARCHED):
                 part = left[start : start + SEARCHED]
-                found = index.search(TextList(query.text for query in part), depth)
-                for query, (scores, places) in zip(part, found, strict=True):
+                results = index.search(TextList(query.text for query in part), depth)
+                for query, (scores, places) in zip(part, results, strict=True):
                     self._note(query, scores, places)
                 advance(len(part))
 
@@ -264,22 +264,22 @@ class _QueryFilters:
         llm: LLM,
         doing: str,
         queries: Sequence[Query],
-        one: Callable[[Asker, Query], Awaitable[None]],
+        task: Callable[[Asker, Query], Awaitable[None]],
         check: Callable[[int, Session], None] = lambda done, session: None,
     ) -> None:
-        asked = self._asked
+        settings = self._asked
         spent = self._calls["prompt_tokens"] + self._calls["completion_tokens"]
-        budget = None if asked.max_tokens is None else max(1, asked.max_tokens - spent)
+        budget = None if settings.max_tokens is None else max(1, settings.max_tokens - spent)
 
         async def work() -> None:
             session = Session(
-                llm, self._responses, concurrency=asked.concurrency, max_tokens=budget, sampling=asked.sampling
+                llm, self._responses, concurrency=settings.concurrency, max_tokens=budget, sampling=settings.sampling
             )
-            asker = Asker(session, self._wording, asked.retries, self._rejections)
+            asker = Asker(session, self._wording, settings.retries, self._rejections)
             done = 0
             async with session:
                 with progress(doing, len(queries), "queries") as advance:
-                    async for _ in run_all(partial(one, asker), queries, limit=max(2 * asked.concurrency, 8)):
+                    async for _ in run_all(partial(task, asker), queries, limit=max(2 * settings.concurrency, 8)):
                         advance(1)
                         check(done := done + 1, session)
             self._calls.update(session.counts)
