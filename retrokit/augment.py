@@ -59,10 +59,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
-def _pairs(made: Callable[..., Iterator[dict[str, Any]]], asked: PairSettings, crops: CropSettings) -> Counts:
-    check_settings(asked)
-    counts, texts = Counts(), Texts(asked.source, asked.field)
-    write_jsonl(asked.output, made(texts, crops, asked.per_text, asked.epochs, asked.seed, counts))
+def _pairs(generate: Callable[..., Iterator[dict[str, Any]]], settings: PairSettings, crops: CropSettings) -> Counts:
+    check_settings(settings)
+    counts, texts = Counts(), Texts(settings.source, settings.field)
+    write_jsonl(settings.output, generate(texts, crops, settings.per_text, settings.epochs, settings.seed, counts))
     return counts
 
 
@@ -78,11 +78,14 @@ def dropout(source: str, output: str, settings: CropSettings = CropSettings(), *
 
 
 @taking(MaskSettings)
-def mask(asked: MaskSettings) -> Counts:
+def mask(settings: MaskSettings) -> Counts:
     """Write pairs with a ``fraction`` of the tokens of ``encoder`` masked in both texts; of a text that is no pair, two
     maskings make one (CROP A.1)."""
-    check_settings(asked)
-    tokenizer = encoders.create(asked.encoder, device="cpu").with_tokens().tokenizer
-    counts, masker = Counts(), Masker(tokenizer, asked.fraction)
-    write_jsonl(asked.output, masked_rows(Rows(asked.source), masker, asked.field, asked.epochs, asked.seed, counts))
+    check_settings(settings)
+    tokenizer = encoders.create(settings.encoder, device="cpu").with_tokens().tokenizer
+    counts, masker = Counts(), Masker(tokenizer, settings.fraction)
+    write_jsonl(
+        settings.output,
+        masked_rows(Rows(settings.source), masker, settings.field, settings.epochs, settings.seed, counts),
+    )
     return counts

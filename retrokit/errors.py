@@ -33,7 +33,7 @@ def redacted(text: str) -> str:
     >>> redacted("https://me:secret@hub.example/x?api_key=123&page=2: not found")
     'https://…@hub.example/x?api_key=…&page=2: not found'
     """
-    return _PASSWORD.sub(lambda found: "…@" if found[1] is None else f"{found[1]}=…", text)
+    return _PASSWORD.sub(lambda match: "…@" if match[1] is None else f"{match[1]}=…", text)
 
 
 class RetrokitError(Exception):

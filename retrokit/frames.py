@@ -25,14 +25,14 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = Non
     """
     from pandas import DataFrame
 
-    kept = [{_utf8(name): _utf8(value) for name, value in row.items()} for row in rows]
-    columns = columns or list(dict.fromkeys(name for row in kept for name in row))
-    made = DataFrame(kept, columns=list(columns))
+    records = [{_utf8(name): _utf8(value) for name, value in row.items()} for row in rows]
+    columns = columns or list(dict.fromkeys(name for row in records for name in row))
+    result = DataFrame(records, columns=list(columns))
     for name in columns:
-        given = [row[name] for row in kept if row.get(name) is not None]
-        if len(given) < len(kept) and given and all(type(value) is int for value in given):
-            made[name] = made[name].astype("Int64")
-    return made
+        given = [row[name] for row in records if row.get(name) is not None]
+        if len(given) < len(records) and given and all(type(value) is int for value in given):
+            result[name] = result[name].astype("Int64")
+    return result
 
 
 def _utf8(value: Any) -> Any:
@@ -71,7 +71,7 @@ def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     >>> flat({"a": 1, "b": {"c": 2}})
     {'a': 1, 'b.c': 2}
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in record.items():
-        found |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return found
+        result |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return result

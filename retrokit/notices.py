@@ -36,7 +36,7 @@ def harmless(text: str, lines: bool = False) -> str:
     >>> harmless("red: \\x1b[31m")
     'red: \\\\x1b[31m'
     """
-    shown = UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    shown = UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
     return shown if lines else shown.replace("\n", "\\n")
 
 

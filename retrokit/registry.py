@@ -226,7 +226,7 @@ class Registry:
             return
         from importlib.metadata import entry_points
 
-        found = []
+        entries = []
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 entry = point.load()
@@ -235,9 +235,9 @@ class Registry:
                 raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
             if not isinstance(entry, Entry):
                 raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.registry.Entry")
-            found.append(entry)
+            entries.append(entry)
         self._scanned = True
-        for entry in found:
+        for entry in entries:
             self.add(entry)
 
     def entry(self, name: str) -> Entry:
@@ -372,9 +372,9 @@ class SpecRegistry(Registry):
 
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names."""
-        made = super().create(spec, **context)
-        made.spec = str(self.parse(spec))
-        return made
+        instance = super().create(spec, **context)
+        instance.spec = str(self.parse(spec))
+        return instance
 
 
 def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:

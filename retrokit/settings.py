@@ -70,9 +70,13 @@ class Settings:
         it inherits."""
         places = {panel: place for place, panel in enumerate(cls.panels)}
 
-        def place(one: Field[Any]) -> tuple[int, bool, bool]:
-            inherited = one.name not in cls.__annotations__
-            return places.get(one.metadata["panel"], len(places)), bool(one.kw_only), bool(one.kw_only) and inherited
+        def place(setting: Field[Any]) -> tuple[int, bool, bool]:
+            inherited = setting.name not in cls.__annotations__
+            return (
+                places.get(setting.metadata["panel"], len(places)),
+                bool(setting.kw_only),
+                bool(setting.kw_only) and inherited,
+            )
 
         return sorted(fields(cls), key=place)
 
@@ -87,36 +91,38 @@ class Settings:
 
     def number_problems(self) -> Iterator[str]:
         """What is wrong with numbers and choices, each as a line."""
-        for one in fields(self):
-            given, about = getattr(self, one.name), one.metadata
+        for setting in fields(self):
+            given, about = getattr(self, setting.name), setting.metadata
             for value in given if isinstance(given, (list, tuple)) else [given]:
                 if about["choices"] and value is not None and value not in about["choices"]:
-                    yield f"`{one.name}=` {value} is none of {', '.join(about['choices'])}"
+                    yield f"`{setting.name}=` {value} is none of {', '.join(about['choices'])}"
                 if isinstance(value, bool) or not isinstance(value, (int, float)):
                     continue
                 if about["above"] is not None and value <= about["above"]:
-                    yield f"`{one.name}=` {value} must be above {about['above']}"
+                    yield f"`{setting.name}=` {value} must be above {about['above']}"
                 elif expected := out_of_range(value, about["least"], about["most"]):
-                    yield f"`{one.name}=` {value} is out of range ({expected})"
+                    yield f"`{setting.name}=` {value} is out of range ({expected})"
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the result: a resumed run must have the same."""
-        decisive = {one.name for one in fields(self) if one.metadata["result"]}
+        decisive = {setting.name for setting in fields(self) if setting.metadata["result"]}
         return {key: value for key, value in self.to_json().items() if key in decisive}
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        values = {one.name: getattr(self, one.name) for one in self.ordered()}
+        values = {setting.name: getattr(self, setting.name) for setting in self.ordered()}
         return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in values.items()}
 
     def to_toml(self, leave_out: Iterable[str] = ()) -> str:
         """What differs from the defaults, for ``--config`` of the command: a line an option, under its name there."""
         lines = []
-        for one in self.ordered():
-            value = getattr(self, one.name)
-            if one.name in leave_out or value is None or value == one.default:
+        for setting in self.ordered():
+            value = getattr(self, setting.name)
+            if setting.name in leave_out or value is None or value == setting.default:
                 continue
-            name = max((*one.metadata["flags"], one.name.replace("_", "-")), key=lambda flag: flag.startswith("--"))
+            name = max(
+                (*setting.metadata["flags"], setting.name.replace("_", "-")), key=lambda flag: flag.startswith("--")
+            )
             lines.append(f"{name.lstrip('-')} = {_toml(value)}\n")
         return "".join(lines)
 
@@ -186,17 +192,17 @@ def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], 
 
 def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, ...]:
     try:
-        found = tuple(kind(part) for part in text.split(","))
+        numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or (count is not None and len(found) != count):
+        numbers = ()
+    if not numbers or (count is not None and len(numbers) != count):
         what = "whole numbers" if kind is int else "numbers"
         expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
         raise UsageError(f"`{name}=` {text}: expected {expected}")
-    for number in found:
+    for number in numbers:
         if allowed := out_of_range(number):
             raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
-    return found
+    return numbers
 
 
 def number_or(word: str, name: str, kind: type = float) -> Callable[[str], Any]:
