@@ -38,10 +38,10 @@ def _pairs_command(name: str, about: str) -> None:
     @augment.command(name, cls=with_names("splitters"), help=about)
     @takes(PairSettings)
     @takes(CropSettings)
-    def pairs(asked: PairSettings, crops: CropSettings) -> None:
+    def pairs(settings: PairSettings, crops: CropSettings) -> None:
         import retrokit.augment
 
-        _write(lambda: getattr(retrokit.augment, name)(settings=crops, **vars(asked)))
+        _write(lambda: getattr(retrokit.augment, name)(settings=crops, **vars(settings)))
 
 
 _pairs_command(
@@ -83,7 +83,7 @@ def mask(settings: MaskSettings) -> None:
 
 @augment.command(cls=with_names("data"))
 @takes(SplitSettings)
-def split(asked: SplitSettings, as_json: JsonOption = False) -> None:
+def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
     """Pairs as a BEIR folder of train, dev and test without leaks: what shares a text is in one split.
 
     retrokit augment split pairs.jsonl -o data/mine
@@ -96,14 +96,16 @@ def split(asked: SplitSettings, as_json: JsonOption = False) -> None:
     from retrokit.data.jsonl import to_json
     from retrokit.notices import notice
 
-    if asked.output is not None:
-        found = retrokit.augment.split_pairs(asked.data, asked.output, asked.shares or SHARES, asked.seed)
-        counts = vars(found)
-        notice(found.summary())
+    if settings.output is not None:
+        result = retrokit.augment.split_pairs(settings.data, settings.output, settings.shares or SHARES, settings.seed)
+        counts = vars(result)
+        notice(result.summary())
     else:
-        parts = retrokit.augment.split(asked.data[0], str(asked.train), str(asked.test))
+        parts = retrokit.augment.split(settings.data[0], str(settings.train), str(settings.test))
         counts = dict(zip(("train", "test"), parts, strict=True))
-        notice(f"{parts[0]:,} rows to train on, {parts[1]:,} to ask about: --on knn:{asked.train},test={asked.test}")
+        notice(
+            f"{parts[0]:,} rows to train on, {parts[1]:,} to ask about: --on knn:{settings.train},test={settings.test}"
+        )
     if as_json:
         show(to_json(counts))
 
@@ -134,7 +136,7 @@ def negatives(
 @augment.command(cls=with_names("llms", "encoders", "searchers"))
 @takes(QuerySettings)
 def queries(
-    asked: QuerySettings,
+    settings: QuerySettings,
     dry_run: bool = typer.Option(False, "--dry-run", help="Count the calls and estimate their tokens; ask nothing."),
     as_json: JsonOption = False,
 ) -> None:
@@ -148,15 +150,15 @@ def queries(
     from retrokit.notices import notice
 
     if dry_run:
-        found = estimate_queries(**vars(asked))
+        estimate = estimate_queries(**vars(settings))
         about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
         about += "grading asks once more for each query that is left by then"
-        show(to_json(found) if as_json else about.format(**found))
+        show(to_json(estimate) if as_json else about.format(**estimate))
         return
-    if as_json and asked.output == "-":
+    if as_json and settings.output == "-":
         raise UsageError("standard output takes the rows or --json, not both: name a file with -o")
     with readers_may_leave():
-        written = retrokit.augment.queries(**vars(asked))
+        written = retrokit.augment.queries(**vars(settings))
         for line in () if as_json else written.summary():
             notice(line)
     if as_json:
@@ -167,7 +169,7 @@ def queries(
 @takes(MinedFiles)
 @takes(MiningSettings, keep_negatives=None)
 def mine(
-    asked: MinedFiles,
+    files: MinedFiles,
     settings: MiningSettings,
     replace_: bool = typer.Option(
         False, "--replace", help="Drop the negatives that a pair has already; default: keep them in front."
@@ -181,13 +183,13 @@ def mine(
     from retrokit.notices import notice
 
     with readers_may_leave():
-        mined = mine(**vars(asked), settings=replace(settings, keep_negatives=not replace_))
+        mined = mine(**vars(files), settings=replace(settings, keep_negatives=not replace_))
         notice(mined.summary())
 
 
 @augment.command(cls=with_names("rerankers"))
 @takes(TeacherSettings)
-def score(asked: TeacherSettings) -> None:
+def score(settings: TeacherSettings) -> None:
     """A teacher's scores of pairs and their negatives, by any reranker, for finetune --loss kl or margin-mse.
 
     retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
@@ -196,7 +198,7 @@ def score(asked: TeacherSettings) -> None:
     from retrokit.notices import notice
 
     with readers_may_leave():
-        count = retrokit.augment.score(**vars(asked))
+        count = retrokit.augment.score(**vars(settings))
         notice(f"{count:,} rows with a teacher's scores")
 
 

@@ -114,5 +114,5 @@ def agreement(
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 
-    found = compare(read_verdicts(verdicts))
-    show(*([to_json(found.to_json())] if as_json else agreement_tables(found)))
+    result = compare(read_verdicts(verdicts))
+    show(*([to_json(result.to_json())] if as_json else agreement_tables(result)))

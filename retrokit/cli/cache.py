@@ -26,11 +26,11 @@ def cache(
     from retrokit.encoders.store.graphs import clear_graphs
     from retrokit.report.cache_table import cache_json, cache_table
 
-    found = open_cache()
-    if found is None:
+    embedding_cache = open_cache()
+    if embedding_cache is None:
         raise UsageError("the embedding cache is turned off (RETROKIT_CACHE=off, --no-cache)")
     if clear or limit is not None:
-        found.shrink(read_size(limit) if limit is not None else 0)
+        embedding_cache.shrink(read_size(limit) if limit is not None else 0)
     if clear:
-        clear_graphs(found.folder)
-    show(*(cache_json(found) if as_json else cache_table(found)))
+        clear_graphs(embedding_cache.folder)
+    show(*(cache_json(embedding_cache) if as_json else cache_table(embedding_cache)))

@@ -55,7 +55,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
         elif isinstance(value, bool):
             flags += [f"--{key}"] if value else []
         else:
-            flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
+            flags += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
     in_order = [param.name for param in _runs(words).params if param.name in arguments]
     line = [*words, *(word for name in in_order for word in arguments[name]), *flags]
     for word in line:
@@ -67,10 +67,10 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
 
 def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
     """Raises :class:`DataError` for an unknown name of a kind whose names are all known before anything is loaded."""
-    for one in given if isinstance(given, list) else [given]:
-        if len(kinds) == 1 and one != "auto" and (names := named(kinds[0])).fallback is None:
+    for name in given if isinstance(given, list) else [given]:
+        if len(kinds) == 1 and name != "auto" and (names := named(kinds[0])).fallback is None:
             try:
-                names.parse(one)
+                names.parse(name)
             except UsageError as error:
                 raise DataError(where, f"{key}: {error}") from error
 

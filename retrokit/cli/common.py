@@ -83,7 +83,9 @@ class Command(Described, TyperCommand):
 
 def _is_there(given: Any) -> bool:
     """Whether a file or folder has the name that is given, or one of the names."""
-    return any(isinstance(one, str) and os.path.lexists(one) for one in (given if isinstance(given, list) else [given]))
+    return any(
+        isinstance(name, str) and os.path.lexists(name) for name in (given if isinstance(given, list) else [given])
+    )
 
 
 def _out_of_range(param: Any, given: Any) -> Iterator[str]:
@@ -178,8 +180,8 @@ DeviceOption = Annotated[
 ]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"retrokit {__version__}")
         raise typer.Exit
 

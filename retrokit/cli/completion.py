@@ -43,17 +43,17 @@ METRICS += ("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "kn
 
 def completing(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command, its parameters completed by what their names stand for."""
-    for one in inspect.signature(command, eval_str=True).parameters.values():
-        known = one.name in KINDS or one.name in _RUNS or one.name.startswith("metric")
-        for about in (one.default, *get_args(one.annotation)):
+    for param in inspect.signature(command, eval_str=True).parameters.values():
+        known = param.name in KINDS or param.name in _RUNS or param.name.startswith("metric")
+        for about in (param.default, *get_args(param.annotation)):
             if isinstance(about, ParameterInfo) and known and about.autocompletion is None:
-                about.autocompletion = _values_of(one.name)
+                about.autocompletion = _values_of(param.name)
     return command
 
 
 def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
     """What completes one of some choices."""
-    return lambda incomplete: [one for one in choices if one.startswith(incomplete)]
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
 def _values_of(name: str) -> Callable[[str], Iterator[Completion]]:
@@ -85,5 +85,5 @@ def runs() -> Sequence[str]:
     """Folders of runs here, and one or two levels below."""
     from retrokit.data.runs import RUN_FILE
 
-    found = (path for depth in ("*", "*/*", "*/*/*") for path in glob(f"{depth}/{RUN_FILE}"))
-    return sorted(path.removesuffix(f"/{RUN_FILE}") for path in found if "/checkpoints/" not in f"/{path}")
+    paths = (path for depth in ("*", "*/*", "*/*/*") for path in glob(f"{depth}/{RUN_FILE}"))
+    return sorted(path.removesuffix(f"/{RUN_FILE}") for path in paths if "/checkpoints/" not in f"/{path}")

@@ -28,10 +28,10 @@ def standing_for(
     command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
     """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name."""
-    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in by_name}
+    run.__annotations__ = {param.name: param.annotation for param in by_name}
     return run
 
 
@@ -48,10 +48,10 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
 
     _, given = read_toml(path)
     params = options_of(ctx.command)
-    found = {key: params.get(key.replace("_", "-")) for key in given}
-    if unknown := [f"{key}{_whose(key, params, ctx)}" for key, param in found.items() if param is None]:
+    given_params = {key: params.get(key.replace("_", "-")) for key in given}
+    if unknown := [f"{key}{_whose(key, params, ctx)}" for key, param in given_params.items() if param is None]:
         raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
-    ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in found.items() if param}
+    ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in given_params.items() if param}
     return path
 
 
@@ -65,7 +65,7 @@ def _whose(key: str, params: dict[str, Any], ctx: typer.Context) -> str:
 def _commands(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
     below = getattr(command, "commands", {}).items()
     of_below = [(words if word == getattr(command, "default", None) else [*words, word], part) for word, part in below]
-    return [(words, command), *(one for named, part in of_below for one in _commands(part, named))]
+    return [(words, command), *(entry for named, part in of_below for entry in _commands(part, named))]
 
 
 _ConfigOption = Annotated[
@@ -100,7 +100,7 @@ def typed(path: str, key: str, param: Any, value: Any) -> Any:
             raise DataError(path, f"{key} is a switch; expected true or false")
         return value
     values = value if isinstance(value, list) else [value]
-    if any(isinstance(one, (bool, dict, list)) or not isinstance(one, (str, int, float)) for one in values):
+    if any(isinstance(item, (bool, dict, list)) or not isinstance(item, (str, int, float)) for item in values):
         raise DataError(path, f"{key} should be a text or a number, or a list of them")
-    texts = [one if isinstance(one, str) else repr(one) for one in values]
+    texts = [item if isinstance(item, str) else repr(item) for item in values]
     return texts if takes_several else ",".join(texts)

@@ -18,9 +18,9 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
     from retrokit.notices import notice
     from retrokit.training.distil import distil_static
 
-    made = distil_static(**vars(settings))
+    result = distil_static(**vars(settings))
     if as_json:
-        show(to_json(vars(made)))
+        show(to_json(vars(result)))
         return
-    kept = f"{made.dimension} dimensions that keep {made.variance:.1%} of the variance"
-    notice(f"{made.folder}: {made.tokens:,} tokens, {kept}")
+    dimensions = f"{result.dimension} dimensions that keep {result.variance:.1%} of the variance"
+    notice(f"{result.folder}: {result.tokens:,} tokens, {dimensions}")

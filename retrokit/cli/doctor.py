@@ -18,7 +18,7 @@ def doctor(as_json: JsonOption = False) -> None:
     from retrokit.doctor import examine
     from retrokit.report.diagnosis import diagnosis_tables
 
-    found = examine()
-    show(*([to_json(found.to_json())] if as_json else diagnosis_tables(found)))
-    if found.broken:
-        raise GateFailed(f"broken: {', '.join(one.name for one in found.broken)}")
+    diagnosis = examine()
+    show(*([to_json(diagnosis.to_json())] if as_json else diagnosis_tables(diagnosis)))
+    if diagnosis.broken:
+        raise GateFailed(f"broken: {', '.join(finding.name for finding in diagnosis.broken)}")

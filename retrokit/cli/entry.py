@@ -104,8 +104,8 @@ def _fail(message: str, code: int, heard: bool | None = None) -> int:
 
 def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
     options = [*map(option, parameters)]
-    kept = [word for word in words if word not in ("--overwrite", *options)]
-    return f"resume with: retrokit {shlex.join([*kept, *options])}"
+    rest = [word for word in words if word not in ("--overwrite", *options)]
+    return f"resume with: retrokit {shlex.join([*rest, *options])}"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -147,28 +147,28 @@ def _run(argv: Sequence[str]) -> int:
 
 def _outlined(group: typer.Typer) -> typer.Typer:
     """The group with commands that take nothing: all that its help page shows, and far sooner made."""
-    made = copy(group)
-    made.registered_commands, made.registered_groups = map(list[Any], ([], []))
-    for one in group.registered_commands:
-        made.registered_commands.append(command := copy(one))
+    outline = copy(group)
+    outline.registered_commands, outline.registered_groups = map(list[Any], ([], []))
+    for info in group.registered_commands:
+        outline.registered_commands.append(command := copy(info))
 
         def nothing() -> None: ...
 
-        assert one.callback is not None
-        nothing.__name__, nothing.__doc__ = one.callback.__name__, one.callback.__doc__
+        assert info.callback is not None
+        nothing.__name__, nothing.__doc__ = info.callback.__name__, info.callback.__doc__
         command.callback = nothing
     for part in group.registered_groups:
-        made.registered_groups.append(outlined := copy(part))
+        outline.registered_groups.append(outlined := copy(part))
         assert part.typer_instance is not None
         outlined.typer_instance = _outlined(part.typer_instance)
-    return made
+    return outline
 
 
 def _wrong_use(error: Any) -> str:
     """What is wrong with the words of a command; of what should be a number, with the value, which Typer leaves out."""
-    found: list[Any] = getattr(error.__cause__, "errors", list)()
-    if found and found[0]["type"] in _NUMBERS:
-        return f"{error.param.opts[0]} {found[0]['input']}: expected {_NUMBERS[found[0]['type']]}"
+    errors: list[Any] = getattr(error.__cause__, "errors", list)()
+    if errors and errors[0]["type"] in _NUMBERS:
+        return f"{error.param.opts[0]} {errors[0]['input']}: expected {_NUMBERS[errors[0]['type']]}"
     return error.format_message().removesuffix(".")
 
 

@@ -90,13 +90,13 @@ class EvaluationOutput(Settings):
         if self.max_drop is not None and baseline is None:
             raise UsageError("--max-drop is about --baseline FILE: give both")
 
-    def gated(self, found: Evaluation) -> Evaluation:
+    def gated(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with its gates."""
         from retrokit.evaluation.comparison.gates import gates_of
 
-        return replace(found, gates=gates_of(found, self.least, self.fail_if_worse, self.max_drop))
+        return replace(evaluation, gates=gates_of(evaluation, self.least, self.fail_if_worse, self.max_drop))
 
-    def conclude(self, found: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
+    def conclude(self, evaluation: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
         """Write what tells of the gates, and then raise what they raise; a baseline is kept where none does."""
         from retrokit.evaluation.comparison.baseline import save_baseline
         from retrokit.evaluation.comparison.comparison import FAILED
@@ -106,14 +106,14 @@ class EvaluationOutput(Settings):
             from retrokit.report.gates import write_junit, write_summary
 
             if self.junit is not None:
-                write_junit(found.gates, self.junit)
+                write_junit(evaluation.gates, self.junit)
             if self.markdown_summary is not None:
-                write_summary(found.gates, sheets(), self.markdown_summary)
-        if self.save_baseline is not None and any(gate.verdict == FAILED for gate in found.gates):
+                write_summary(evaluation.gates, sheets(), self.markdown_summary)
+        if self.save_baseline is not None and any(gate.verdict == FAILED for gate in evaluation.gates):
             notice(f"{self.save_baseline} is left as it was: a gate has failed")
-        check_gates(found.gates)
+        check_gates(evaluation.gates)
         if self.save_baseline is not None:
-            save_baseline(found, self.save_baseline)
+            save_baseline(evaluation, self.save_baseline)
 
 
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
@@ -135,29 +135,29 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     from retrokit.evaluation.evaluate import evaluate as evaluate_systems
     from retrokit.report.evaluation import evaluation_sheets, form
 
-    asked = replace(settings, also=[metric for metric, _ in output.least], keep_runs=output.save_run is not None)
-    found = evaluate_systems(**vars(asked))
-    found = output.gated(found)
+    all_settings = replace(settings, also=[metric for metric, _ in output.least], keep_runs=output.save_run is not None)
+    evaluation = evaluate_systems(**vars(all_settings))
+    evaluation = output.gated(evaluation)
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
-        save_runs(found.results, output.save_run)
+        save_runs(evaluation.results, output.save_run)
     if output.plot is not None:
         from retrokit.report.evaluation_plots import evaluation_plots
 
-        evaluation_plots(found, output.plot)
-    show(*form(output.shape)(found, output.per_query))
-    output.conclude(found, lambda: evaluation_sheets(replace(found, explanations=())))
+        evaluation_plots(evaluation, output.plot)
+    show(*form(output.shape)(evaluation, output.per_query))
+    output.conclude(evaluation, lambda: evaluation_sheets(replace(evaluation, explanations=())))
 
 
 def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     taken = ("encoders", "on", "sim", "metrics", "dims", "quantize", "index", "precision", "device")
     shown = ("deployment", "format", "as_json", "plot")
     others = [
-        option(one.name)
-        for asked, usual in ((settings, EvaluationSettings()), (output, EvaluationOutput()))
-        for one in fields(asked)
-        if one.name not in (*taken, *shown) and getattr(asked, one.name) != getattr(usual, one.name)
+        option(field.name)
+        for group, usual in ((settings, EvaluationSettings()), (output, EvaluationOutput()))
+        for field in fields(group)
+        if field.name not in (*taken, *shown) and getattr(group, field.name) != getattr(usual, field.name)
     ]
     if others or output.shape == "csv":
         raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
@@ -174,11 +174,11 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
         name: getattr(settings, name) for name in taken if name not in ("dims", "quantize", "index")
     }
     sheets = deployment(**alike, **several)
-    for number, one in enumerate(sheets, start=1):
+    for number, sheet in enumerate(sheets, start=1):
         if output.plot is not None:
-            deployment_plot(one, output.plot, f"{number:02}-{file_name(one.task)}-deployment")
+            deployment_plot(sheet, output.plot, f"{number:02}-{file_name(sheet.task)}-deployment")
     written = SHEETS.get(output.shape)
-    show(*(written(deployment_sheet(one)) for one in sheets) if written else [to_json(deployment_json(sheets))])
+    show(*(written(deployment_sheet(sheet)) for sheet in sheets) if written else [to_json(deployment_json(sheets))])
 
 
 def _check_together(settings: EvaluationSettings, output: EvaluationOutput) -> None:

@@ -29,7 +29,7 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
     from retrokit.export import export
     from retrokit.report.tables import export_table
 
-    made = export(**vars(settings))
+    result = export(**vars(settings))
     if not is_first_process():
         return
-    show(to_json({"folder": str(made.folder), **made.note}) if as_json else export_table(made))
+    show(to_json({"folder": str(result.folder), **result.note}) if as_json else export_table(result))

@@ -20,9 +20,9 @@ def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
     from retrokit.notices import notice
     from retrokit.training.merge import merge
 
-    made = merge(**vars(settings))
+    result = merge(**vars(settings))
     if as_json:
-        show(to_json(vars(made)))
+        show(to_json(vars(result)))
         return
-    counts = ", ".join(f"{share:g} × {encoder}" for encoder, share in made.shares)
-    notice(f"{made.folder}: {counts}; similarity {made.similarity}")
+    counts = ", ".join(f"{share:g} × {encoder}" for encoder, share in result.shares)
+    notice(f"{result.folder}: {counts}; similarity {result.similarity}")

@@ -40,20 +40,20 @@ PlotOption = Annotated[
 ]
 
 
-def _show(room: str, kind: str, found: Findings, plot: str | None, as_json: bool) -> None:
+def _show(room: str, kind: str, findings: Findings, plot: str | None, as_json: bool) -> None:
     """Print the tables and the conclusion, or JSON; with a folder, write the data and draw the pictures there.
     Tables and pictures of a ``kind`` are functions of that name in the ``room`` of :mod:`retrokit.report`."""
     from retrokit.data.jsonl import to_json
     from retrokit.report.probe_tables import write_csv
 
     if plot is not None:
-        write_csv(found.rows(), plot)
-        getattr(import_module(f"retrokit.report.{room}_plots"), f"{kind}_plots")(found, plot)
+        write_csv(findings.rows(), plot)
+        getattr(import_module(f"retrokit.report.{room}_plots"), f"{kind}_plots")(findings, plot)
     if as_json:
-        show(to_json(found.to_json()))
+        show(to_json(findings.to_json()))
     else:
-        tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(found)
-        show(*tables, found.conclusion)
+        tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(findings)
+        show(*tables, findings.conclusion)
 
 
 @probe.command(cls=with_names("encoders", "tasks"))
@@ -92,10 +92,10 @@ def magnitude(
     if without_labels:
         options = replace(options, proxies=proxies or 10)
     if checkpoints:
-        found = probe_training(encoders[0], on, options)
+        findings = probe_training(encoders[0], on, options)
     else:
-        found = probe_magnitude(encoders, on, options, baseline, cv_baseline)
-    _show("probe", "magnitude", found, plot, as_json)
+        findings = probe_magnitude(encoders, on, options, baseline, cv_baseline)
+    _show("probe", "magnitude", findings, plot, as_json)
 
 
 @probe.command(cls=with_names("encoders", "tasks", "data"))

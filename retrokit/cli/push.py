@@ -20,8 +20,8 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
     from retrokit.notices import notice
     from retrokit.training.push import push
 
-    made = push(**vars(settings))
+    result = push(**vars(settings))
     if as_json:
-        show(to_json(vars(made)))
+        show(to_json(vars(result)))
         return
-    notice(f"{made.url or settings.dry_run}: {', '.join(made.files)}")
+    notice(f"{result.url or settings.dry_run}: {', '.join(result.files)}")

@@ -97,17 +97,17 @@ def run_two_stages(
         from retrokit.evaluation.two_stage import rerank
 
     options = replace(options, also=[metric for metric, _ in output.least])
-    found = None
+    result = None
     with readers_may_leave():
-        found = rerank(encoders, on, with_, options, output.work, output.save_run)
-    if found is None:  # the reader of the run has seen enough
+        result = rerank(encoders, on, with_, options, output.work, output.save_run)
+    if result is None:  # the reader of the run has seen enough
         return
-    found = replace(found, whole=output.gated(found.whole))
+    result = replace(result, whole=output.gated(result.whole))
     if output.plot is not None:
         from retrokit.report.reranking_plots import reranking_plots
 
-        reranking_plots(found, output.plot)
+        reranking_plots(result, output.plot)
     from retrokit.report.reranking import reranking_parts, reranking_sheets
 
-    show(*reranking_parts(found, output.shape, output.per_query), error=to_output)
-    output.conclude(found.whole, lambda: reranking_sheets(found))
+    show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
+    output.conclude(result.whole, lambda: reranking_sheets(result))

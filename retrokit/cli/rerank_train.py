@@ -56,8 +56,8 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     from retrokit.report.tables import calibration_table
     from retrokit.reranking.calibrate import calibrate as find
 
-    found = find(**vars(settings))
-    show(to_json(asdict(found)) if as_json else calibration_table(found))
+    calibration = find(**vars(settings))
+    show(to_json(asdict(calibration)) if as_json else calibration_table(calibration))
 
 
 @group.command()
@@ -70,8 +70,8 @@ def shrink(settings: ShrinkSettings) -> None:
     from retrokit.notices import notice
     from retrokit.reranking.shrinking import shrink as make
 
-    kept = make(**vars(settings))
-    notice(f"{settings.output} keeps {kept:.2%} of what training has changed of the encoder")
+    share = make(**vars(settings))
+    notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
 
 
 @group.command()

@@ -20,7 +20,7 @@ FORMS = ("table", "trec", "jsonl")
 @app.command(cls=with_names("encoders", "searchers", "similarities"))
 @takes(SearchSettings)
 def search(
-    asked: SearchSettings,
+    settings: SearchSettings,
     interactive: bool = typer.Option(
         False, "--interactive", "-i", help="Ask for queries, a line each, and answer at once; an empty line ends."
     ),
@@ -47,23 +47,29 @@ def search(
     if form == "table" and output not in (None, "-"):
         raise UsageError("a table goes to standard output; --output takes trec or jsonl")
     if interactive:
-        if asked.queries is not None or asked.query or output is not None or form == "trec" or asked.corpus == "-":
+        if (
+            settings.queries is not None
+            or settings.query
+            or output is not None
+            or form == "trec"
+            or settings.corpus == "-"
+        ):
             raise UsageError("--interactive takes queries from standard input alone, and answers in a table or jsonl")
-        _answer(asked, form)
+        _answer(settings, form)
         return
     from retrokit.retrieval.files import search_files
 
-    found = search_files(**vars(asked))
+    hits = search_files(**vars(settings))
     if form == "table":
         from retrokit.report.tables import hits_tables
 
-        show(*hits_tables(found))
+        show(*hits_tables(hits))
     else:
         with readers_may_leave():
-            found.write(output or "-", form)
+            hits.write(output or "-", form)
 
 
-def _answer(asked: SearchSettings, form: str) -> None:
+def _answer(settings: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
     from retrokit.data.files import typed_text
     from retrokit.data.jsonl import json_line
@@ -74,7 +80,7 @@ def _answer(asked: SearchSettings, form: str) -> None:
     asks = sys.stdin.isatty()
     if asks:
         import readline  # noqa: F401  # arrows and history
-    opened = Opened(asked)
+    opened = Opened(settings)
     opened.make_ready()
     for number in itertools.count(1):
         try:
@@ -84,5 +90,5 @@ def _answer(asked: SearchSettings, form: str) -> None:
         if not text:
             return
         text = typed_text(text, "standard input", number)
-        found = opened.search(TextList([text], [f"query-{number}"]), asked.k)
-        show(*(hits_tables(found) if form == "table" else [json_line(row).rstrip("\n") for row in found.rows()]))
+        hits = opened.search(TextList([text], [f"query-{number}"]), settings.k)
+        show(*(hits_tables(hits) if form == "table" else [json_line(row).rstrip("\n") for row in hits.rows()]))

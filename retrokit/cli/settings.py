@@ -25,15 +25,15 @@ def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..
     ``as_json`` are the same everywhere.
     """
     annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
-    given_here = [one for one in settings.ordered() if annotations.get(one.name, one) is not None]
-    parameters = [_parameter(one, _hint(settings, one.name), annotations.get(one.name)) for one in given_here]
+    fields = [field for field in settings.ordered() if annotations.get(field.name, field) is not None]
+    parameters = [_parameter(field, _hint(settings, field.name), annotations.get(field.name)) for field in fields]
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
-        (place,) = (number for number, one in enumerate(own) if one.annotation is settings)
+        (place,) = (number for number, param in enumerate(own) if param.annotation is settings)
 
         def run(**given: Any) -> None:
-            values = {one.name: _value(one, given.pop(one.name)) for one in given_here}
+            values = {field.name: _value(field, given.pop(field.name)) for field in fields}
             command(**{own[place].name: settings(**values)}, **given)
 
         return standing_for(command, run, [*own[:place], *parameters, *own[place + 1 :]])
@@ -53,8 +53,8 @@ def _evaluated(module: str, written: str) -> Any:
     return eval(written, vars(sys.modules[module]))
 
 
-def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
-    about = one.metadata
+def _parameter(field: Any, hint: Any, annotation: Any) -> inspect.Parameter:
+    about = field.metadata
     kind, default = hint, about["typed"]
     if about["read"] is not None:
         kind, default = (str, default) if isinstance(default, str) else (str | None, None)
@@ -65,7 +65,7 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
     if about["argument"]:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:
-        flags = about["flags"] or ((option(one.name),) if kind is bool else ())
+        flags = about["flags"] or ((option(field.name),) if kind is bool else ())
         least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
@@ -76,12 +76,12 @@ def _parameter(one: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         info = typer.Option(*flags, **more)
     empty = inspect.Parameter.empty if default is MISSING else default
     kind = annotation if annotation is not None else Annotated[kind, info]
-    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
 
 
-def _value(one: Any, given: Any) -> Any:
-    if one.metadata["read"] is not None:
-        return one.default if given is None else one.metadata["read"](given)
-    if one.default == () or isinstance(given, list):
+def _value(field: Any, given: Any) -> Any:
+    if field.metadata["read"] is not None:
+        return field.default if given is None else field.metadata["read"](given)
+    if field.default == () or isinstance(given, list):
         return tuple(given or ())
     return given

@@ -72,13 +72,13 @@ def which_similarity(
 
         return sweep(data, encoder, duration(budget), batch_size)
 
-    asked = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    _answer(output, "which-similarity", asked, asks)
+    parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
+    _answer(output, "which-similarity", parameters, asks)
     from retrokit.report.sources import read_sources
     from retrokit.report.studies import recommendation
 
-    (found,) = read_sources([f"{output}/eval.json"]).evaluations
-    show(f"\n{recommendation(found.found)}")
+    (evaluation,) = read_sources([f"{output}/eval.json"]).evaluations
+    show(f"\n{recommendation(evaluation.found)}")
 
 
 @group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
@@ -119,7 +119,7 @@ def does_it_see_near_misses(
     _answer(output, "does-it-see-near-misses", {"texts": texts, "encoder": encoder}, asks)
 
 
-def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
+def _answer(output: str, question: str, parameters: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
     """Run the study that answers the question."""
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
@@ -127,7 +127,7 @@ def _answer(output: str, question: str, asked: Mapping[str, str | Sequence[str]]
     check_engine()
     options = [
         word
-        for name, given in asked.items()
+        for name, given in parameters.items()
         for value in ([given] if isinstance(given, str) else given)
         for word in (f"--{name}", value)
     ]
@@ -143,9 +143,12 @@ def _work(
     page, gates_hold = _report(str(planned.folder), price_per_hour)
     if failed := [state for state in states if state.state == "failed"]:
         missing = sum(state.state == "missing" for state in states)
-        told = [f"{one.step.name} failed, see {planned.marker(one.step, 'log')}: {one.last_word}" for one in failed]
+        lines = [
+            f"{failure.step.name} failed, see {planned.marker(failure.step, 'log')}: {failure.last_word}"
+            for failure in failed
+        ]
         left = f"; {missing} that need them were not begun" if missing else ""
-        message = "\n".join([*told, f"{len(failed)} of {len(states)} steps failed{left}"])
+        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
     if not gates_hold:
         raise GateFailed(f"a gate failed: {page} says which")
@@ -240,6 +243,6 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
     lines = []
     for step in plan.steps:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
-        told = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
-        lines.append(f"# {step.name}{told}\nretrokit {shlex.join(step.command)}{prints}")
+        estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
+        lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
     return "\n".join(lines)
