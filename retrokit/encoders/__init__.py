@@ -66,8 +66,8 @@ class EncoderRegistry(SpecRegistry):
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }
         whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
-        made = cached(super().create(whole, **context))
-        return chunked(made, str(spec), **joined) if joined else made
+        encoder = cached(super().create(whole, **context))
+        return chunked(encoder, str(spec), **joined) if joined else encoder
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters that its target takes."""

@@ -119,11 +119,11 @@ class ServiceEncoder(Encoder):
             for rows in _parts(len(texts), self._batch * self._concurrency * CALLS):
                 now = texts[rows.start : rows.stop]
                 parts = [now[part.start : part.stop] for part in _parts(len(now), self._batch)]
-                made = np.concatenate(wait_for(self._together(parts, role)))
-                if made.shape[1] != self.dimension:
-                    problem = f"gives {made.shape[1]} dimensions, and gave {self.dimension} for the first text"
+                embeddings = np.concatenate(wait_for(self._together(parts, role)))
+                if embeddings.shape[1] != self.dimension:
+                    problem = f"gives {embeddings.shape[1]} dimensions, and gave {self.dimension} for the first text"
                     raise ServiceError(f"{self._service.where} {problem}")
-                yield np.array(rows), made
+                yield np.array(rows), embeddings
                 advance(len(rows))
 
     async def _together(self, parts: Sequence[list[str]], role: Role) -> list[np.ndarray]:
@@ -164,10 +164,10 @@ def _vector(row: Any, place: int) -> tuple[int, np.ndarray]:
     vector = row["embedding"]
     if isinstance(vector, str):
         vector = np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4")
-    made = np.array(vector, dtype=np.float32)
-    if not made.size or made.size != made.shape[-1]:  # llama.cpp nests the one vector of a text
+    embedding = np.array(vector, dtype=np.float32)
+    if not embedding.size or embedding.size != embedding.shape[-1]:  # llama.cpp nests the one vector of a text
         raise ValueError
-    return row.get("index", place), made.ravel()
+    return row.get("index", place), embedding.ravel()
 
 
 def _input_types(text: str | None) -> dict[str, dict[str, str]]:
@@ -285,6 +285,6 @@ def api(
     device: str | None = None,
 ) -> ServiceEncoder:
     """The encoder ``api``; raises as :func:`retrokit.llm.service.service`."""
-    made = service("api", model, url, "embeddings", key_env, timeout, _MOST_BYTES)
+    endpoint = service("api", model, url, "embeddings", key_env, timeout, _MOST_BYTES)
     prompts = {"query": query_prompt, "document": document_prompt}
-    return ServiceEncoder(made, revision, dimensions, prompts, input_type, batch, concurrency)
+    return ServiceEncoder(endpoint, revision, dimensions, prompts, input_type, batch, concurrency)

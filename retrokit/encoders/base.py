@@ -160,8 +160,8 @@ class Encoder(Traits, Protocol):
         something."""
         if spec is None:
             return self.similarity
-        made: Similarity = similarities.registry.create(spec)
-        return self.similarity if self.similarity.spec == made.spec else made
+        similarity: Similarity = similarities.registry.create(spec)
+        return self.similarity if self.similarity.spec == similarity.spec else similarity
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         """Check that ``similarity`` fits, and say once if a Normalize layer had to go for it.

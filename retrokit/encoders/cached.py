@@ -51,20 +51,20 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         if identity is None:
             return self._encoder.embed(items, role, precision)
         store = Store(self._cache, identity, self.spec)
-        made = store.embed(items, role, lambda missing: self._encoder.batches(missing, role, precision))
-        check_finite(made, self.spec)
-        return made
+        embeddings = store.embed(items, role, lambda missing: self._encoder.batches(missing, role, precision))
+        check_finite(embeddings, self.spec)
+        return embeddings
 
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
         def make(missing: list[Item]) -> list[np.ndarray]:
-            found = self._encoder.cut(missing, role)
-            return list(np.full((len(missing), 1, 1), _UNKNOWN) if found is None else found.reshape(-1, 1, 1))
+            is_cut = self._encoder.cut(missing, role)
+            return list(np.full((len(missing), 1, 1), _UNKNOWN) if is_cut is None else is_cut.reshape(-1, 1, 1))
 
         identity = self.identity() if self.max_length(role) is not None else None
         if identity is None:
             return self._encoder.cut(items, role)
-        found = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)
-        flags = np.array([int(one[0, 0]) for one in found], dtype=np.int8)
+        arrays = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)
+        flags = np.array([int(array[0, 0]) for array in arrays], dtype=np.int8)
         return None if (flags == _UNKNOWN).any() else flags.astype(bool)
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:

@@ -22,9 +22,9 @@ _exact: WeakKeyDictionary[nn.Module, dict[torch.dtype, frozenset[str]]] = WeakKe
 def cast(module: nn.Module, dtype: torch.dtype, exact: frozenset[str] | None = None) -> nn.Module:
     """Cast ``module`` in place, but for the buffers named ``exact``; by default those of :func:`exact_buffers`."""
     names = exact_buffers(module, dtype) if exact is None else exact
-    kept = {name: module.get_buffer(name) for name in names}
+    buffers = {name: module.get_buffer(name) for name in names}
     module.to(dtype)
-    for name, buffer in kept.items():
+    for name, buffer in buffers.items():
         place, _, leaf = name.rpartition(".")
         setattr(module.get_submodule(place), leaf, buffer)
     return module

@@ -43,9 +43,9 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
     def from_pretrained(kind: type[PreTrainedModel], *args: Any, **options: Any) -> Any:
         tells = options.pop("output_loading_info", False)
         options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # so that they can be named
-        model, told = plain.__func__(kind, *args, **options)
-        _check_weights(model, told, unused, head)
-        return (model, told) if tells else model
+        model, info = plain.__func__(kind, *args, **options)
+        _check_weights(model, info, unused, head)
+        return (model, info) if tells else model
 
     PreTrainedModel.from_pretrained = classmethod(from_pretrained)
     try:
@@ -54,20 +54,20 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
         PreTrainedModel.from_pretrained = plain
 
 
-def _check_weights(model: PreTrainedModel, told: dict[str, Any], unused: Collection[str], head: bool) -> None:
+def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collection[str], head: bool) -> None:
     base = f"{model.base_model_prefix}."
-    missing = [name for name in told["missing_keys"] if not set(name.split(".")) & set(unused)]
+    missing = [name for name in info["missing_keys"] if not set(name.split(".")) & set(unused)]
     if not head:
         missing = [name for name in missing if name.startswith(base)]
     problems = {
         "lack": missing,
-        "have no place for": [name for name in told["unexpected_keys"] if _belongs(model, name)],
+        "have no place for": [name for name in info["unexpected_keys"] if _belongs(model, name)],
         "have another shape in": [
-            f"{name} ({_shape(there)} for {_shape(expected)})" for name, there, expected in told["mismatched_keys"]
+            f"{name} ({_shape(there)} for {_shape(expected)})" for name, there, expected in info["mismatched_keys"]
         ],
     }
     said = [f"its weights {problem} {listed(names)}" for problem, names in problems.items() if names]
-    said += [f"its weights cannot be read: {message}" for message in told.get("error_msgs", ())]
+    said += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
     if said:
         raise ValueError("; ".join(said))
 
@@ -103,11 +103,11 @@ def check_parts(loaded: SentenceTransformer, path: str) -> None:
             length = getattr(module, name, None)
             if length is not None and (isinstance(length, bool) or not isinstance(length, int | float) or length < 1):
                 raise ValueError(f"its {name} is {length!r}, and no number of tokens")
-    told = loaded.get_embedding_dimension()
+    dimension = loaded.get_embedding_dimension()
     for role in ("query", "document"):
-        made = engine.plainly(loaded, PROBES, role).shape[-1]
-        if made != told and not isinstance(loaded[-1], Prepare):  # which may take some of them
-            raise ValueError(f"its {role} embeddings have {made} dimensions, and it says {told}")
+        width = engine.plainly(loaded, PROBES, role).shape[-1]
+        if width != dimension and not isinstance(loaded[-1], Prepare):  # which may take some of them
+            raise ValueError(f"its {role} embeddings have {width} dimensions, and it says {dimension}")
 
 
 def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:

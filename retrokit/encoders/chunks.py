@@ -63,8 +63,8 @@ class ChunkedEncoder(EncoderView, Chunked):
         if role == "query" or not len(items):
             return self.encoder.cut(items, role)
         chunks, counts = self.split(items)
-        found = self.encoder.cut(chunks, role)
-        return None if found is None else np.logical_or.reduceat(found, starts_of(counts))
+        is_cut = self.encoder.cut(chunks, role)
+        return None if is_cut is None else np.logical_or.reduceat(is_cut, starts_of(counts))
 
     def fingerprint(self) -> str:
         return f"{self.encoder.fingerprint()} chunks={self._size},overlap={self._overlap},pool={self._pool}"
@@ -103,16 +103,16 @@ def best_chunks(search: Search, queries: np.ndarray, k: int, owner: np.ndarray) 
         return list(search(queries, k))
     count = int(owner[-1]) + 1
     k, depth = min(k, count), min(len(owner), -(-k * len(owner) // count))
-    found: list[Any] = [None] * len(queries)
+    results: list[Any] = [None] * len(queries)
     left = np.arange(len(queries))
     while True:
         for number, (scores, rows) in zip(left.tolist(), search(queries[left], depth), strict=True):
             _, places = np.unique(owner[rows], return_index=True)
             best = np.sort(places)[:k]
-            found[number] = scores[best], owner[rows[best]]
-        left = np.array([number for number in left.tolist() if len(found[number][0]) < k], dtype=np.int64)
+            results[number] = scores[best], owner[rows[best]]
+        left = np.array([number for number in left.tolist() if len(results[number][0]) < k], dtype=np.int64)
         if depth == len(owner) or not len(left):
-            return found
+            return results
         depth = min(len(owner), 4 * depth)
 
 

@@ -116,16 +116,16 @@ def train_tokens(
     model = tower_of(model, role)
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long, device=model.device)
     order = longest_first(texts)
-    found: list[Tensor] = [torch.empty(0)] * len(texts)
+    embeddings: list[Tensor] = [torch.empty(0)] * len(texts)
     for rows in (
         np.split(order, range(TRAINED_TEXTS, len(order), TRAINED_TEXTS)) if model.device.type == "cpu" else [order]
     ):
         part = model.preprocess([texts[row] for row in rows], prompt=prompt, task=role)
         tokens, lengths = _tokens(model, _forward(model[0], part, model.device, **keywords(model, 0, role)), special)
         for row, of_text in zip(rows, tokens.split(lengths.tolist()), strict=True):
-            found[row] = of_text
-    padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
-    counts = torch.tensor([len(of_text) for of_text in found], device=padded.device)
+            embeddings[row] = of_text
+    padded = nn.utils.rnn.pad_sequence(embeddings, batch_first=True)
+    counts = torch.tensor([len(of_text) for of_text in embeddings], device=padded.device)
     return padded.float(), torch.arange(padded.shape[1], device=padded.device) < counts[:, None]
 
 
@@ -190,7 +190,7 @@ def _outputs(
             while part := waiting.pop() if waiting else next(parts, None):
                 rows, batch = part
                 try:
-                    made = _forward(transformer, batch, device, **taken)
+                    features = _forward(transformer, batch, device, **taken)
                 except torch.OutOfMemoryError:
                     waiting += _halves(rows, batch, device)
                     if _is_by_items(batch, len(rows)):  # of the chunks that follow
@@ -199,7 +199,7 @@ def _outputs(
                         most = max(1, most // 2)
                     notice(f"the memory of {device} ran out: on with batches of half the size")
                     continue
-                yield rows, made
+                yield rows, features
                 advance(len(rows))
 
         for chunk, features in _tokenised(model, texts, order, role, prompt):
@@ -239,8 +239,8 @@ def preprocess(
         given = [{"image": item.picture()} for item in items if isinstance(item, Image)]
     elif len(model.modalities) > 1:  # else the library opens what looks like the path or the address of an image
         given = [{"text": text} for text in items]
-    made: dict[str, Any] = model.preprocess(given, prompt=prompt, task=task, **limit)
-    return made
+    features: dict[str, Any] = model.preprocess(given, prompt=prompt, task=task, **limit)
+    return features
 
 
 def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:
@@ -252,10 +252,10 @@ def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: s
         while len(text) - places[-1] > 2 * PIECE and (space := text.find(" ", places[-1] + PIECE)) > 0:
             places.append(space)
         parts = [text[start:end] for start, end in pairwise([*places, len(text)])]
-        made = [
+        pieces = [
             model.preprocess([part], prompt=None if place else prompt, task=role) for place, part in enumerate(parts)
         ]
-        bags.append(torch.cat([one["input_ids"] for one in made]))
+        bags.append(torch.cat([piece["input_ids"] for piece in pieces]))
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
     return {"input_ids": torch.cat(bags), "offsets": torch.from_numpy(starts)}
 
@@ -293,8 +293,8 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
         word = "" if start[-1].isspace() else start.split()[-1]
         if len(word) < size // 2:  # longer, it is a script without spaces
             start = start[: size - len(word)]
-        found = backend.encode(start, add_special_tokens=False)
-        if len(found.ids) + sum(len(rest.ids) for rest in found.overflowing) >= 2 * limit:
+        encoding = backend.encode(start, add_special_tokens=False)
+        if len(encoding.ids) + sum(len(rest.ids) for rest in encoding.overflowing) >= 2 * limit:
             return start
         size *= 2
     return text
@@ -357,7 +357,7 @@ def _is_by_items(features: dict[str, Any], count: int) -> bool:
     """Whether each of ``count`` items has a row of its own in all features, and no padding: images do."""
     tensors = [value for value in features.values() if isinstance(value, Tensor) and value.ndim]
     is_bag = "offsets" in features or "attention_mask" in features
-    return bool(tensors) and not is_bag and all(len(one) == count for one in tensors)
+    return bool(tensors) and not is_bag and all(len(tensor) == count for tensor in tensors)
 
 
 def _halves(rows: np.ndarray, batch: dict[str, Any], device: torch.device) -> list[Features]:

@@ -144,8 +144,8 @@ def environment(scorer: type, device: object) -> str:
     kind of device. Where the code cannot be told, no two calls agree."""
     package = Path(__file__).parents[1]
     files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
-    found = code_of([scorer], files)
-    return json.dumps([uuid4().hex if found is None else dict(found), str(device).partition(":")[0]], sort_keys=True)
+    code = code_of([scorer], files)
+    return json.dumps([uuid4().hex if code is None else dict(code), str(device).partition(":")[0]], sort_keys=True)
 
 
 @cache

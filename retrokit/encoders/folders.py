@@ -59,10 +59,10 @@ def starting_encoder(folder: Path) -> str | None:
 
 def minilm_path() -> str:
     """The folder of all-MiniLM-L6-v2 in its weights package, or its hub id."""
-    found = importlib.util.find_spec(MINILM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(MINILM_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         return MINILM_ID
-    return str(Path(next(iter(found.submodule_search_locations))) / "model")
+    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
 
 
 def check_minilm(path: str, weights: bool = True) -> None:
@@ -130,9 +130,9 @@ def stands_alone(path: str) -> bool:
     if not any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json")):
         return False  # it is no model: nothing below it is looked at, which may be the whole disk
     parts = below(path)
-    if any(found.is_symlink() and found.is_dir() for found in parts):
+    if any(entry.is_symlink() and entry.is_dir() for entry in parts):
         return False
-    settings = (found.read_bytes() for found in parts if found.name.endswith("config.json") and found.is_file())
+    settings = (entry.read_bytes() for entry in parts if entry.name.endswith("config.json") and entry.is_file())
     return not any(name in content for content in settings for name in _ELSEWHERE)
 
 
@@ -146,4 +146,4 @@ def is_description(path: str) -> bool:
 
 def below(path: str) -> list[Path]:
     """All that a model's folder holds, but for a run's checkpoints."""
-    return [found for found in Path(path).rglob("*") if found.relative_to(path).parts[0] != _CHECKPOINTS]
+    return [entry for entry in Path(path).rglob("*") if entry.relative_to(path).parts[0] != _CHECKPOINTS]

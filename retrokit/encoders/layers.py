@@ -42,9 +42,9 @@ def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransfor
     if widths[0] != widths[1]:
         raise UsageError(f"{spec}: the layers of its two towers have different dimensions, {widths[0]} and {widths[1]}")
     modules = [Router(routes)] if has_routes(model) else routes["document"]
-    made = with_modules(model, modules)
-    made.truncate_dim, made.module_kwargs = None, None
-    return made, widths[0]
+    result = with_modules(model, modules)
+    result.truncate_dim, result.module_kwargs = None, None
+    return result, widths[0]
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str
     rows = list(texts)
     for part in (rows[start : start + engine.CHUNK] for start in range(0, len(rows), engine.CHUNK)):
         starts = [engine.start_of(texts[row], model.tokenizer, limit) for row in part]
-        is_cut[part] = [_count(one) > most for one in backend.encode_batch(starts, add_special_tokens=False)]
+        is_cut[part] = [_count(encoding) > most for encoding in backend.encode_batch(starts, add_special_tokens=False)]
     return is_cut
 
 
@@ -47,11 +47,11 @@ def spans(
         raise UsageError(f"{spec}: its tokenizer does not tell where tokens lie, so there are no chunks")
     if limit is not None and size > limit:
         raise UsageError(f"{spec}: chunks of {size} tokens are longer than the {limit} that count (max_length)")
-    beside = _special(model) + _count(backend.encode(prompt or "", add_special_tokens=False))
-    if size - beside <= overlap:
-        tokens = f"{beside} special tokens and those of the prompt"
+    overhead = _special(model) + _count(backend.encode(prompt or "", add_special_tokens=False))
+    if size - overhead <= overlap:
+        tokens = f"{overhead} special tokens and those of the prompt"
         raise UsageError(f"{spec}: chunks of {size} tokens must hold more than their overlap of {overlap} and {tokens}")
-    return [_spans(backend, text, size - beside, overlap) for text in texts]
+    return [_spans(backend, text, size - overhead, overlap) for text in texts]
 
 
 def _spans(backend: Any, text: str, size: int, overlap: int) -> np.ndarray:
@@ -60,16 +60,16 @@ def _spans(backend: Any, text: str, size: int, overlap: int) -> np.ndarray:
         return whole
     tokens = np.array(list(_tokens(backend, text)), dtype=np.int64).reshape(-1, 3)
     starts, ends, words = tokens.T
-    found, first, last = [], 0, 0
+    chunks, first, last = [], 0, 0
     while first + size < len(tokens):
         stop = first + size
         edge = int(np.searchsorted(words, words[stop]))  # where the word begins that would be cut
         last = edge if edge > max(first, last) else stop
-        found.append((starts[first], ends[last - 1]))
+        chunks.append((starts[first], ends[last - 1]))
         first = min(last, int(np.searchsorted(words, words[max(last - overlap, first + 1) - 1], side="right")))
-    if not found:
+    if not chunks:
         return whole
-    return np.array([*found, (starts[first], len(text))], dtype=np.int64)
+    return np.array([*chunks, (starts[first], len(text))], dtype=np.int64)
 
 
 def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
@@ -87,15 +87,15 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
         word += 1
 
 
-def _count(made: Any) -> int:
+def _count(encoding: Any) -> int:
     """Tokens of what a tokenizer has made, also of what it cut off; padding has no attention."""
-    return sum(sum(part.attention_mask) for part in (made, *made.overflowing))
+    return sum(sum(part.attention_mask) for part in (encoding, *encoding.overflowing))
 
 
 def _encodings(backend: Any, text: str) -> list[Any]:
     """What a tokenizer makes of a text, also of what it cuts off."""
-    made = backend.encode(text, add_special_tokens=False)
-    return [made, *made.overflowing]
+    encoding = backend.encode(text, add_special_tokens=False)
+    return [encoding, *encoding.overflowing]
 
 
 def _backend(model: SentenceTransformer) -> Any:

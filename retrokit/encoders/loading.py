@@ -84,15 +84,15 @@ def load_model(
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds texts alone; expected an image-text model, such as a CLIP checkpoint")
-    made = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
+    encoder = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
     if not loaded.module_kwargs and not is_graph:  # it has no modules.json
-        made.assumed = _assumed(loaded, **options)
+        encoder.assumed = _assumed(loaded, **options)
     if not is_graph:
-        return made
+        return encoder
     from retrokit.encoders.graphs.encoder import GraphEncoder
     from retrokit.encoders.graphs.quality import CalibrationTexts
 
-    return GraphEncoder(made, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
+    return GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
 
 
 def _assumed(
@@ -152,13 +152,13 @@ def scratch(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             AutoModel.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
-            made = _load(folder, device, {"dtype": torch.float32})
-            _take_off_last(made, Prepare)
-            for module in list(made)[1:]:
+            model = _load(folder, device, {"dtype": torch.float32})
+            _take_off_last(model, Prepare)
+            for module in list(model)[1:]:
                 for part in module.modules():
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()
-    return _finish(f"scratch:{architecture}", made, PRECISIONS[dtype], **options)
+    return _finish(f"scratch:{architecture}", model, PRECISIONS[dtype], **options)
 
 
 def described(path: str) -> PreTrainedModel:
@@ -312,17 +312,17 @@ def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
     if not places or not isinstance(loaded[0], Transformer):
         raise UsageError(f"{name}: pooling={pooling} needs a transformer encoder with a pooling layer")
     dimension = loaded[0].get_embedding_dimension()
-    made: torch.nn.Module
+    layer: torch.nn.Module
     if pooling in _STOCK_POOLING:
-        made = Pooling(dimension, _STOCK_POOLING[pooling])
+        layer = Pooling(dimension, _STOCK_POOLING[pooling])
     elif pooling == "sep":
         token_id = loaded.tokenizer.sep_token_id
         if token_id is None:
             raise UsageError(f"{name}: pooling=sep needs a tokenizer with a separator token")
-        made = TokenPooling(dimension, token_id=token_id)
+        layer = TokenPooling(dimension, token_id=token_id)
     else:
-        made = TokenPooling(dimension, position=int(pooling.removeprefix("token")))
-    loaded[places[0]] = made
+        layer = TokenPooling(dimension, position=int(pooling.removeprefix("token")))
+    loaded[places[0]] = layer
 
 
 def _append_eos(loaded: SentenceTransformer, name: str) -> None:
@@ -355,9 +355,9 @@ def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_
         return
     config = first.config.get_text_config()
     limit = (positions_of(first) or (0, getattr(config, "max_position_embeddings", None)))[1]
-    for option, asked in (("max_length", max_length), ("query_max_length", query_max_length)):
-        if asked is not None and limit and 0 < limit < asked:
-            raise UsageError(f"{name}: {option}={asked} is more than the model's {limit} positions")
+    for option, length in (("max_length", max_length), ("query_max_length", query_max_length)):
+        if length is not None and limit and 0 < limit < length:
+            raise UsageError(f"{name}: {option}={length} is more than the model's {limit} positions")
     if max_length is not None:
         loaded.max_seq_length = max_length
     if query_max_length is not None:

@@ -83,8 +83,8 @@ class TokenPooling(Module):
             first = mask.int().argmax(dim=1)
             index = torch.minimum(first + self.position, last)
         else:
-            found = torch.where(mask & (features["input_ids"] == self.token_id), steps, -1).amax(dim=1)
-            index = torch.where(found >= 0, found, last)
+            positions = torch.where(mask & (features["input_ids"] == self.token_id), steps, -1).amax(dim=1)
+            index = torch.where(positions >= 0, positions, last)
         rows = torch.arange(len(tokens), device=tokens.device)
         features["sentence_embedding"] = tokens[rows, index.clamp_min(0)]
         return features

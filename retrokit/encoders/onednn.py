@@ -47,7 +47,9 @@ def _proves_itself(dtype: torch.dtype) -> bool:
         (linear_and_sum(states, other, blocks, bias), whole + other.float()),
     ]
     bound = UNITS * torch.finfo(dtype).eps * float(whole.abs().max())
-    return all(made.dtype == dtype and float((made.float() - right).abs().max()) <= bound for made, right in pairs)
+    return all(
+        output.dtype == dtype and float((output.float() - right).abs().max()) <= bound for output, right in pairs
+    )
 
 
 def pack(weight: Tensor) -> Tensor:
@@ -60,11 +62,11 @@ def linear(states: Tensor, weight: Tensor, bias: Tensor | None, gelu: str = "") 
     """``states @ weight.T + bias``: ``[..., in]`` → ``[..., out]``, with a GELU behind it that is ``none`` (exact) or
     ``tanh``, as PyTorch calls them. ``weight`` is packed or not."""
     operation = "gelu" if gelu else "none"
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, bias, operation, [], gelu)
-    return made
+    output: Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, bias, operation, [], gelu)
+    return output
 
 
 def linear_and_sum(states: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``states @ weight.T + bias + other``, ``[..., out]``, of packed weights."""
-    made: Tensor = torch.ops.mkldnn._linear_pointwise.binary(states, other, weight, bias, "add")
-    return made
+    output: Tensor = torch.ops.mkldnn._linear_pointwise.binary(states, other, weight, bias, "add")
+    return output

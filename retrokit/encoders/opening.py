@@ -61,8 +61,8 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
         UsageError: the folder is no run, or its training is not finished.
     """
     read_run(folder)
-    made: Encoder = registry.create(Spec("model", {"path": folder}, positional="path", bare=True), device=device)
-    return made
+    encoder: Encoder = registry.create(Spec("model", {"path": folder}, positional="path", bare=True), device=device)
+    return encoder
 
 
 def _opened(
@@ -84,24 +84,24 @@ def _opened(
     record = cache.recall(key) if cache is not None and key is not None else None
     if record is not None:
         assumed = record["assumed"]
-        made: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
+        encoder: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
     else:
-        made = loaded = load()
+        encoder = loaded = load()
         assumed = loaded.assumed
-        found = _record(loaded, path) if key is not None else None
+        new_record = _record(loaded, path) if key is not None else None
         # nobody has changed the folder meanwhile
-        if cache is not None and key is not None and found is not None and _key(path, device, options) == key:
-            cache.remember(key, found, found["fingerprint"])
+        if cache is not None and key is not None and new_record is not None and _key(path, device, options) == key:
+            cache.remember(key, new_record, new_record["fingerprint"])
     if assumed:
         notice(f"{name}: {assumed}")
-    return made
+    return encoder
 
 
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     """The digest of all that decides what comes of loading a folder."""
     texts = options.get("calibration")
     decided_by = {
-        "files": digest(path, [found.relative_to(path).as_posix() for found in below(path) if found.is_file()]),
+        "files": digest(path, [entry.relative_to(path).as_posix() for entry in below(path) if entry.is_file()]),
         "options": {
             **options,
             "calibration": digest(texts) if texts and os.path.exists(texts) else None,
@@ -115,23 +115,23 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(made: TorchEncoder, path: str) -> dict[str, Any] | None:
+def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
-    kinds = {type(module).__module__.partition(".")[0] for module in made.model.modules()}
-    if made.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
+    kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
+    if encoder.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
         return None
     return {
-        "assumed": made.assumed,
-        "similarity": made.similarity.spec,
-        "had_normalize": made.had_normalize,
-        "fingerprint": made.fingerprint(),
-        "code": made.code(),
-        "device": str(made.device),
-        "multiplies": multiplies(made.model),
-        "dimension": made.dimension,
-        "prompts": made.prompts,
-        "max_lengths": {role: made.max_length(role) for role in ("query", "document")},
-        "question": questions.settings_of(made, path),
+        "assumed": encoder.assumed,
+        "similarity": encoder.similarity.spec,
+        "had_normalize": encoder.had_normalize,
+        "fingerprint": encoder.fingerprint(),
+        "code": encoder.code(),
+        "device": str(encoder.device),
+        "multiplies": multiplies(encoder.model),
+        "dimension": encoder.dimension,
+        "prompts": encoder.prompts,
+        "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
+        "question": questions.settings_of(encoder, path),
     }
 
 
@@ -210,17 +210,17 @@ class RememberedEncoder(EncoderView):
     def _for_questions(self, precision: str) -> QuestionModel:
         dtype = self._known.computes_in(precision)
         if dtype not in self._question_models:
-            made = QuestionModel(self._path, self._known, self._question_settings, dtype)
+            model = QuestionModel(self._path, self._known, self._question_settings, dtype)
             self._check(self._is_unchanged())
-            self._question_models[dtype] = made
+            self._question_models[dtype] = model
         return self._question_models[dtype]
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         if not self._is_question(items, role, precision):
             return super().embed(items, role, precision)
-        made = gathered(self._for_questions(precision).batches(items), len(items), self.dimension)
-        check_finite(made, self.spec)
-        return made
+        embeddings = gathered(self._for_questions(precision).batches(items), len(items), self.dimension)
+        check_finite(embeddings, self.spec)
+        return embeddings
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
         if self._is_question(items, role, precision):

@@ -43,13 +43,13 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         return _copy(module, dtype)
     config = _config(module)
     state = (dtype, stamp(module.state_dict()), None if config is None else config.to_dict())
-    kept = _kept.get(module)
-    if kept is None or kept[0] != state:
-        made = _copy(module, dtype)
+    entry = _kept.get(module)
+    if entry is None or entry[0] != state:
+        copied = _copy(module, dtype)
         if packs:
-            _pack(made, dtype)
-        _kept[module] = kept = state, made
-    return kept[1]
+            _pack(copied, dtype)
+        _kept[module] = entry = state, copied
+    return entry[1]
 
 
 def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -57,7 +57,7 @@ def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     shared = [vars(module)[name] for name in ("tokenizer", "processor") if name in vars(module)]
     shared += [tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.dtype == dtype]
     exact = exact_buffers(module, dtype)
-    copied: nn.Module = copy.deepcopy(module, {id(one): one for one in shared})
+    copied: nn.Module = copy.deepcopy(module, {id(item): item for item in shared})
     return cast(copied, dtype, exact)
 
 
@@ -96,8 +96,8 @@ class PackedResidual(nn.Module):
     def forward(self, hidden_states: Tensor, input_tensor: Tensor) -> Tensor:
         """``[..., in_features]`` and ``[..., out_features]`` → ``[..., out_features]``."""
         added = onednn.linear_and_sum(hidden_states, input_tensor, self.dense._packed, self.dense.bias)
-        made: Tensor = self.LayerNorm(added)
-        return made
+        output: Tensor = self.LayerNorm(added)
+        return output
 
 
 def _is_plain(part: nn.Module) -> bool:

@@ -66,9 +66,9 @@ class Processor:
 @cache
 def describe_processor() -> Processor:
     """The one at hand."""
-    told = first_processor()
-    name = ", ".join(f"{key} {told[key]}" for key in _NAMED_BY if key in told) or platform.processor()
-    flags = set(f"{told.get('flags', '')} {told.get('Features', '')}".split())
+    info = first_processor()
+    name = ", ".join(f"{key} {info[key]}" for key in _NAMED_BY if key in info) or platform.processor()
+    flags = set(f"{info.get('flags', '')} {info.get('Features', '')}".split())
     if hasattr(torch.cpu, "get_capabilities"):  # also where the system tells nothing; since PyTorch 2.10
         flags |= {flag for flag, has in torch.cpu.get_capabilities().items() if has is True}
     return Processor(name or platform.machine(), frozenset(flags & _BF16))
@@ -92,9 +92,9 @@ def known_gain(processor: Processor) -> float:
         notice(f"precision auto is {taken} here: bf16 computes at {gain:.2f} × the speed of fp32 ({processor.name})")
         return gain
 
-    kept = open_cache()
+    embedding_cache = open_cache()
     key = f"bf16 gain: {processor.name}; torch {torch.__version__}"
-    return measured() if kept is None else float(kept.agreed(key, measured))
+    return measured() if embedding_cache is None else float(embedding_cache.agreed(key, measured))
 
 
 def measure_gain(tokens: int = 1024) -> float:
@@ -106,8 +106,8 @@ def measure_gain(tokens: int = 1024) -> float:
         ways = {dtype: (computing(layer, dtype), states.to(dtype)) for dtype in (torch.float32, torch.bfloat16)}
         seconds = dict.fromkeys(ways, float("inf"))
         for _ in range(7):  # in turns, so that other work on the machine falls on both
-            for dtype, (made, given) in ways.items():
+            for dtype, (model, given) in ways.items():
                 began = time.process_time()
-                made(given)
+                model(given)
                 seconds[dtype] = min(seconds[dtype], time.process_time() - began)
     return seconds[torch.float32] / max(seconds[torch.bfloat16], 1e-9)

@@ -107,23 +107,23 @@ def help_first() -> None:
     _join()
     os.environ[PLACE] = "off"  # the first process keeps the embeddings
     encoder: Any = None
-    while (asked := _next()) is not None:
-        if isinstance(asked, _Model):
-            encoder, reason = _loaded(asked)
+    while (request := _next()) is not None:
+        if isinstance(request, _Model):
+            encoder, reason = _loaded(request)
             dist.gather_object(reason)
         else:
             texts: list[Any] = [None]
             dist.scatter_object_list(texts, src=0)
-            dist.gather_object(_encode(encoder, texts[0], asked))
+            dist.gather_object(_encode(encoder, texts[0], request))
     dist.destroy_process_group()
 
 
 def _next() -> _Model | _Work | None:
     try:
-        asked: _Model | _Work | None = _broadcast(None)
+        request: _Model | _Work | None = _broadcast(None)
     except RuntimeError:  # the connection is lost: the first process has ended early, and said why
         return None
-    return asked
+    return request
 
 
 def can_help(encoder: Encoder, texts: int) -> bool:
@@ -144,8 +144,8 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
         for start in range(0, len(texts), share):
             rows = order[start : start + share]
             shares = [rows[number::count] for number in range(count)]
-            asked = [[texts[row] for row in share] for share in shares]
-            parts = _helpers.encode(encoder, asked, _Work(role, precision))
+            text_shares = [[texts[row] for row in share] for share in shares]
+            parts = _helpers.encode(encoder, text_shares, _Work(role, precision))
             yield np.concatenate(shares), np.concatenate(parts)
             advance(len(rows))
 
@@ -155,14 +155,14 @@ def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:
     return gathered(encoder.batches(texts, work.role, work.precision), len(texts), encoder.dimension)
 
 
-def _loaded(asked: _Model) -> tuple[Encoder | None, str]:
+def _loaded(request: _Model) -> tuple[Encoder | None, str]:
     """The encoder, or why it cannot be had."""
-    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if asked.device == "cuda" else asked.device
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if request.device == "cuda" else request.device
     try:
-        made: Encoder = registry.create(asked.spec, device=device)
+        encoder: Encoder = registry.create(request.spec, device=device)
     except RetrokitError as error:
         return None, str(error)
-    return made, "" if made.fingerprint() == asked.fingerprint else "its weights or settings are others there"
+    return encoder, "" if encoder.fingerprint() == request.fingerprint else "its weights or settings are others there"
 
 
 def _join() -> None:

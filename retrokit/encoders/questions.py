@@ -57,7 +57,9 @@ class QuestionModel:
         loaded = load_file(Path(path, _WEIGHTS))
         self._dtype: torch.dtype = getattr(torch, dtype)
         stored = getattr(torch, settings["weights"])
-        self._weights = {name.removeprefix("bert."): one.to(stored).to(self._dtype) for name, one in loaded.items()}
+        self._weights = {
+            name.removeprefix("bert."): tensor.to(stored).to(self._dtype) for name, tensor in loaded.items()
+        }
         self.tokenizer = Tokenizer.from_file(str(Path(path, _TOKENIZER)))
         self.tokenizer.no_padding()
         self._packed = cache(lambda name: onednn.pack(self._weights[f"{name}.weight"]))
@@ -73,20 +75,22 @@ class QuestionModel:
         pooled = states[:, 0] if self._settings["pooling"] == "cls" else states.sum(dim=1) / len(ids)
         yield np.arange(1), pooled.numpy()
 
-    def has_parts_of(self, made: TorchEncoder) -> bool:
-        """Whether its weights and its tokenizer are those of ``made``."""
-        weights = made.model[0].model.state_dict()
+    def has_parts_of(self, encoder: TorchEncoder) -> bool:
+        """Whether its weights and its tokenizer are those of ``encoder``."""
+        weights = encoder.model[0].model.state_dict()
         needed = {name: tensor.to(self._dtype) for name, tensor in weights.items() if not name.startswith("pooler.")}
         same = all(name in self._weights and torch.equal(self._weights[name], needed[name]) for name in needed)
-        theirs = getattr(made.tokenizer, "backend_tokenizer", None)
+        theirs = getattr(encoder.tokenizer, "backend_tokenizer", None)
         return same and theirs is not None and tokenizer_settings(self.tokenizer) == tokenizer_settings(theirs)
 
-    def agrees(self, made: TorchEncoder, precision: str) -> bool:
-        """Whether it embeds several texts as ``made`` does, bit by bit."""
+    def agrees(self, encoder: TorchEncoder, precision: str) -> bool:
+        """Whether it embeds several texts as ``encoder`` does, bit by bit."""
         return all(
             rows.tobytes() == own.tobytes()
             for text in _COMPARED
-            for (_, rows), (_, own) in zip(made.batches([text], "query", precision), self.batches([text]), strict=True)
+            for (_, rows), (_, own) in zip(
+                encoder.batches([text], "query", precision), self.batches([text]), strict=True
+            )
         )
 
     def _states(self, ids: Tensor) -> Tensor:
@@ -133,15 +137,15 @@ def takes(items: Sequence[Item], role: str, traits: Traits, precision: str, sett
     return is_question and dtype in settings["dtypes"] and onednn.works(getattr(torch, dtype))
 
 
-def settings_of(made: TorchEncoder, path: str) -> dict[str, Any] | None:
+def settings_of(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What a :class:`QuestionModel` of the folder takes, with the ``dtypes`` in which it has the weights and the
-    tokenizer of ``made``, which was loaded from there, and gives the same bits for several texts; ``None`` if it does
-    in none."""
-    modules = list(made.model)
+    tokenizer of ``encoder``, which was loaded from there, and gives the same bits for several texts; ``None`` if it
+    does in none."""
+    modules = list(encoder.model)
     config: Any = getattr(modules[0], "config", None)
     pooling = getattr(modules[-1], "pooling_mode", None)
     is_bert = getattr(config, "model_type", None) == "bert" and len(modules) == 2 and pooling in _POOLINGS
-    weights = next(made.model.parameters(), None)  # a graph has none
+    weights = next(encoder.model.parameters(), None)  # a graph has none
     if not is_bert or weights is None or not all(Path(path, name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
         return None
     settings = {
@@ -152,12 +156,12 @@ def settings_of(made: TorchEncoder, path: str) -> dict[str, Any] | None:
         "pooling": pooling,
     }
     with progress("looking at the model", len(_PRECISIONS) * len(_COMPARED), "texts"):
-        dtypes = [made.computes_in(name) for name in _PRECISIONS if _stands_for(made, name, path, settings)]
+        dtypes = [encoder.computes_in(name) for name in _PRECISIONS if _stands_for(encoder, name, path, settings)]
     return {**settings, "dtypes": dtypes} if dtypes else None
 
 
-def _stands_for(made: TorchEncoder, precision: str, path: str, settings: Mapping[str, Any]) -> bool:
-    if made.device.type != "cpu" or not onednn.works(PRECISIONS[precision]):
+def _stands_for(encoder: TorchEncoder, precision: str, path: str, settings: Mapping[str, Any]) -> bool:
+    if encoder.device.type != "cpu" or not onednn.works(PRECISIONS[precision]):
         return False
-    question = QuestionModel(path, made, settings, made.computes_in(precision))
-    return question.has_parts_of(made) and question.agrees(made, precision)
+    question = QuestionModel(path, encoder, settings, encoder.computes_in(precision))
+    return question.has_parts_of(encoder) and question.agrees(encoder, precision)

@@ -19,7 +19,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
     first = tokens if keep is None else _first_masked(keep)
     together = max(1, SCORES // (heads * tokens**2))
     memory = query.new_empty(min(n, together) * heads, tokens, tokens)
-    made = torch.empty_like(query)
+    output = torch.empty_like(query)
     for start in range(0, n, together):
         texts = slice(start, min(n, start + together))
         rows = slice(texts.start * heads, texts.stop * heads)
@@ -28,8 +28,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
             of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
             of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1, out=scores)
-        torch.bmm(weights, value[rows], out=made[rows])
-    return made.view(n, heads, tokens, width).transpose(1, 2).contiguous()
+        torch.bmm(weights, value[rows], out=output[rows])
+    return output.view(n, heads, tokens, width).transpose(1, 2).contiguous()
 
 
 def _first_masked(keep: Tensor) -> int:

@@ -139,8 +139,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self._model.tokenizer
 
     def every_layer(self) -> tuple[Encoder, list[int]]:
-        made = _EveryLayer(self)
-        return made, made.widths
+        encoder = _EveryLayer(self)
+        return encoder, encoder.widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
         return layers.weights(self._transformers(), self.spec)

@@ -68,7 +68,7 @@ def _route(module: Any, role: str, modality: str) -> Iterator[nn.Module]:
 
 def with_modules(model: SentenceTransformer, modules: Iterable[nn.Module]) -> SentenceTransformer:
     """A model of these modules, which are shared, with the device, prompts and settings of ``model``."""
-    made = type(model)(
+    result = type(model)(
         modules=[nn.Identity()],  # to the type of its first module the library casts the others
         device=str(model.device),
         prompts=dict(model.prompts),
@@ -76,14 +76,14 @@ def with_modules(model: SentenceTransformer, modules: Iterable[nn.Module]) -> Se
         similarity_fn_name=model.similarity_fn_name,
         truncate_dim=model.truncate_dim,
     )
-    del made[0]
-    made.extend(modules)
+    del result[0]
+    result.extend(modules)
     if model.module_kwargs:
         names = {id(module): name for name, module in model.named_children()}
-        made.module_kwargs = {
-            name: model.module_kwargs.get(names.get(id(module)), []) for name, module in made.named_children()
+        result.module_kwargs = {
+            name: model.module_kwargs.get(names.get(id(module)), []) for name, module in result.named_children()
         }
-    return made
+    return result
 
 
 def keywords(model: SentenceTransformer, place: int, role: str) -> dict[str, str]:

@@ -102,8 +102,8 @@ class MemoizedEncoder(EncoderView):
         rows, embeddings = self._known.get((role, precision), (dict[Item, int](), np.empty((0, self.dimension), "f4")))
         new = [item for item in dict.fromkeys(items) if item not in rows]
         if new:
-            made = self._encoder.embed(new, role, precision)
-            embeddings = np.concatenate([embeddings, made]) if len(embeddings) else made
+            new_rows = self._encoder.embed(new, role, precision)
+            embeddings = np.concatenate([embeddings, new_rows]) if len(embeddings) else new_rows
             rows |= {item: len(rows) + i for i, item in enumerate(new)}
             self._known[role, precision] = rows, embeddings
         wanted = np.fromiter((rows[item] for item in items), dtype=np.int64, count=len(items))
@@ -149,6 +149,6 @@ def layers(encoder: Encoder) -> list[Encoder]:
     All layers' embeddings are kept in memory, float32 ``[n, (layers + 1) · d]``, and made in one pass.
     """
     whole, widths = encoder.with_layers().every_layer()
-    kept = MemoizedEncoder(whole)
+    memoized = MemoizedEncoder(whole)
     bounds = pairwise(accumulate(widths, initial=0))
-    return [EncoderSlice(kept, start, stop, f"layer {k}") for k, (start, stop) in enumerate(bounds)]
+    return [EncoderSlice(memoized, start, stop, f"layer {k}") for k, (start, stop) in enumerate(bounds)]

@@ -30,8 +30,8 @@ class Traced(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """The token embeddings ``[n, t, d]``."""
-        made: Tensor = self.transformer(dict(zip(self.example, inputs, strict=True)))[OUTPUT]
-        return made
+        embeddings: Tensor = self.transformer(dict(zip(self.example, inputs, strict=True)))[OUTPUT]
+        return embeddings
 
 
 class GraphEngine(Protocol):

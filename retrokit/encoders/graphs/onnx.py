@@ -20,12 +20,12 @@ _OPSET = 17
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
     """As :class:`retrokit.encoders.graphs.base.GraphEngine` says."""
-    made = folder / "fp32.onnx" if dtype == "int8" else folder / _FILE
+    target = folder / "fp32.onnx" if dtype == "int8" else folder / _FILE
     names = list(traced.example)
     torch.onnx.export(
         traced,
         tuple(traced.example.values()),
-        str(made),
+        str(target),
         input_names=names,
         output_names=[OUTPUT],
         dynamic_axes={name: {0: "texts", 1: "tokens"} for name in [*names, OUTPUT]},
@@ -33,7 +33,7 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
         dynamo=False,
     )
     if dtype == "int8":
-        quantize_dynamic(made, folder / _FILE, per_channel=True, weight_type=QuantType.QInt8)
+        quantize_dynamic(target, folder / _FILE, per_channel=True, weight_type=QuantType.QInt8)
         for part in folder.glob("fp32.onnx*"):
             part.unlink()
 
@@ -45,7 +45,7 @@ def read(folder: Path, threads: int) -> Compute:
     session = onnxruntime.InferenceSession(folder / _FILE, options, providers=["CPUExecutionProvider"])
 
     def compute(inputs: Inputs) -> np.ndarray:
-        made: np.ndarray = session.run([OUTPUT], dict(inputs))[0]
-        return made
+        embeddings: np.ndarray = session.run([OUTPUT], dict(inputs))[0]
+        return embeddings
 
     return compute

@@ -44,7 +44,7 @@ def read(folder: Path, threads: int) -> Compute:
     compiled = _core().compile_model(folder / _FILE, "CPU", settings)
 
     def compute(inputs: Inputs) -> np.ndarray:
-        made: np.ndarray = compiled(dict(inputs))[OUTPUT]
-        return made
+        embeddings: np.ndarray = compiled(dict(inputs))[OUTPUT]
+        return embeddings
 
     return compute

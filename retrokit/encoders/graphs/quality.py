@@ -72,15 +72,18 @@ class CalibrationTexts:
             return _Drawn(_shuffled(enumerate(_manual())))
         if not self._is_judged:
             records = read_source(texts_file(self.path, corpus_file), "texts").records
-            return _Drawn(_shuffled(enumerate(one.text for one in records if isinstance(one, Unlabelled))))
+            return _Drawn(_shuffled(enumerate(record.text for record in records if isinstance(record, Unlabelled))))
         data = read_beir(self.path)
         queries = dict(list(_shuffled(zip(data.query_ids, data.queries, strict=True)).items())[:QUERIES])
         qrels = {query: data.qrels[query] for query in queries}
         needed = {document for grades in qrels.values() for document in grades}
         documents = _shuffled(zip(data.document_ids, data.documents, strict=True))
         others = [identifier for identifier in documents if identifier not in needed]
-        kept = [*others[: CALIBRATION + MEASURED], *(identifier for identifier in documents if identifier in needed)]
-        return _Drawn({identifier: documents[identifier] for identifier in kept}, queries, qrels)
+        identifiers = [
+            *others[: CALIBRATION + MEASURED],
+            *(identifier for identifier in documents if identifier in needed),
+        ]
+        return _Drawn({identifier: documents[identifier] for identifier in identifiers}, queries, qrels)
 
     def calibration(self) -> list[list[str]]:
         """Batches of texts of about one length."""
@@ -107,10 +110,10 @@ class CalibrationTexts:
         said = f"cosine to fp32 at least {cosines.min():.4f}, median {cosines.median():.4f} ({len(cosines)} texts)"
         if not self.texts.qrels:
             return said
-        asked = [_embedded(model, way, self.texts.queries.values(), "query") for way in (plain, computed)]
+        query_sides = [_embedded(model, way, self.texts.queries.values(), "query") for way in (plain, computed)]
         before, after = (
             _ndcg(similarity.score(queries, side), self.texts, list(documents))
-            for queries, side in zip(asked, sides, strict=True)
+            for queries, side in zip(query_sides, sides, strict=True)
         )
         test = paired_t_test(before, after)
         return (
@@ -139,14 +142,14 @@ def _embedded(model: SentenceTransformer, transformer: Forward, texts: Iterable[
     """Embeddings float32 ``[n, d]`` in the order of ``texts``."""
     everything = list(texts)
     order = sorted(range(len(everything)), key=lambda place: len(everything[place]))
-    made: list[Tensor] = []
+    embeddings: list[Tensor] = []
     for start in range(0, len(order), BATCH):
         part = [everything[place] for place in order[start : start + BATCH]]
         features = transformer(model.preprocess(part, prompt=(model.prompts or {}).get(role) or None, task=role))
         for module in list(model)[1:]:
             features = module(features)
-        made.append(features["sentence_embedding"].float())
-    return torch.cat(made)[torch.tensor(np.argsort(order))]
+        embeddings.append(features["sentence_embedding"].float())
+    return torch.cat(embeddings)[torch.tensor(np.argsort(order))]
 
 
 def _ndcg(scores: Tensor, texts: _Drawn, documents: Sequence[str]) -> dict[str, float]:

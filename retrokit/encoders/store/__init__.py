@@ -21,10 +21,10 @@ _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 def read_size(text: str) -> int:
     """Bytes of ``500MB``, ``20GB``, or a plain number."""
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
+    if match is None:
         raise UsageError(f"{text!r} is not a size; expected for example 500MB or 20GB")
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    return int(float(match[1]) * _UNITS[match[2] or ""])
 
 
 def cache_folder() -> Path | None:

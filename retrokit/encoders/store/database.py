@@ -91,7 +91,7 @@ class EmbeddingCache:
     def read(self, encoder: bytes, about: Mapping[str, Any], keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The embeddings that are here and whole, by key; of a few thousand keys at most. ``about`` is what
         :class:`Held` tells of the encoder, which may go by another spec than before."""
-        found: dict[bytes, bytes] = {}
+        contents: dict[bytes, bytes] = {}
         used: set[int] = set()
         stale: list[Any] = []
         seen: list[tuple[str]] = []
@@ -104,7 +104,7 @@ class EmbeddingCache:
                 where = f"encoder = ({_ENCODER}) AND item IN ({', '.join('?' * len(part))})"
                 for number, item, checksum, content in database.execute(f"{wanted} AND {where}", (encoder, *part)):
                     if _checksum(encoder, item, content) == checksum:
-                        found[item] = content
+                        contents[item] = content
                         used.add(number // BLOCK_ROWS)
             for block in used:
                 stale.extend(database.execute("SELECT 1 FROM blocks WHERE id = ? AND used < ?", (block, now - FRESH)))
@@ -116,7 +116,7 @@ class EmbeddingCache:
             with suppress(OSError, sqlite3.Error), self._writing() as database:  # it may be read and not written
                 database.executemany("UPDATE blocks SET used = ? WHERE id = ?", [(now, number) for number in used])
                 database.execute(_SEEN, (encoder, json.dumps(about)))
-        return found
+        return contents
 
     def add(self, encoder: bytes, about: Mapping[str, Any], rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Keep embeddings, each with its key before it."""
@@ -181,23 +181,23 @@ class EmbeddingCache:
 
     def recall(self, key: str) -> Any:
         """What :meth:`remember` has kept; ``None`` if it is not there, or damaged."""
-        found: list[Any] = []
-        self._look(lambda database: found.append(_read_fact(database, key)))
-        return found[0] if found else None
+        facts: list[Any] = []
+        self._look(lambda database: facts.append(_read_fact(database, key)))
+        return facts[0] if facts else None
 
     def agreed(self, key: str, find: Callable[[], T]) -> T:
         """What is remembered under ``key``, else what ``find`` gives; processes that ask together get the same."""
-        found: list[T] = [fact for fact in [self.recall(key)] if fact is not None]
+        facts: list[T] = [fact for fact in [self.recall(key)] if fact is not None]
 
         def look(database: sqlite3.Connection) -> None:
             fact = _read_fact(database, key)
-            found.append(find() if fact is None else fact)
+            facts.append(find() if fact is None else fact)
             if fact is None:
-                _write_fact(database, key, found[0], "")
+                _write_fact(database, key, facts[0], "")
 
-        if not found:
+        if not facts:
             self.write(look)
-        return found[0] if found else find()
+        return facts[0] if facts else find()
 
     # --- all of it
 
@@ -220,8 +220,8 @@ class EmbeddingCache:
             with disk_errors(self.folder), self._writing() as database:
                 removed = _size(database) - _evict(database, limit)
                 database.execute("DELETE FROM encoders WHERE id NOT IN (SELECT encoder FROM blocks)")
-                kept = "SELECT json_extract(about, '$.fingerprint') FROM encoders"
-                database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({kept})")
+                fingerprints = "SELECT json_extract(about, '$.fingerprint') FROM encoders"
+                database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({fingerprints})")
         except sqlite3.OperationalError as error:
             raise DataError(self._file, f"could not be written: {error}") from error
         except sqlite3.DatabaseError as error:
@@ -325,12 +325,12 @@ def _told(about: str) -> dict[str, Any]:
 
 
 def _read_fact(database: sqlite3.Connection, key: str) -> Any:
-    found = database.execute(
+    row = database.execute(
         "SELECT checksum, content FROM facts WHERE key = ? AND typeof(content) = 'text'", (key,)
     ).fetchone()
-    if found is None or _checksum(key.encode(), found[1].encode()) != found[0]:
+    if row is None or _checksum(key.encode(), row[1].encode()) != row[0]:
         return None
-    return json.loads(found[1])
+    return json.loads(row[1])
 
 
 def _write_fact(database: sqlite3.Connection, key: str, fact: Any, fingerprint: str) -> None:

@@ -47,14 +47,14 @@ class Store:
             is_there[there] = True
         missing = np.flatnonzero(~is_there)
         if len(missing):
-            waiting, kept = [], time.monotonic()
-            for positions, made in encode([distinct[number] for number in missing]):
+            waiting, saved_at = [], time.monotonic()
+            for positions, embeddings in encode([distinct[number] for number in missing]):
                 numbers = missing[positions]
-                rows[numbers] = made
+                rows[numbers] = embeddings
                 waiting.append(numbers)
-                if time.monotonic() - kept >= SECONDS_AT_RISK:
+                if time.monotonic() - saved_at >= SECONDS_AT_RISK:
                     self._add(distinct, role, waiting, rows)
-                    waiting, kept = [], time.monotonic()
+                    waiting, saved_at = [], time.monotonic()
             self._add(distinct, role, waiting, rows)
         if len(distinct) == len(items):
             return rows
@@ -66,24 +66,24 @@ class Store:
         """An array ``[?, d]`` an item, of the type of its kind: embeddings of tokens in half precision, chunks, whether
         it is cut. What is not there is made, each item once, and kept."""
         distinct, dtype = list(dict.fromkeys(items)), _TYPE[self._kind]
-        found = {
+        by_item = {
             distinct[number]: np.frombuffer(content, dtype).reshape(-1, self._dimension)
             for numbers, contents in self._read(distinct, role)
             for number, content in zip(numbers, contents, strict=True)
         }
-        missing = [item for item in distinct if item not in found]
+        missing = [item for item in distinct if item not in by_item]
         if missing:
-            found |= dict(zip(missing, (one.astype(dtype) for one in encode(missing)), strict=True))
-            self._keep([(item, found[item]) for item in missing], role)
-        return [found[item] for item in items]
+            by_item |= dict(zip(missing, (array.astype(dtype) for array in encode(missing)), strict=True))
+            self._keep([(item, by_item[item]) for item in missing], role)
+        return [by_item[item] for item in items]
 
     def _read(self, items: Sequence[Item], role: str) -> Iterator[tuple[list[int], list[bytes]]]:
         """The positions and the contents of those that are there, many at a time."""
         for start in range(0, len(items), _GROUP[self._kind]):
             keys = [_item_key(item, role) for item in items[start : start + _GROUP[self._kind]]]
-            found = self._cache.read(self._key, self._about, keys)
-            there = [i for i, key in enumerate(keys) if key in found]
-            yield [start + i for i in there], [found[keys[i]] for i in there]
+            contents = self._cache.read(self._key, self._about, keys)
+            there = [i for i, key in enumerate(keys) if key in contents]
+            yield [start + i for i in there], [contents[keys[i]] for i in there]
 
     def _add(self, items: Sequence[Item], role: str, waiting: Sequence[np.ndarray], rows: np.ndarray) -> None:
         """Keep what was made, but for what is not finite: that is an error, which the encoder reports."""
@@ -91,9 +91,9 @@ class Store:
         finite = numbers[np.isfinite(rows[numbers]).all(axis=1)]
         self._keep([(items[number], rows[number]) for number in finite], role)
 
-    def _keep(self, made: Sequence[tuple[Item, np.ndarray]], role: str) -> None:
-        if made:
-            rows = [(_item_key(item, role), _bytes(embedding)) for item, embedding in made]
+    def _keep(self, embeddings: Sequence[tuple[Item, np.ndarray]], role: str) -> None:
+        if embeddings:
+            rows = [(_item_key(item, role), _bytes(embedding)) for item, embedding in embeddings]
             self._cache.add(self._key, self._about, rows)
 
 

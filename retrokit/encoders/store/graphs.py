@@ -60,8 +60,8 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
 
 def held_graphs(cache: Path) -> list[Graph]:
     """Those that are kept in the cache's folder."""
-    found = sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
-    return [read_json(about, "the note of a graph", Graph, size=_size(about.parent)) for about in found]
+    paths = sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
+    return [read_json(about, "the note of a graph", Graph, size=_size(about.parent)) for about in paths]
 
 
 def clear_graphs(cache: Path) -> None:
