@@ -134,10 +134,10 @@ def registry_of(spec: str) -> Registry:
 def create(spec: str, device: str | None = None) -> Reranker:
     """The reranker of that spec; of an encoder, its scores under its own similarity. Raises :class:`UsageError`."""
     plain = registry_of(spec) is not registry
-    made: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
+    reranker: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
     if plain:
-        made.spec = str(encoders.registry.parse(spec))
-    return made
+        reranker.spec = str(encoders.registry.parse(spec))
+    return reranker
 
 
 CROSS_ENCODER = "cross-encoder"

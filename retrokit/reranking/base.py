@@ -61,11 +61,11 @@ class Reranker(Protocol):
             DataError: a score is not finite, or a document has none.
         """
         check_counts(queries, lists)
-        found = [self.rank(query, documents) for query, documents in zip(queries, lists, strict=True)]
-        for scores, documents in zip(found, lists, strict=True):
+        results = [self.rank(query, documents) for query, documents in zip(queries, lists, strict=True)]
+        for scores, documents in zip(results, lists, strict=True):
             if scores.shape != (len(documents),):
                 raise DataError(self.spec, f"gives scores {list(scores.shape)} for {len(documents)} documents")
-        return found
+        return results
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of query i with document i, where a pair has one without a list.
@@ -114,8 +114,8 @@ class PairwiseReranker(Reranker, Protocol):
         check_counts(queries, lists)
         if not lists:
             return []
-        asked, texts, ends = pairs_of(queries, lists)
-        return np.split(self.score_pairs(asked, texts), ends[:-1])
+        pair_queries, texts, ends = pairs_of(queries, lists)
+        return np.split(self.score_pairs(pair_queries, texts), ends[:-1])
 
 
 def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:
@@ -126,9 +126,9 @@ def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:
 
 def pairs_of(queries: Sequence[str], lists: Sequence[Sequence[str]]) -> tuple[list[str], list[str], np.ndarray]:
     """The query and the document of every pair of the lists, one list after another, and where each list ends."""
-    asked = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
+    pair_queries = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
     ends = np.cumsum([len(documents) for documents in lists])
-    return asked, [document for documents in lists for document in documents], ends
+    return pair_queries, [document for documents in lists for document in documents], ends
 
 
 def check_finite(scores: np.ndarray, spec: str, queries: Sequence[str] = ()) -> None:

@@ -85,7 +85,7 @@ def share_of(accepted: np.ndarray) -> Share:
 
 
 @taking(CalibrationSettings)
-def calibrate(asked: CalibrationSettings) -> Calibration:
+def calibrate(settings: CalibrationSettings) -> Calibration:
     """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
     ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
 
@@ -93,35 +93,37 @@ def calibrate(asked: CalibrationSettings) -> Calibration:
         UsageError: a rate out of range, or a folder that is no verifier.
         DataError: pairs that cannot be read, or too few to reject for the rate.
     """
-    if asked.folder == DEFAULT:
+    if settings.folder == DEFAULT:
         raise UsageError(
             f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
         )
     seen = hashlib.sha256()
-    examples = read_labelled_pairs(asked.pairs, seen.update)
+    examples = read_labelled_pairs(settings.pairs, seen.update)
     accept, reject, families = sides(examples)
-    if len(reject) * asked.false_accept_rate < 1:
-        needed = math.ceil(1 / asked.false_accept_rate)
-        problem = f"has {len(reject)} pairs to reject; a false-accept rate of {asked.false_accept_rate} needs {needed}"
-        raise DataError(asked.pairs, problem)
-    reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)
+    if len(reject) * settings.false_accept_rate < 1:
+        needed = math.ceil(1 / settings.false_accept_rate)
+        problem = (
+            f"has {len(reject)} pairs to reject; a false-accept rate of {settings.false_accept_rate} needs {needed}"
+        )
+        raise DataError(settings.pairs, problem)
+    reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
     scores = reranker.score_pairs([first for first, _ in accept + reject], [second for _, second in accept + reject])
     accepted, rejected = scores[: len(accept)], scores[len(accept) :]
-    threshold = threshold_for(rejected, asked.false_accept_rate)
-    drawn = draw(lambda rows: threshold_for(rejected[rows], asked.false_accept_rate), len(rejected))
+    threshold = threshold_for(rejected, settings.false_accept_rate)
+    drawn = draw(lambda rows: threshold_for(rejected[rows], settings.false_accept_rate), len(rejected))
     let_in = rejected >= threshold
-    found = Calibration(
+    calibration = Calibration(
         threshold,
         drawn.interval,
-        asked.false_accept_rate,
+        settings.false_accept_rate,
         share_of(let_in),
         share_of(accepted >= threshold),
         {name: share_of(let_in[families == name]) for name in sorted(set(families.tolist())) if name},
         sum(first == second for first, second in accept),
-        {"path": asked.pairs, "digest": f"sha256:{seen.hexdigest()}"},
+        {"path": settings.pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
-    add_to_run(asked.folder, calibration=asdict(found))
-    return found
+    add_to_run(settings.folder, calibration=asdict(calibration))
+    return calibration
 
 
 def sides(

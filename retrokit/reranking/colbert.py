@@ -32,10 +32,10 @@ class MultiVectorReranker(ModelReranker):
         first, second = list(dict.fromkeys(queries)), list(dict.fromkeys(documents))
         query_of = dict(zip(first, self.model.encode_query(first, show_progress_bar=False), strict=True))
         document_of = dict(zip(second, self.model.encode_document(second, show_progress_bar=False), strict=True))
-        found = self.model.similarity_pairwise(
+        similarities = self.model.similarity_pairwise(
             [query_of[text] for text in queries], [document_of[text] for text in documents]
         )
-        scores: np.ndarray = found.float().cpu().numpy()
+        scores: np.ndarray = similarities.float().cpu().numpy()
         return scores
 
     def description(self) -> list[Any]:
@@ -62,14 +62,14 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
 def _said() -> Iterator[list[logging.LogRecord]]:
     """What the library says while it loads: of a model without a projection it makes a random one, and says so in a
     log line only."""
-    library, kept = logging.getLogger(MultiVectorEncoder.__module__), BufferingHandler(sys.maxsize)
+    library, handler = logging.getLogger(MultiVectorEncoder.__module__), BufferingHandler(sys.maxsize)
     before = library.level, library.propagate
     library.setLevel(logging.INFO)
     library.propagate = False
-    library.addHandler(kept)
+    library.addHandler(handler)
     try:
-        yield kept.buffer
+        yield handler.buffer
     finally:
-        library.removeHandler(kept)
+        library.removeHandler(handler)
         library.setLevel(before[0])
         library.propagate = before[1]

@@ -49,12 +49,12 @@ class CrossEncoderReranker(ModelReranker):
         return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
-        found = super().remarks(queries, documents)
+        results = super().remarks(queries, documents)
         if (limit := self.model.max_seq_length) and queries:
             both = self.model.tokenizer(list(queries), list(documents), truncation=False, verbose=False)["input_ids"]
-            for remarks, tokens in zip(found, both, strict=True):
+            for remarks, tokens in zip(results, both, strict=True):
                 remarks += [CUT] * (len(tokens) > limit)
-        return found
+        return results
 
     def description(self) -> dict[str, Any]:
         """Configuration, tokenizer, length, activation, prompts."""
@@ -98,16 +98,16 @@ class Beginning:
         if spec.name == "model" and _scores_pairs(path):
             if len(spec.params) > 1:
                 raise UsageError(f"{base}: a cross-encoder to start from has no options; give {path} alone")
-            made: CrossEncoder = cross_encoder(path, None, "fp32", device).model
-            if made.num_labels != 1:
-                raise UsageError(f"{base}: has {made.num_labels} outputs; a cross-encoder is trained with one")
+            loaded: CrossEncoder = cross_encoder(path, None, "fp32", device).model
+            if loaded.num_labels != 1:
+                raise UsageError(f"{base}: has {loaded.num_labels} outputs; a cross-encoder is trained with one")
         else:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                made = _with_new_head(encoders.registry.create(base, device="cpu"), device)
+                loaded = _with_new_head(encoders.registry.create(base, device="cpu"), device)
         if max_length is not None:
-            _set_length(base, made, max_length)
-        return made
+            _set_length(base, loaded, max_length)
+        return loaded
 
 
 def _scores_pairs(path: str) -> bool:
@@ -133,19 +133,19 @@ def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
         transformers_logging.set_verbosity_error()  # that the head is new is no news
         try:
             with whole_weights(head=False):
-                made = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
+                model = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
         finally:
             transformers_logging.set_verbosity(said)
-    if made.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
-        made.config.pad_token_id = made.tokenizer.pad_token_id
-    return made
+    if model.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
+        model.config.pad_token_id = model.tokenizer.pad_token_id
+    return model
 
 
 def _check_head(path: str, loaded: CrossEncoder) -> None:
     """A checkpoint without a scoring head gets a random one from the library, which says so in a log line only."""
-    made = type(loaded[0].model).__name__
+    architecture = type(loaded[0].model).__name__
     saved = list(getattr(loaded[0].model.config, "architectures", None) or [])
-    if made.endswith(_HEAD) and made not in saved:
+    if architecture.endswith(_HEAD) and architecture not in saved:
         raise DataError(path, f"is not a cross-encoder: it has no scoring head (architecture: {saved or 'unnamed'})")
     labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
     if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:

@@ -35,9 +35,9 @@ class DenseReranker(PairwiseReranker):
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
-        asked, rows = self._embedded(queries, "query")
-        found, columns = self._embedded(documents, "document")
-        return pair_scores(self._similarity, asked, found, rows, columns)
+        query_embeddings, rows = self._embedded(queries, "query")
+        document_embeddings, columns = self._embedded(documents, "document")
+        return pair_scores(self._similarity, query_embeddings, document_embeddings, rows, columns)
 
     def _embedded(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
         """The embeddings of the distinct texts, and where each of ``texts`` stands among them."""

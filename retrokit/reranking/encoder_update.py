@@ -33,24 +33,24 @@ def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # a whole decomposition takes seconds for a matrix
         left, sizes, right = torch.svd_lowrank(change.double(), min(rank + 8, *change.shape), niter=8)
-    kept = min(rank, int((sizes > 1e-6 * sizes[0]).sum()))
-    roots = sizes[:kept].sqrt()
-    return (left[:, :kept] * roots).float(), (right[:, :kept] * roots).T.float()
+    columns = min(rank, int((sizes > 1e-6 * sizes[0]).sum()))
+    roots = sizes[:columns].sqrt()
+    return (left[:, :columns] * roots).float(), (right[:, :columns] * roots).T.float()
 
 
 def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
     """What leads from the weights ``before`` to those ``after``, float16: of a matrix ``NAME.up`` and ``NAME.down``, of
     anything else ``NAME.change``."""
-    found: dict[str, Tensor] = {}
+    update: dict[str, Tensor] = {}
     for name, old in before.items():
         change = after[name].float() - old.float()
         if not bool(change.any()):
             continue
         if change.ndim == 2:
-            found[name + _UP], found[name + _DOWN] = low_rank(change, rank)
+            update[name + _UP], update[name + _DOWN] = low_rank(change, rank)
         else:
-            found[name + _WHOLE] = change
-    return {name: tensor.half().contiguous() for name, tensor in found.items()}
+            update[name + _WHOLE] = change
+    return {name: tensor.half().contiguous() for name, tensor in update.items()}
 
 
 def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> None:

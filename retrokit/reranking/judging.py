@@ -31,13 +31,13 @@ class Verifier(MapReranker):
         for row, verdict in enumerate(map(decided, remarks)):
             if verdict is not None:
                 scores[row] = 1.0 if verdict else self.scorer.lowest
-        self._counted.update(one for of_pair in remarks for one in of_pair)
+        self._counted.update(remark for of_pair in remarks for remark in of_pair)
         self._pairs += len(remarks)
         return scores, remarks
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
-        found = of_texts(queries, documents)
-        open_rows = [row for row, remarks in enumerate(found) if not VERDICTS.keys() & set(remarks)]
+        results = of_texts(queries, documents)
+        open_rows = [row for row, remarks in enumerate(results) if not VERDICTS.keys() & set(remarks)]
         about: dict[str, list[str]] = {}
         for role, texts in (("query", queries), ("document", documents)):
             distinct = list(dict.fromkeys(texts[row] for row in open_rows))
@@ -48,8 +48,8 @@ class Verifier(MapReranker):
                 for row, text in enumerate(distinct):
                     about[text] += [CUT] * bool(cut is not None and cut[row]) + strange[row]
         for row in open_rows:
-            found[row] += dict.fromkeys([*about[queries[row]], *about[documents[row]]])
-        return found
+            results[row] += dict.fromkeys([*about[queries[row]], *about[documents[row]]])
+        return results
 
     def _strange(self, texts: Sequence[str]) -> list[list[str]]:
         tokenizer = self.encoder.tokenizer
@@ -59,7 +59,7 @@ class Verifier(MapReranker):
             shares = [0.0] * len(texts)
         else:
             cut = backend.encode_batch(list(texts), add_special_tokens=False)
-            shares = [one.tokens.count(unknown) / max(1, sum(one.attention_mask)) for one in cut]
+            shares = [encoding.tokens.count(unknown) / max(1, sum(encoding.attention_mask)) for encoding in cut]
         return [
             [UNFAMILIAR] * (share >= 0.5) + [FOREIGN] * (self._english and is_foreign(text))
             for text, share in zip(texts, shares, strict=True)

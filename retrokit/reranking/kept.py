@@ -83,8 +83,8 @@ class KeptReranker(Reranker):
         parts = [np.empty(0, dtype=np.float32)]
         with self._progress("scoring", len(queries), "pairs") as advance:
             for start in range(0, len(queries), self._at_once):
-                asked, texts = queries[start : start + self._at_once], documents[start : start + self._at_once]
-                parts.append(self._block(asked, texts, partial(self._reranker.score_pairs, asked, texts)))
+                query_block, texts = queries[start : start + self._at_once], documents[start : start + self._at_once]
+                parts.append(self._block(query_block, texts, partial(self._reranker.score_pairs, query_block, texts)))
                 advance(len(parts[-1]))
         return np.concatenate(parts)
 
@@ -92,24 +92,26 @@ class KeptReranker(Reranker):
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        found: list[np.ndarray] = []
+        results: list[np.ndarray] = []
         blocks = list(_blocks(lists, self._at_once))
         if len(blocks) > 1 and self._reranker.encodes_anew:
             notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
         with self._progress("reranking", len(queries), "queries") as advance:
             for block in blocks:
-                found += self._lists([queries[row] for row in block], [lists[row] for row in block])
+                results += self._lists([queries[row] for row in block], [lists[row] for row in block])
                 advance(len(block))
-        return found
+        return results
 
     def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
         return progress(f"{doing} with {self.spec}", total, unit) if self._tells else nullcontext(unseen)
 
     def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        asked, texts, ends = pairs_of(queries, lists)
+        pair_queries, texts, ends = pairs_of(queries, lists)
         # where a list ends decides a place in it, and cannot be seen from the pairs
         about = (",".join(str(len(documents)) for documents in lists),) if self.listwise else ()
-        flat = self._block(asked, texts, lambda: np.concatenate(self._reranker.rank_lists(queries, lists)), about)
+        flat = self._block(
+            pair_queries, texts, lambda: np.concatenate(self._reranker.rank_lists(queries, lists)), about
+        )
         return np.split(flat, ends[:-1])
 
     def _block(
@@ -154,8 +156,8 @@ def kept_beside(output: str | None, doing: str, what: str) -> Iterator[Shards]:
         try:
             yield store
         except KeyboardInterrupt:
-            kept = "" if folder is None else f"; {what} are kept in {folder}"
-            raise Interrupted(f"{doing} stopped{kept}") from None
+            message = "" if folder is None else f"; {what} are kept in {folder}"
+            raise Interrupted(f"{doing} stopped{message}") from None
         store.remove()
 
 

@@ -147,10 +147,10 @@ class ListwiseReranker(Reranker):
         """
         check_counts(queries, lists)
         orders = asyncio.run(self._orders(list(zip(queries, lists, strict=True))))
-        found = [np.empty(len(order), dtype=np.float32) for order in orders]
-        for scores, order in zip(found, orders, strict=True):
+        results = [np.empty(len(order), dtype=np.float32) for order in orders]
+        for scores, order in zip(results, orders, strict=True):
             scores[order] = np.arange(len(order), 0, -1)
-        return found
+        return results
 
     def fingerprint(self) -> str:
         settings = f"{self._identity} {self._window} {self._step} {self._words} {self._sampling} {self._prompts}"
@@ -167,8 +167,8 @@ class ListwiseReranker(Reranker):
         return line + (f"; {counts['refused']:,} prompts were refused" if counts["refused"] else "")
 
     def _model(self) -> LLM:
-        made: LLM = language_models.registry.create(self._llm_spec)
-        return made
+        model: LLM = language_models.registry.create(self._llm_spec)
+        return model
 
     async def _orders(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[list[int]]:
         with ExitStack() as stack:
@@ -179,16 +179,16 @@ class ListwiseReranker(Reranker):
             tally = _Tally()
             try:
                 async with session:
-                    found = []
+                    orders = []
                     async for order in self._ordered(session, lists, tally):
-                        found.append(order)
+                        orders.append(order)
                         advance(1)
                     if tally.nameless == tally.answers > 2:
                         raise tally.useless(self.spec, session.shortfall)
             finally:
                 for name, count in session.counts.items():
                     self._counts[name] = self._counts.get(name, 0) + count
-        return found
+        return orders
 
     def _ordered(
         self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], tally: _Tally

@@ -57,15 +57,15 @@ class MapScorer(nn.Module):
         """The scores ``[n]`` of the maps, of those without a row or a column too."""
         if not maps.shape[-1] or not maps.shape[-2]:
             return maps.new_full(maps.shape[:1], self.lowest)
-        found = self(maps, query_mask, document_mask)
+        values = self(maps, query_mask, document_mask)
         if self.learns_logits:
-            found = found.sigmoid()
-        return found.masked_fill(~(query_mask.any(dim=-1) & document_mask.any(dim=-1)), self.lowest)
+            values = values.sigmoid()
+        return values.masked_fill(~(query_mask.any(dim=-1) & document_mask.any(dim=-1)), self.lowest)
 
 
-def pad_tokens(found: Sequence[np.ndarray], device: torch.device) -> TokenBlock:
+def pad_tokens(embeddings: Sequence[np.ndarray], device: torch.device) -> TokenBlock:
     """A block of the unit token embeddings ``[t, d]`` of texts, padded to the longest."""
-    parts = [torch.from_numpy(np.asarray(tokens, dtype=np.float32)) for tokens in found]
+    parts = [torch.from_numpy(np.asarray(tokens, dtype=np.float32)) for tokens in embeddings]
     tokens = nn.utils.rnn.pad_sequence(parts, batch_first=True).to(device)
     counts = torch.tensor([len(part) for part in parts], device=device)
     return TokenBlock(tokens, torch.arange(tokens.shape[1], device=device) < counts[:, None])
@@ -135,11 +135,11 @@ class MapReranker(PairwiseReranker):
                 start = 0
                 for query_block_texts, query_block in query_blocks:
                     inside = (query_of[rows] >= start) & (query_of[rows] < start + len(query_block_texts))
-                    here = rows[inside]
-                    scores[here] = self.score_blocks(
-                        query_block, block, query_of[here] - start, document_of[here] - first
+                    pairs = rows[inside]
+                    scores[pairs] = self.score_blocks(
+                        query_block, block, query_of[pairs] - start, document_of[pairs] - first
                     )
-                    advance(len(here))
+                    advance(len(pairs))
                     start += len(query_block_texts)
                 first += len(texts)
         return scores
@@ -200,8 +200,8 @@ class MapReranker(PairwiseReranker):
         """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes."""
         at_once = max(1, self.scorer.cells // max(1, maps.shape[1] * maps.shape[2]))
         parts = zip(maps.split(at_once), query_mask.split(at_once), document_mask.split(at_once), strict=True)
-        found = [self.scorer.scores(*_cropped(*part)) for part in parts]
-        return torch.cat(found) if found else maps.new_empty(0)
+        scores = [self.scorer.scores(*_cropped(*part)) for part in parts]
+        return torch.cat(scores) if scores else maps.new_empty(0)
 
 
 def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
@@ -225,9 +225,9 @@ def _longest(mask: Tensor) -> int:
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """The distinct texts, the shortest first, and where each of ``texts`` stands among them, ``[n]``."""
-    found = sorted(set(texts), key=lambda text: (len(text), text))
-    place = {text: i for i, text in enumerate(found)}
-    return found, np.array([place[text] for text in texts], dtype=np.int64)
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    place = {text: i for i, text in enumerate(distinct)}
+    return distinct, np.array([place[text] for text in texts], dtype=np.int64)
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:

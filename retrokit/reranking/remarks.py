@@ -63,4 +63,6 @@ def told(counts: Counter[str], pairs: int) -> str:
         UNFAMILIAR: "have a text of tokens that are mostly unknown: do not rely on their scores",
         FOREIGN: "have a text that is not English: do not rely on their scores",
     }
-    return "; ".join(f"{counts[one]:,} of {pairs:,} pairs {meaning}" for one, meaning in means.items() if counts[one])
+    return "; ".join(
+        f"{counts[remark]:,} of {pairs:,} pairs {meaning}" for remark, meaning in means.items() if counts[remark]
+    )

@@ -18,7 +18,7 @@ from retrokit.settings import taking
 
 
 @taking(ShrinkSettings)
-def shrink(asked: ShrinkSettings) -> float:
+def shrink(settings: ShrinkSettings) -> float:
     """Write a small copy of the verifier ``folder``, which was trained end to end, to ``output``: its network, and what
     training has changed of its encoder, in matrices of ``rank``. Returns the share of that change that the copy keeps,
     of its squares; 1 for updates that were trained in no higher rank (``lora``).
@@ -26,30 +26,30 @@ def shrink(asked: ShrinkSettings) -> float:
     Raises:
         UsageError: no verifier with an encoder of its own, or ``output`` exists.
     """
-    spec, whose = made_for(asked.folder)
+    spec, whose = made_for(settings.folder)
     if not whose["in_folder"]:
-        raise UsageError(f"{asked.folder} has no encoder of its own: train it with `end_to_end=`")
-    whose["encoder"] = asked.encoder or whose["encoder"]
+        raise UsageError(f"{settings.folder} has no encoder of its own: train it with `end_to_end=`")
+    whose["encoder"] = settings.encoder or whose["encoder"]
     before = weights_of(encoders.registry.create(whose["encoder"], device="cpu"))
-    after = weights_of(encoders.registry.create(f'model:"{asked.folder}"', device="cpu"))
-    update = update_between(before, after, asked.rank)
+    after = weights_of(encoders.registry.create(f'model:"{settings.folder}"', device="cpu"))
+    update = update_between(before, after, settings.rank)
     if not update:
-        raise UsageError(f"{asked.folder}: its encoder is that of {whose['encoder']}, unchanged")
+        raise UsageError(f"{settings.folder}: its encoder is that of {whose['encoder']}, unchanged")
     whole = lost = 0.0
-    for name, kept in changes_of(update).items():
+    for name, approximation in changes_of(update).items():
         change = after[name].float() - before[name].float()
-        whole, lost = whole + float(change.square().sum()), lost + float((change - kept).square().sum())
+        whole, lost = whole + float(change.square().sum()), lost + float((change - approximation).square().sum())
     scorer: MapScorer = reranking.verifiers.create(spec)
-    load_weights(scorer, asked.folder)
-    with folder_in_the_making(asked.output) as staged, disk_errors(asked.output):
+    load_weights(scorer, settings.folder)
+    with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
         save_file(update, staged / UPDATE_FILE)
         save_weights(scorer, staged)
-        whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": asked.rank}
-        run = read_run(asked.folder)
+        whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": settings.rank}
+        run = read_run(settings.folder)
         outcome = {
             name: value for name, value in (run.outcome or {}).items() if name in ("steps", "best_step", "metric")
         }
         notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # which has paths
-        notes |= {"language": asked.language} if asked.language else {}
+        notes |= {"language": settings.language} if settings.language else {}
         write_run(replace(run, made_for=whose, outcome=outcome, notes=notes, files=None), staged)
     return 1 - lost / whole

@@ -16,8 +16,8 @@ AT_ONCE = 2048  # texts encoded before they are written
 
 def unit_tokens(encoder: TokenEncoder, texts: Sequence[str], role: Role, precision: str) -> list[np.ndarray]:
     """The embeddings of the tokens of each text, float32 ``[t, d]`` of unit length, special tokens left out."""
-    found = encoder.token_embeddings(texts, role, precision)
-    return [tokens / np.maximum(np.linalg.norm(tokens, axis=1, keepdims=True), 1e-12) for tokens in found]
+    embeddings = encoder.token_embeddings(texts, role, precision)
+    return [tokens / np.maximum(np.linalg.norm(tokens, axis=1, keepdims=True), 1e-12) for tokens in embeddings]
 
 
 class TokenCache:
@@ -34,8 +34,8 @@ class TokenCache:
         """The token embeddings of each text, float16 ``[t, d]``; those that were not kept are made and kept."""
 
         def make(missing: Sequence[str]) -> list[np.ndarray]:
-            found = unit_tokens(self.encoder, missing, role, self.precision)
-            return [tokens.astype(np.float16) for tokens in found]
+            embeddings = unit_tokens(self.encoder, missing, role, self.precision)
+            return [tokens.astype(np.float16) for tokens in embeddings]
 
         if self._store is None:  # the code cannot be told
             return make(texts)

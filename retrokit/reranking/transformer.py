@@ -88,8 +88,8 @@ class MapTransformer(MapScorer):
         cut = padded.unflatten(2, (-1, size)).unflatten(4, (-1, size))  # [n, c + 1, rows, p, columns, p]
         is_cell, cut = cut[:, -1] > 0, cut[:, :-1]
         best = cut[:, 0].masked_fill(~is_cell, -torch.inf).amax(dim=(2, 4))
-        kept = min(self.keep or best.shape[2], best.shape[2])
-        columns = best.topk(kept, dim=2).indices.sort(dim=2).values
+        count = min(self.keep or best.shape[2], best.shape[2])
+        columns = best.topk(count, dim=2).indices.sort(dim=2).values
         patches = cut.permute(0, 2, 4, 1, 3, 5).flatten(3)
         taken = patches.gather(2, columns.unsqueeze(3).expand(-1, -1, -1, patches.shape[3]))
         return taken, best.gather(2, columns) > -torch.inf, columns

@@ -42,7 +42,7 @@ class Verdicts:
 
 
 @taking(VerifySettings)
-def verify(asked: VerifySettings) -> Verdicts:
+def verify(settings: VerifySettings) -> Verdicts:
     """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
     and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
     to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output. ``remarks`` stand beside pairs
@@ -52,21 +52,21 @@ def verify(asked: VerifySettings) -> Verdicts:
         UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
         DataError: a line without two texts.
     """
-    calibration = read_verifier(folder_of(asked.folder)).calibration
-    threshold = asked.threshold
+    calibration = read_verifier(folder_of(settings.folder)).calibration
+    threshold = settings.threshold
     if threshold is None:
         if calibration is None:
-            raise UsageError(f"{asked.folder} has no threshold: run retrokit rerank calibrate, or give `threshold=`")
+            raise UsageError(f"{settings.folder} has no threshold: run retrokit rerank calibrate, or give `threshold=`")
         threshold = float(calibration["threshold"])
     if not math.isfinite(threshold):
         raise UsageError(f"`threshold=` {threshold} is not a finite number")
-    check_exists(asked.pairs)
-    check_settings(asked)
+    check_exists(settings.pairs)
+    check_settings(settings)
     verdicts = Verdicts(threshold)
-    reranker = load_verifier(asked.folder, precision=asked.precision, device=asked.device)
-    with writing(asked.output) as file:
-        for row in _judged(reranker, asked.pairs, verdicts):
-            if asked.keep == "all" or row["accepted"] == (asked.keep == "accepted"):
+    reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
+    with writing(settings.output) as file:
+        for row in _judged(reranker, settings.pairs, verdicts):
+            if settings.keep == "all" or row["accepted"] == (settings.keep == "accepted"):
                 file.write(json_line(row))
     return verdicts
 
@@ -77,13 +77,13 @@ def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterat
     while part := list(islice(pairs, AT_ONCE)):
         texts = [first for _, first, _ in part], [second for _, _, second in part]
         scores, remarks = reranker.judge(*texts)
-        for (row, _, _), score, told in zip(part, scores.tolist(), remarks, strict=True):
-            certain = decided(told)
+        for (row, _, _), score, pair_remarks in zip(part, scores.tolist(), remarks, strict=True):
+            certain = decided(pair_remarks)
             accepted = score >= verdicts.threshold if certain is None else certain
-            verdicts.remarks.update(told)
+            verdicts.remarks.update(pair_remarks)
             verdicts.accepted += accepted
             verdicts.rejected += not accepted
-            yield {**row, "score": score, "accepted": accepted, **({"remarks": told} if told else {})}
+            yield {**row, "score": score, "accepted": accepted, **({"remarks": pair_remarks} if pair_remarks else {})}
 
 
 def _texts(row: Row) -> tuple[str, str]:

@@ -15,7 +15,7 @@ _OTHERWISE = "Scores are logits: only their order counts."
 def cross_encoder_card(name: str, preflight: VerifierPreflight, history: list[dict[str, Any]], outcome: Outcome) -> str:
     """The card as Markdown."""
     configuration = preflight.configuration
-    made = {"steps made": outcome.steps, "best step": outcome.best_step}
+    steps = {"steps made": outcome.steps, "best step": outcome.best_step}
     return f"""---
 library_name: sentence-transformers
 pipeline_tag: text-ranking
@@ -46,5 +46,5 @@ scores = model.predict([("a question", "a passage"), ("a question", "another pas
 
 or, behind a first stage: `retrokit rerank ENCODER --on TASK --with cross-encoder:{name}`.
 
-{options_section({**configuration, **made})}
+{options_section({**configuration, **steps})}
 """

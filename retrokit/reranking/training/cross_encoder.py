@@ -118,8 +118,8 @@ class CrossEncoderRun(RunTrainer):
         columns = self._prepare_inputs(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
         labels = columns.pop("label")
         self.loss.model = _InParts(model, self.cross_encoder)
-        made: Tensor = self.loss(list(columns.values()), labels)
-        return made
+        loss: Tensor = self.loss(list(columns.values()), labels)
+        return loss
 
     def scored(self, examples: Sequence[Example]) -> list[Scored]:
         """What the examples ask for: their own documents with a teacher's scores, or with others beside them that are
@@ -127,7 +127,7 @@ class CrossEncoderRun(RunTrainer):
         config = self.config
         if config.is_taught:
             divided = config.teacher_temperature or 1.0
-            taught = ((*texts_of_record(one.record), one.record) for one in examples)
+            taught = ((*texts_of_record(example.record), example.record) for example in examples)
             return [
                 (anchor, list(documents), [score / divided for score in record.scores])
                 for anchor, documents, record in taught
@@ -135,11 +135,11 @@ class CrossEncoderRun(RunTrainer):
             ]
         step, (rank, _) = self.state.global_step + 1, place()
         random = np.random.default_rng([config.seed, step, *([rank] if rank else [])])
-        found = draw_candidates(examples, self.loader.data.positives, config.in_batch or 0, random)
-        taken = ([found.documents[i] for i in row if i >= 0] for row in found.columns.tolist())
+        candidates = draw_candidates(examples, self.loader.data.positives, config.in_batch or 0, random)
+        taken = ([candidates.documents[i] for i in row if i >= 0] for row in candidates.columns.tolist())
         return [
             (anchor, documents, [1.0, *[0.0] * (len(documents) - 1)])
-            for anchor, documents in zip(found.anchors, taken, strict=True)
+            for anchor, documents in zip(candidates.anchors, taken, strict=True)
         ]
 
     def measure(self) -> dict[str, float]:

@@ -110,12 +110,12 @@ class RankedLists:
         lists = list(zip(self.starts, self.starts[1:], strict=False))
         ranks = np.array([1 + int((scores[a + 1 : b] >= scores[a]).sum()) for a, b in lists])
         own = [scores[a + 1 : a + 1 + count] for (a, _), count in zip(lists, self.negatives, strict=True)]
-        found = {
+        results = {
             "ndcg@10": float(np.where(ranks <= 10, 1 / np.log2(1 + ranks), 0.0).mean()),
             "accuracy": float((ranks == 1).mean()),
         }
         negative = np.concatenate(own)
         if len(negative):
-            found["roc_auc"] = roc_auc(np.array([scores[a] for a, _ in lists]), negative)
-            found["negative_score"] = float(negative.mean())
-        return found
+            results["roc_auc"] = roc_auc(np.array([scores[a] for a, _ in lists]), negative)
+            results["negative_score"] = float(negative.mean())
+        return results

@@ -104,9 +104,9 @@ class Judge(nn.Module):
         taken = columns[rows, places]
         query = TokenBlock(queries.tokens[rows], queries.mask[rows])
         document = TokenBlock(documents.tokens[taken], documents.mask[taken])
-        found = self.scorer(pair_maps(query, document), query.mask, document.mask)
-        scores = found.new_full(columns.shape, -torch.inf)
-        return scores.index_put((rows, places), found)
+        pair_scores = self.scorer(pair_maps(query, document), query.mask, document.mask)
+        scores = pair_scores.new_full(columns.shape, -torch.inf)
+        return scores.index_put((rows, places), pair_scores)
 
     def _tokens(self, texts: list[str], role: Role) -> TokenBlock:
         """Unit token embeddings: kept ones, or such that carry gradients."""
