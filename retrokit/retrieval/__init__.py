@@ -101,7 +101,9 @@ def leaves_open(spec: str) -> bool:
     if registry_of(spec) is not registry:
         return False
     given = registry.parse(spec).params
-    return given.get("weight") == "auto" or any(isinstance(one, str) and leaves_open(one) for one in given.values())
+    return given.get("weight") == "auto" or any(
+        isinstance(value, str) and leaves_open(value) for value in given.values()
+    )
 
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
@@ -115,8 +117,8 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
             raise UsageError(
                 f"a similarity, dimensions, precision, quantisation and an index are an encoder's, and {spec} is none"
             )
-        made: Searcher = registry.create_on(spec, device)
-        return made
+        searcher: Searcher = registry.create_on(spec, device)
+        return searcher
     with importing():
         from retrokit.retrieval.dense import dense
 

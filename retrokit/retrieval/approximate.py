@@ -83,8 +83,8 @@ def approximate_top_k(
     queries, documents, k = checked(queries, documents, k)
     empty_index(index, similarity, documents.shape[-1])
     if not len(queries) or not len(documents):
-        found = top_k(similarity, queries, documents, max(1, k), device)
-        return Approximate(*found, recall={}, queries_checked=0)
+        result = top_k(similarity, queries, documents, max(1, k), device)
+        return Approximate(*result, recall={}, queries_checked=0)
     return ApproximateIndex(similarity, documents, index, device).search(queries, k)
 
 
@@ -110,11 +110,11 @@ class ApproximateIndex:
         self._made = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
         self._checked: tuple[dict[int, float], int] = {}, 0
         self._kept = None if folder is None else KeptIndex(folder, index)
-        found = self._kept.read(self._made, len(documents)) if self._kept is not None else None
-        if found is None:
+        cached = self._kept.read(self._made, len(documents)) if self._kept is not None else None
+        if cached is None:
             self._build()
         else:
-            self._made, self._checked = found
+            self._made, self._checked = cached
             _set_parameters(self._made, index)
 
     def _build(self) -> None:
@@ -143,8 +143,8 @@ class ApproximateIndex:
     def search(self, queries: Embeddings, k: int) -> Approximate:
         """About the ``k`` best documents of every query; the recall is that of the first search."""
         queries, documents, k = checked(queries, self._documents, k)
-        asked = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
-        scores, indices = _search(self._made, self._index, asked, k)
+        vectors = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
+        scores, indices = _search(self._made, self._index, vectors, k)
         if not self._checked[1]:
             rows = _sample(len(queries), QUERIES_CHECKED)
             recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
@@ -168,8 +168,10 @@ class ApproximateIndex:
     @property
     def bytes(self) -> int:
         """Of the whole index, as a file has them."""
-        made = self._made
-        return len(made.serialized() if isinstance(made, SignIndex) else _faiss().serialize_index(made))
+        faiss_index = self._made
+        return len(
+            faiss_index.serialized() if isinstance(faiss_index, SignIndex) else _faiss().serialize_index(faiss_index)
+        )
 
     def account(self) -> dict[str, Any]:
         """The index and its recall, as results tell them."""
@@ -201,30 +203,30 @@ def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str =
         raise UsageError(f"index {index}: a graph needs at least 2 neighbours of each document, not {graph[1]}")
     width = similarity.prepare(torch.ones(1, dimension), "document").shape[-1]
     if dtype == "binary":
-        made = _asked(index, partial(SignIndex, index, width))
+        faiss_index = _asked(index, partial(SignIndex, index, width))
     else:
         named = factory_of(factory, dtype)
-        made = _asked(index, partial(faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT))
-    if made.metric_type != faiss.METRIC_INNER_PRODUCT:
+        faiss_index = _asked(index, partial(faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT))
+    if faiss_index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
-    _set_parameters(made, index)
-    return made
+    _set_parameters(faiss_index, index)
+    return faiss_index
 
 
-def _set_parameters(made: Any, index: str) -> None:
+def _set_parameters(faiss_index: Any, index: str) -> None:
     if parameters := index.partition(":")[2]:
-        given = [one.partition("=") for one in parameters.split(",")]
+        given = [parameter.partition("=") for parameter in parameters.split(",")]
         for name, _, value in given:  # faiss cuts what is no whole number of 32 bits, and then finds nothing
             if not re.fullmatch(r"[0-9]{1,10}", value):
                 raise UsageError(f"index {index}: parameters are whole numbers, such as nprobe=8")
             bounds = (1, _LARGEST_BREADTH) if name.endswith(("efSearch", "nprobe")) else (0, None)
             if expected := out_of_range(int(value), *bounds):
                 raise UsageError(f"index {index}: {name}={value} is out of range ({expected})")
-        if isinstance(made, SignIndex):
+        if isinstance(faiss_index, SignIndex):
             for name, _, value in given:
-                _asked(index, partial(made.set_parameter, name, int(value)))
+                _asked(index, partial(faiss_index.set_parameter, name, int(value)))
             return
-        _asked(index, partial(_faiss().ParameterSpace().set_index_parameters, made, parameters))
+        _asked(index, partial(_faiss().ParameterSpace().set_index_parameters, faiss_index, parameters))
 
 
 class KeptIndex:
@@ -243,27 +245,27 @@ class KeptIndex:
         faiss = _faiss()
         flag = faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC
         signs = isinstance(empty, SignIndex)
-        made = None
+        faiss_index = None
         if _is_whole(self._file):
             with suppress(RuntimeError):
-                made = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
-        if made is None or (made.ntotal, made.d) != (count, empty.d):
+                faiss_index = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
+        if faiss_index is None or (faiss_index.ntotal, faiss_index.d) != (count, empty.d):
             notice(f"{self._file}: is damaged, and made anew")
             return None
         try:
-            kept = read_json(self._recall, "a recall", {"recall": dict[str, float], "queries": int})
-            return made, ({int(k): share for k, share in kept["recall"].items()}, kept["queries"])
+            record = read_json(self._recall, "a recall", {"recall": dict[str, float], "queries": int})
+            return faiss_index, ({int(k): share for k, share in record["recall"].items()}, record["queries"])
         except (ValueError, DataError):
-            return made, ({}, 0)
+            return faiss_index, ({}, 0)
 
-    def write(self, made: Any) -> None:
+    def write(self, faiss_index: Any) -> None:
         """Keep it; where that is not possible, say so."""
         new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(8)}.tmp")
         try:
-            if isinstance(made, SignIndex):
-                made.write(new)
+            if isinstance(faiss_index, SignIndex):
+                faiss_index.write(new)
             else:
-                _faiss().write_index(made, str(new))
+                _faiss().write_index(faiss_index, str(new))
             _end_with_length(new)
             os.replace(new, self._file)
         except (OSError, RuntimeError, TypeError) as error:  # the latter: faiss takes no path that is not UTF-8
@@ -313,10 +315,10 @@ def _asked(index: str, ask: Callable[[], Any]) -> Any:
         raise UsageError(f"index {index}: faiss: {complaint.rpartition('failed: ')[2] or complaint}") from None
 
 
-def _spare_warnings(made: Any, index: str, points: int) -> None:
+def _spare_warnings(faiss_index: Any, index: str, points: int) -> None:
     """One notice of too few points to train on, in place of a line of faiss for every clustering."""
     faiss = _faiss()
-    inner = faiss.downcast_index(made.index) if isinstance(made, faiss.IndexPreTransform) else made
+    inner = faiss.downcast_index(faiss_index.index) if isinstance(faiss_index, faiss.IndexPreTransform) else faiss_index
     clusterings = []
     if hasattr(inner, "nlist"):
         clusterings.append((inner.cp, inner.nlist))
@@ -329,15 +331,15 @@ def _spare_warnings(made: Any, index: str, points: int) -> None:
         notice(f"index {index} is trained on {points:,} documents, and faiss advises {wanted:,} at least")
 
 
-def _search(made: Any, index: str, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    found = []
+def _search(faiss_index: Any, index: str, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    blocks = []
     with progress("searching", len(queries), "queries") as advance:
         for start in range(0, len(queries), QUERY_BLOCK):
-            scores, indices = _asked(index, partial(made.search, queries[start : start + QUERY_BLOCK], k))
+            scores, indices = _asked(index, partial(faiss_index.search, queries[start : start + QUERY_BLOCK], k))
             scores[indices < 0] = -np.inf
-            found.append((scores, indices))
+            blocks.append((scores, indices))
             advance(len(scores))
-    scores, indices = (torch.from_numpy(np.concatenate(side)) for side in zip(*found, strict=True))
+    scores, indices = (torch.from_numpy(np.concatenate(side)) for side in zip(*blocks, strict=True))
     ordered = in_order(scores, indices)
     return ordered[0].numpy(), ordered[1].numpy()
 
@@ -353,12 +355,12 @@ def _recall(
     k = indices.shape[1]
     exact, _ = top_k(similarity, queries, documents, k, device)
     scores = np.full(indices.shape, -np.inf, dtype=np.float32)
-    for row, found in enumerate(indices):
-        chosen = np.flatnonzero(found >= 0)
+    for row, places in enumerate(indices):
+        chosen = np.flatnonzero(places >= 0)
         if len(chosen):
-            there = [part for _, part in prepared_documents(similarity, queries, documents[found[chosen]], device)]
-            asked = prepared_queries(similarity, queries[row : row + 1], documents, device)
-            scores[row, chosen] = similarity.kernel(asked, torch.cat(there))[0].float().cpu().numpy()
+            there = [part for _, part in prepared_documents(similarity, queries, documents[places[chosen]], device)]
+            query = prepared_queries(similarity, queries[row : row + 1], documents, device)
+            scores[row, chosen] = similarity.kernel(query, torch.cat(there))[0].float().cpu().numpy()
     share = {}
     for depth in sorted({min(10, k), k}):
         least = exact[:, depth - 1 : depth]

@@ -97,8 +97,12 @@ class Index(Protocol):
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
         most = max(map(len, left_out), default=0)
-        found = self.search(queries, k + most)
-        return found if not most else [without(one, out, k) for one, out in zip(found, left_out, strict=True)]
+        rankings = self.search(queries, k + most)
+        return (
+            rankings
+            if not most
+            else [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
+        )
 
     def ready(self) -> Index:
         """The same documents, for many searches of a few queries each: what can be done beforehand is done."""
@@ -193,11 +197,11 @@ def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return order
 
 
-def without(found: Ranking, left_out: Set[int], k: int) -> Ranking:
+def without(ranking: Ranking, left_out: Set[int], k: int) -> Ranking:
     """The ``k`` best of what was found that are not among the positions ``left_out``."""
-    scores, positions = found
-    kept = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
-    return scores[kept], positions[kept]
+    scores, positions = ranking
+    places = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
+    return scores[places], positions[places]
 
 
 def check_k(k: int) -> None:

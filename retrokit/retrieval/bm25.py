@@ -36,8 +36,8 @@ class BM25Index(Index):
         _notice_scripts(documents)
         self._documents = documents
         self._count = len(documents)
-        self._mean_length = float(np.mean([len(found) for found in words])) if words else 0.0
-        self._frequency = Counter(word for found in words for word in set(found))
+        self._mean_length = float(np.mean([len(document_words) for document_words in words])) if words else 0.0
+        self._frequency = Counter(word for document_words in words for word in set(document_words))
         self._engine: Any = None
         if self._frequency:  # the package cannot index documents without any word
             self._engine = bm25s.BM25(k1=k1, b=b, method="lucene")
@@ -46,15 +46,15 @@ class BM25Index(Index):
     def search(self, queries: TextList, k: int) -> list[Ranking]:
         """At most ``k`` documents that share a word with each query."""
         check_k(k)
-        found = []
+        rankings = []
         with progress("searching", len(queries), "queries") as advance:
             for words in self._words(queries):
                 scores = self._scores(words)
                 order = np.argsort(-scores, kind="stable")[:k]
                 order = order[scores[order] > 0]
-                found.append((scores[order], order.astype(np.int64)))
+                rankings.append((scores[order], order.astype(np.int64)))
                 advance(1)
-        return found
+        return rankings
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """Scores float32 ``[n]``; a text that is a document scores as :meth:`search` has it."""
@@ -64,11 +64,11 @@ class BM25Index(Index):
         words = dict(zip(others, self._words(others), strict=True))
         rows = sorted(range(len(queries)), key=queries.__getitem__)
         for query, of_query in groupby(rows, key=queries.__getitem__):
-            (asked,) = self._words([query])
-            of_documents = self._scores(asked)
+            (query_words,) = self._words([query])
+            of_documents = self._scores(query_words)
             for row in of_query:
                 place = self._place.get(texts[row])
-                scores[row] = self._score(asked, words[texts[row]]) if place is None else of_documents[place]
+                scores[row] = self._score(query_words, words[texts[row]]) if place is None else of_documents[place]
         return scores
 
     @cached_property

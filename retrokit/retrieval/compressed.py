@@ -30,18 +30,18 @@ def factory_of(factory: str, dtype: str) -> str:
 
 def _kind(factory: str) -> str:
     """What an index is but for how it keeps documents: ``HNSW32``, ``IVF64``, or nothing for a flat list."""
-    found = _PLAIN.fullmatch(factory)
-    return (found[2] or found[3] or "") if found else factory
+    match = _PLAIN.fullmatch(factory)
+    return (match[2] or match[3] or "") if match else factory
 
 
-def keep_as_they_are(made: Any, factory: str, stored: Quantization) -> None:
+def keep_as_they_are(faiss_index: Any, factory: str, stored: Quantization) -> None:
     """Let an index of :func:`factory_of` keep the stored numbers and no others; to be asked before it is trained, and
     again after it."""
     if stored.dtype not in _CODECS or not _PLAIN.fullmatch(factory):
         return
     import faiss
 
-    inner: Any = faiss.downcast_index(made.storage) if hasattr(made, "storage") else made
+    inner: Any = faiss.downcast_index(faiss_index.storage) if hasattr(faiss_index, "storage") else faiss_index
     if hasattr(inner, "by_residual"):
         inner.by_residual = False  # numbers are those of documents, whatever cluster these are in
     if stored.ranges is not None:
@@ -91,8 +91,8 @@ class SignIndex:
 
     def serialized(self) -> np.ndarray:
         """All of it in bytes, as a file has them."""
-        made: np.ndarray = self._faiss.serialize_index_binary(self._made)
-        return made
+        data: np.ndarray = self._faiss.serialize_index_binary(self._made)
+        return data
 
     def write(self, path: Path) -> None:
         """Write it to a file."""

@@ -72,8 +72,10 @@ class DenseIndex(Index):
         documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
         check_k(k)
         self._queries = queries
-        asked, owners = self._asked(queries), self._owners()
-        return self._rows(asked, k) if owners is None else best_chunks(self._rows, asked, k, owners)
+        query_embeddings, owners = self._asked(queries), self._owners()
+        return (
+            self._rows(query_embeddings, k) if owners is None else best_chunks(self._rows, query_embeddings, k, owners)
+        )
 
     def ready(self) -> DenseIndex:
         """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
@@ -89,17 +91,17 @@ class DenseIndex(Index):
         """The document of each row, int64 ``[n]``; ``None``: row i is document i."""
         return self._embeddings.owners(self._documents)
 
-    def _rows(self, asked: np.ndarray, k: int) -> list[Ranking]:
+    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
         """The best rows."""
         if not len(self._documents):
-            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in asked]
+            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in query_embeddings]
         documents = self._embeddings.of(self._documents, "document")
         if self._faiss is None:
-            return list(zip(*top_k(self._scorer, asked, documents, k, self._device), strict=True))
+            return list(zip(*top_k(self._scorer, query_embeddings, documents, k, self._device), strict=True))
         if self._approximate is None:
             self._approximate = ApproximateIndex(self._scorer, documents, self._faiss, self._device)
-        found = self._approximate.search(asked, k)
-        pairs = zip(found.scores, found.indices, strict=True)
+        result = self._approximate.search(query_embeddings, k)
+        pairs = zip(result.scores, result.indices, strict=True)
         return [(scores[places >= 0], places[places >= 0]) for scores, places in pairs]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
@@ -110,14 +112,18 @@ class DenseIndex(Index):
             parts, counts = chunks.split(texts)
             texts = TextList(parts)
         self._others = texts
-        asked, rows = self._embeddings.of_distinct(queries, "query")
-        found, columns = self._embeddings.of_distinct(texts, "document")
-        scores = self._pair_scores(asked, found, rows if counts is None else np.repeat(rows, counts), columns)
+        query_embeddings, rows = self._embeddings.of_distinct(queries, "query")
+        document_embeddings, columns = self._embeddings.of_distinct(texts, "document")
+        scores = self._pair_scores(
+            query_embeddings, document_embeddings, rows if counts is None else np.repeat(rows, counts), columns
+        )
         return scores if counts is None or not len(scores) else np.maximum.reduceat(scores, starts_of(counts))
 
-    def _pair_scores(self, asked: np.ndarray, found: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _pair_scores(
+        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
         """Scores of raw embeddings, of those at ``rows`` with those at ``columns``."""
-        return pair_scores(self._scorer, asked, found, rows, columns)
+        return pair_scores(self._scorer, query_embeddings, document_embeddings, rows, columns)
 
     def account(self) -> Account:
         """What made the embeddings, what an index found of the best, and the norms of what was embedded."""
@@ -146,10 +152,10 @@ class StoredIndex(DenseIndex):
 
     def through(self, faiss: str | None) -> StoredIndex:
         """The same documents through another index of faiss, or exactly."""
-        made = copy.copy(self)
-        made._faiss = faiss
-        made.parts = [part.through(faiss) for part in self.parts]
-        return made
+        index = copy.copy(self)
+        index._faiss = faiss
+        index.parts = [part.through(faiss) for part in self.parts]
+        return index
 
     def prepared_queries(self, queries: TextList) -> np.ndarray:
         """Queries as the similarity prepares them, float32 ``[n, d']``."""
@@ -160,40 +166,46 @@ class StoredIndex(DenseIndex):
         """What is searched, one part after another."""
         raw = self._embeddings.of(self._documents, "document")
         width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
-        kept = Quantization(self._stored.dtype, width).calibrated(self._prepared(raw[:: step_of(len(raw))], "document"))
+        quantization = Quantization(self._stored.dtype, width).calibrated(
+            self._prepared(raw[:: step_of(len(raw))], "document")
+        )
         blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
-        rows = [kept.narrowed(block.numpy()) for _, block in blocks]
-        return [self._part(np.concatenate(rows) if rows else np.empty((0, kept.width)), kept)]
+        rows = [quantization.narrowed(block.numpy()) for _, block in blocks]
+        return [self._part(np.concatenate(rows) if rows else np.empty((0, quantization.width)), quantization)]
 
-    def _part(self, rows: np.ndarray, kept: Quantization, folder: Path | None = None) -> StoredRows:
-        return StoredRows(rows, kept, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder)
+    def _part(self, rows: np.ndarray, quantization: Quantization, folder: Path | None = None) -> StoredRows:
+        return StoredRows(
+            rows, quantization, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder
+        )
 
     def _asked(self, queries: TextList) -> np.ndarray:
         return self.prepared_queries(queries)
 
     @torch.inference_mode()
-    def _rows(self, asked: np.ndarray, k: int) -> list[Ranking]:
+    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
         """The best rows, which count through all parts."""
-        found, first = [], 0
+        results, first = [], 0
         for part in self.parts:
-            scores, places = part.search(asked, k)
-            found.append((scores, np.where(places < 0, places, places + first)))
+            scores, places = part.search(query_embeddings, k)
+            results.append((scores, np.where(places < 0, places, places + first)))
             first += len(part.rows)
-        both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*found, strict=True))
+        both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*results, strict=True))
         scores, places = (side.numpy()[:, :k] for side in in_order(*both))
         return [(row[place >= 0], place[place >= 0]) for row, place in zip(scores, places, strict=True)]
 
-    def _pair_scores(self, asked: np.ndarray, found: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _pair_scores(
+        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
         """Of texts as they would be stored in the first part."""
         return self.parts[0].score_pairs(
-            self._prepared(asked, "query"), self._prepared(found, "document"), rows, columns
+            self._prepared(query_embeddings, "query"), self._prepared(document_embeddings, "document"), rows, columns
         )
 
     def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
         """As the similarity prepares them, float32 ``[n, d']``."""
         with torch.inference_mode():
-            made: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
-        return made
+            prepared: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
+        return prepared
 
     def _about(self) -> dict[str, Any]:
         """What made the embeddings, how they are stored, and what an index found of the best of these."""

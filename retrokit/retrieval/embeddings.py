@@ -69,15 +69,15 @@ class SharedEmbeddings:
             rows = distinct.add(texts)
             listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
             place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
-            found = np.empty((len(place), self.dims), dtype=np.float32)
+            embeddings = np.empty((len(place), self.dims), dtype=np.float32)
             at_once = max(1, _BLOCK // self.dims)  # so that no second copy of all of them comes up
             for start in range(0, len(place), at_once):
                 part = place[start : start + at_once]
-                found[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
+                embeddings[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
-                found[place < 0] = self._embed(new, role)
-            known = self._distinct[role] = _Distinct(texts, found, rows, row_norms(found[place < 0]))
+                embeddings[place < 0] = self._embed(new, role)
+            known = self._distinct[role] = _Distinct(texts, embeddings, rows, row_norms(embeddings[place < 0]))
         return known.embeddings, known.rows
 
     def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
@@ -91,9 +91,9 @@ class SharedEmbeddings:
         """How many of ``texts``, called ``name``, are longer than counts, where that can be told; and their chunks."""
         known = self._list(texts, role)
         if known.told is None:
-            found = self.encoder.cut(texts, role)
+            is_cut = self.encoder.cut(texts, role)
             known.told = {} if known.counts is None else {"chunks": int(known.counts.sum())}
-            known.told |= {} if found is None else {f"{name}_cut": int(found.sum())}
+            known.told |= {} if is_cut is None else {f"{name}_cut": int(is_cut.sum())}
         return known.told
 
     def configuration(self) -> dict[str, Any]:
@@ -114,11 +114,17 @@ class SharedEmbeddings:
     def _embed(self, items: Sequence[str], role: Role, encoder: Encoder | None = None) -> np.ndarray:
         start = time.perf_counter()
         by = encoder or (self.chunks.encoder if self.chunks and role == "document" else self.encoder)
-        made = by.embed(items, role, self.precision)[:, : self.dims]
+        embeddings = by.embed(items, role, self.precision)[:, : self.dims]
         self._seconds += time.perf_counter() - start
-        if len(set(items)) > 1 and np.allclose(made[-1], made[0], rtol=1e-5) and np.allclose(made, made[0], rtol=1e-5):
-            notice(f"{by.spec}: all {len(made):,} embeddings of {role} texts are equal; their ranking is arbitrary")
-        return made
+        if (
+            len(set(items)) > 1
+            and np.allclose(embeddings[-1], embeddings[0], rtol=1e-5)
+            and np.allclose(embeddings, embeddings[0], rtol=1e-5)
+        ):
+            notice(
+                f"{by.spec}: all {len(embeddings):,} embeddings of {role} texts are equal; their ranking is arbitrary"
+            )
+        return embeddings
 
 
 @dataclass

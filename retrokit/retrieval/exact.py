@@ -62,10 +62,10 @@ def top_k(
             for block in blocks:
                 block.add(part, offset)
                 advance(len(block.queries) * len(part))
-    found = [in_order(*block.scored()) for block in blocks]
-    if not found:
+    results = [in_order(*block.scored()) for block in blocks]
+    if not results:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
-    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*found, strict=True))
+    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*results, strict=True))
     if not np.isfinite(values).all():
         raise DataError(similarity.spec, f"{(~np.isfinite(values)).sum()} of the best scores are not finite")
     return values.astype(np.float32, copy=False), indices
@@ -152,9 +152,9 @@ class _Best:
             return
         self.scored()
         scores = _scores(self.search.similarity, self.queries, documents, self.search.memory).float()
-        found = _promising(scores, self.least, self.search.k)
+        candidates = _promising(scores, self.least, self.search.k)
         everything = torch.arange(len(documents), device=scores.device).expand(len(scores), -1)
-        more, columns = (scores, everything) if found is None else _padded(*found, len(scores))
+        more, columns = (scores, everything) if candidates is None else _padded(*candidates, len(scores))
         self._merge(*_best(more, columns, self.search.k), offset)
         self._cut()
 
@@ -166,8 +166,8 @@ class _Best:
             queries, places = (self.values > low).nonzero(as_tuple=True)
             self.margin, self.values = None, torch.full_like(self.values, -torch.inf)
             for query, place in zip(queries.split(PAIRS), places.split(PAIRS), strict=True):
-                asked = exact.index_select(0, query)  # far faster than by brackets
-                self.values[query, place] = self.search.score_pairs(asked, self.rows[query, place]).float()
+                query_embeddings = exact.index_select(0, query)  # far faster than by brackets
+                self.values[query, place] = self.search.score_pairs(query_embeddings, self.rows[query, place]).float()
             self._cut()
         return self.values, self.rows
 
@@ -178,14 +178,16 @@ class _Best:
             return False
         self.margin = torch.maximum(self.margin, ceilings.margin)
         worth = _product(self.queries, documents, ceilings.terms, self.search.memory)
-        found = _promising(worth, self.least, self.search.k, self.margin)
-        if found is None or len(found[0]) * GROUP > worth.numel():  # then the kernel is faster
+        candidates = _promising(worth, self.least, self.search.k, self.margin)
+        if candidates is None or len(candidates[0]) * GROUP > worth.numel():  # then the kernel is faster
             return False
-        self._merge(*_padded(*found, len(worth)), offset)
+        self._merge(*_padded(*candidates, len(worth)), offset)
         self.least = _kth_best(self.values, self.search.k)
         if self.values.shape[1] > MORE * self.search.k:
-            kept, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
-            self.values, self.rows = _padded(kept, self.values[kept, places], self.rows[kept, places], len(worth))
+            queries, places = (self.values > (self.least - self.margin)[:, None]).nonzero(as_tuple=True)
+            self.values, self.rows = _padded(
+                queries, self.values[queries, places], self.rows[queries, places], len(worth)
+            )
         if self.values.shape[1] > MOST * self.search.k:
             self.scored()
         return True
@@ -204,8 +206,8 @@ def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: 
     if similarity.factorable:
         return _product(queries, documents, None, memory)
     scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
-    for part, found in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
-        found.copy_(similarity.kernel(queries, part))
+    for part, block in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
+        block.copy_(similarity.kernel(queries, part))
     return scores
 
 
@@ -257,10 +259,10 @@ def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[
     counts = rows.bincount(minlength=count)
     places = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
     shape = count, int(counts.max())
-    found = values.new_full(shape, -torch.inf), columns.new_zeros(shape)
-    for side, given in zip(found, (values, columns), strict=True):
+    padded = values.new_full(shape, -torch.inf), columns.new_zeros(shape)
+    for side, given in zip(padded, (values, columns), strict=True):
         side[rows, places] = given
-    return found
+    return padded
 
 
 def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -268,11 +270,11 @@ def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if values.shape[1] <= k:
         return values, indices
     highest, places = values.topk(k + 1, dim=1)
-    found = indices.gather(1, places)
+    best_indices = indices.gather(1, places)
     tied = torch.nonzero(highest[:, k - 1] == highest[:, k]).flatten()
     if len(tied):
-        highest[tied, :k], found[tied, :k] = (side[:, :k] for side in in_order(values[tied], indices[tied]))
-    return highest[:, :k], found[:, :k]
+        highest[tied, :k], best_indices[tied, :k] = (side[:, :k] for side in in_order(values[tied], indices[tied]))
+    return highest[:, :k], best_indices[:, :k]
 
 
 def in_order(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,8 +41,8 @@ class ExportIndex(StoredIndex):
 
     def prepared_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
-        made = super().prepared_queries(queries)
-        return np.pad(made, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else made
+        embeddings = super().prepared_queries(queries)
+        return np.pad(embeddings, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else embeddings
 
     def account(self) -> Account:
         """What made the embeddings of both sides, and the norms of the queries."""
@@ -90,9 +90,9 @@ def export_index(
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
         raise UsageError(f"{folder}: holds {dtype}; `quantize=` {quantize} does not fit")
-    made = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
-    if made.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
+    searcher = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
+    if searcher.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
         raise UsageError(f"{folder}: was made by {made_by['spec']}, whose weights or settings {encoder} does not have")
-    if made.scorer.statistics() != made_for["learned"]:
+    if searcher.scorer.statistics() != made_for["learned"]:
         raise UsageError(f"{folder}: was made for {made_for['spec']} with {made_for['learned']}; {encoder} has others")
-    return ExportIndex(made, export, stored)
+    return ExportIndex(searcher, export, stored)

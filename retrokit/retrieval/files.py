@@ -78,8 +78,8 @@ class Opened:
         DataError: files that cannot be read.
     """
 
-    def __init__(self, asked: SearchSettings) -> None:
-        searcher, corpus, index_folder = asked.searcher, asked.corpus, asked.index_folder
+    def __init__(self, settings: SearchSettings) -> None:
+        searcher, corpus, index_folder = settings.searcher, settings.corpus, settings.index_folder
         if (corpus is None) == (index_folder is None):
             raise UsageError(
                 "give `corpus=`, texts to search in, or `index_folder=`, a folder of 'retrokit export': one of them"
@@ -88,15 +88,17 @@ class Opened:
             raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
         if searcher is not None:
             parse_all([(retrieval.registry_of(searcher), searcher)])
-        self._faiss = asked.index
+        self._faiss = settings.index
         self._export = open_export(index_folder) if index_folder is not None else None
         self._texts = TextList()
         with _nothing_collected():
             if corpus is not None:
                 documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
-                self._texts = TextList([one.full_text for one in documents], [one.id for one in documents])
+                self._texts = TextList(
+                    [document.full_text for document in documents], [document.id for document in documents]
+                )
             there = self._texts if self._export is None else self._export
-            self._index = retrieval.index_of(searcher or "", there, asked.device, **asked.options())
+            self._index = retrieval.index_of(searcher or "", there, settings.device, **settings.options())
 
     def make_ready(self) -> None:
         """Load what embeds queries, and prepare the documents, so that each search is quick."""
@@ -105,37 +107,37 @@ class Opened:
 
     def search(self, queries: TextList, k: int) -> Hits:
         """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""
-        found = self._index.search(queries, k)
+        rankings = self._index.search(queries, k)
         ids: Any = self._texts.ids
         if self._export is not None:
-            ids = self._export.ids_at(place for _, places in found for place in places.tolist())
+            ids = self._export.ids_at(place for _, places in rankings for place in places.tolist())
         if self._faiss is not None:
             shares = self._index.account().configuration["index_recall"].items()
             recall = ", ".join(f"{name} {share}" for name, share in shares)
             notice(f"index {self._faiss} in proportion to exact search: {recall}")
-        return Hits(queries, [_hits(one, ids, self._texts) for one in found])
+        return Hits(queries, [_hits(ranking, ids, self._texts) for ranking in rankings])
 
 
 @taking(SearchSettings)
-def search_files(asked: SearchSettings) -> Hits:
+def search_files(settings: SearchSettings) -> Hits:
     """The ``k`` best documents of each query, in what :class:`Opened` opens.
 
     Raises:
         UsageError: no query, or an id given twice; otherwise as :class:`Opened`.
         DataError: as :class:`Opened`.
     """
-    queries = asked.queries
-    if queries is None and not asked.query:
+    queries = settings.queries
+    if queries is None and not settings.query:
         raise UsageError("give `queries=`, a file of them, or `query=`, a text")
-    if asked.corpus == queries == "-":
+    if settings.corpus == queries == "-":
         raise UsageError("`corpus=` and `queries=` cannot both be standard input")
     texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
-    for number, text in enumerate((typed_text(query, "`query=`") for query in asked.query), start=1):
+    for number, text in enumerate((typed_text(query, "`query=`") for query in settings.query), start=1):
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
-    return Opened(asked).search(TextList(texts.values(), list(texts)), asked.k)
+    return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
 
 
-def _hits(found: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
-    pairs = zip(*(side.tolist() for side in found), strict=True)
+def _hits(ranking: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
+    pairs = zip(*(side.tolist() for side in ranking), strict=True)
     return [Hit(ids[place], score, texts[place] if texts else None) for score, place in pairs]

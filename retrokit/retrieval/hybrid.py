@@ -63,12 +63,14 @@ class Hybrid(Searcher):
 
     def tuned(self, on: TuningQueries) -> Searcher:
         """Of the weights 0, 0.05, …, 1 the best one; of equally good ones that nearest to 0.5, then the lower."""
-        made = copy.copy(self)
-        made.a, made.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
+        searcher = copy.copy(self)
+        searcher.a, searcher.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
         if self.weight != AUTO:
-            return made
+            return searcher
         depth = min(max(on.depth, self.depth), max(1, len(on.documents)))
-        sides = [side.index(on.documents).search_without(on.queries, depth, on.left_out) for side in (made.a, made.b)]
+        sides = [
+            side.index(on.documents).search_without(on.queries, depth, on.left_out) for side in (searcher.a, searcher.b)
+        ]
         worth = {}
         with progress(f"tuning {self.spec}", _STEPS + 1, "weights") as advance:
             for step in range(_STEPS + 1):
@@ -76,8 +78,8 @@ class Hybrid(Searcher):
                 worth[step] = on.measure(lists)
                 advance(1)
         best = max(worth, key=lambda step: (worth[step], -abs(2 * step - _STEPS), -step))
-        made.weight, made.tuned_on = best / _STEPS, {**on.about, "value": worth[best]}
-        return made
+        searcher.weight, searcher.tuned_on = best / _STEPS, {**on.about, "value": worth[best]}
+        return searcher
 
     def fingerprint(self) -> str:
         return f"{self.a.fingerprint()} {self.b.fingerprint()} {self.fusion} {self.weight} {self.depth}"
@@ -95,8 +97,8 @@ class HybridIndex(FilteredIndex):
         """A document that one side has not found counts there as the lowest that it has, and by ranks as nothing."""
         hybrid = self._searcher
         depth = min(max(k, hybrid.depth), self._most)
-        found = [side.search_without(queries, depth, left_out) for side in self._sides]
-        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*found, strict=True)]
+        rankings = [side.search_without(queries, depth, left_out) for side in self._sides]
+        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*rankings, strict=True)]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """The scores that texts have, or would have, among what both sides find for their queries."""
@@ -104,12 +106,12 @@ class HybridIndex(FilteredIndex):
         keys = queries.ids or queries
         rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
         ids = [queries.ids[row] for row in rows.values()] if queries.ids else ()
-        asked = TextList((queries[row] for row in rows.values()), ids)
+        distinct_queries = TextList((queries[row] for row in rows.values()), ids)
         fused = np.zeros(len(texts))
         for side, share in zip(self._sides, (1 - float(hybrid.weight), float(hybrid.weight)), strict=True):
-            found = dict(zip(rows, side.search(asked, min(hybrid.depth, self._most)), strict=True))
+            rankings = dict(zip(rows, side.search(distinct_queries, min(hybrid.depth, self._most)), strict=True))
             scores = zip(keys, side.score_pairs(queries, texts), strict=True)
-            fused += share * np.array([placed(found[key][0], score, hybrid.fusion) for key, score in scores])
+            fused += share * np.array([placed(rankings[key][0], score, hybrid.fusion) for key, score in scores])
         return fused
 
     def account(self) -> Account:

@@ -100,7 +100,7 @@ class RunIndex(FilteredIndex):
         check_k(k)
         ids = self._run.ids_of(queries, "queries")
         self._counts, self.unlisted = self._run.compare(self._documents, queries)
-        found, lost = [], 0
+        rankings, lost = [], 0
         for id, out in zip(ids, left_out, strict=True):
             ranked = self._run.scores.get(id, {}).items()
             listed = [
@@ -109,11 +109,11 @@ class RunIndex(FilteredIndex):
             positions = np.array([position for position, _ in listed], dtype=np.int64)
             scores = np.array([score for _, score in listed], dtype=np.float64)
             order = best_first(scores, positions)
-            kept = without((scores[order], positions[order]), out, len(order))
-            lost += len(order) - len(kept[0])
-            found.append((kept[0][:k], kept[1][:k]))
+            ranking = without((scores[order], positions[order]), out, len(order))
+            lost += len(order) - len(ranking[0])
+            rankings.append((ranking[0][:k], ranking[1][:k]))
         self._counts |= {LEFT_OUT: lost}
-        return found
+        return rankings
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         check_pairs(queries, texts)

@@ -34,13 +34,13 @@ class StoredProduct(Similarity):
     offset: Tensor
     signs: Tensor | None
 
-    def __init__(self, spec: str, kept: Quantization, between_signs: bool = False) -> None:
+    def __init__(self, spec: str, quantization: Quantization, between_signs: bool = False) -> None:
         super().__init__()
-        self.spec, self.kept, self.between_signs = spec, kept, between_signs
-        linear = kept.linear() if kept.ranges is not None else (None, None)
+        self.spec, self.kept, self.between_signs = spec, quantization, between_signs
+        linear = quantization.linear() if quantization.ranges is not None else (None, None)
         for name, values in zip(("scale", "offset"), linear, strict=True):
             self.register_buffer(name, None if values is None else torch.from_numpy(values))
-        every = np.arange(256, dtype=np.uint8)[:, None] if kept.dtype == "binary" else None
+        every = np.arange(256, dtype=np.uint8)[:, None] if quantization.dtype == "binary" else None
         signs = None if every is None else torch.from_numpy(Quantization("binary", 8).widened(every))
         self.register_buffer("signs", signs)
 
@@ -54,21 +54,21 @@ class StoredProduct(Similarity):
 
 
 class StoredRows:
-    """Documents ``rows``, stored as ``kept`` says, and the search in them; of signs, ``rescored`` times k are found by
-    the signs and scored again by the query's floats. ``folder``: where an index of faiss is kept."""
+    """Documents ``rows``, stored as ``quantization`` says, and the search in them; of signs, ``rescored`` times k are
+    found by the signs and scored again by the query's floats. ``folder``: where an index of faiss is kept."""
 
     def __init__(
         self,
         rows: np.ndarray,
-        kept: Quantization,
+        quantization: Quantization,
         spec: str,
         rescored: int = 0,
         index: str | None = None,
         device: torch.device | str = "cpu",
         folder: Path | None = None,
     ) -> None:
-        self.rows, self._kept, self._rescored, self._device = rows, kept, rescored, device
-        self.product = StoredProduct(spec, kept, between_signs=kept.dtype == "binary")
+        self.rows, self._kept, self._rescored, self._device = rows, quantization, rescored, device
+        self.product = StoredProduct(spec, quantization, between_signs=quantization.dtype == "binary")
         self._index, self._folder = index, folder
 
     @cached_property
@@ -90,11 +90,11 @@ class StoredRows:
             return np.empty((len(prepared), 0), dtype=np.float32), np.empty((len(prepared), 0), dtype=np.int64)
         wide = max(k, k * self._rescored)
         if self.approximate is None:
-            found = top_k(self.product, self.asked(prepared), self.rows, wide, self._device)
+            result = top_k(self.product, self.asked(prepared), self.rows, wide, self._device)
         else:
             through = self.approximate.search(self.asked(prepared), wide)
-            found = through.scores, through.indices
-        return self._scored_again(prepared, found[1], k) if self._rescored else found
+            result = through.scores, through.indices
+        return self._scored_again(prepared, result[1], k) if self._rescored else result
 
     def _scored_again(self, prepared: np.ndarray, places: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         scores = np.full(places.shape, -np.inf, dtype=np.float32)
@@ -116,14 +116,14 @@ class StoredRows:
         approximate = self.approximate
         assert approximate is not None
         queries = prepared[:QUERIES_TIMED]
-        asked = self.product.prepare(torch.from_numpy(self.asked(queries)), "query").numpy()
+        vectors = self.product.prepare(torch.from_numpy(self.asked(queries)), "query").numpy()
         wide = min(max(k, k * self._rescored), len(self.rows))
         rounds = []
         with approximate.alone() as faiss:
             for _ in range(3):
                 start = time.process_time()
                 for row in range(len(queries)):
-                    _, places = faiss.search(asked[row : row + 1], wide)
+                    _, places = faiss.search(vectors[row : row + 1], wide)
                     if self._rescored:
                         self._scored_again(queries[row : row + 1], places, k)
                 rounds.append(time.process_time() - start)

@@ -99,9 +99,9 @@ class TwoStage(Searcher):
         self.first.check(documents, queries)
 
     def tuned(self, on: TuningQueries) -> Searcher:
-        made = copy.copy(self)
-        made.first = self.first.tuned(on)
-        return made
+        searcher = copy.copy(self)
+        searcher.first = self.first.tuned(on)
+        return searcher
 
 
 class TwoStageIndex(FilteredIndex):
@@ -118,26 +118,26 @@ class TwoStageIndex(FilteredIndex):
         fusion, depth = self._searcher.fusion, self._searcher.fusion.depth
         at_most = max(1, len(self._documents))
         firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
-        asked = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
-        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in asked]
-        found = list(firsts)
-        seconds = self._searcher.reranker.rank_lists([queries[row] for row in asked], lists)
+        rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
+        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
+        rankings = list(firsts)
+        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], lists)
         if equal := sum(len(second) > 1 and second.min() == second.max() for second in seconds):
             problem = f"all scores are equal for {equal:,} of {len(seconds):,} queries"
             notice(f"{self._searcher.reranker.spec}: {problem}; their documents keep the first stage's order")
-        for row, second in zip(asked, seconds, strict=True):
+        for row, second in zip(rows, seconds, strict=True):
             before, positions = firsts[row]
             top = len(second)
             scores = fusion.scores(before[:top], second)
             order = best_first(scores, np.arange(top))
-            found[row] = (
+            rankings[row] = (
                 _above(_distinct(scores[order]), len(before) - top),
                 positions[[*order, *range(top, len(before))]],
             )
-        self._queries += len(asked)
-        self._empty += len(firsts) - len(asked)
+        self._queries += len(rows)
+        self._empty += len(firsts) - len(rows)
         self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
-        return [(scores[:k], positions[:k]) for scores, positions in found]
+        return [(scores[:k], positions[:k]) for scores, positions in rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """The reranker's scores float32 ``[n]``, where it alone decides; otherwise a pair has none by itself."""
