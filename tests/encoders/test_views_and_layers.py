@@ -141,5 +141,5 @@ def test_where_a_run_started(tiny_bert: Path, tmp_path: Path, encoder: Encoder) 
     retrokit.encoder(str(tiny_bert)).to_train().model.save(str(checkpoint))
     assert starting_encoder(checkpoint) == "scratch:minilm"
     (run / "retrokit.json").write_text("{")
-    with pytest.raises(DataError, match="not a description of a run"):
+    with pytest.raises(DataError, match="the description of a run"):
         starting_encoder(run)

@@ -14,6 +14,7 @@ import torch
 
 import retrokit
 from retrokit import encoders
+from retrokit.data import jsonl
 from retrokit.data.files import digest
 from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
@@ -523,11 +524,10 @@ def test_a_write_that_fails_leaves_what_was_there(
     before = file.read_bytes()
     counted.fingerprint = "other"
 
-    def broken(*arguments: Any, **options: Any) -> None:
-        arguments[1].write("{")
+    def broken(*_: Any) -> None:
         raise RuntimeError("the machine stops")
 
-    monkeypatch.setattr(results_folder.json, "dump", broken)
+    monkeypatch.setattr(jsonl, "to_json", broken)
     with pytest.raises(RuntimeError):
         run()
     assert files(tmp_path) == [file]

@@ -232,7 +232,7 @@ def test_what_cannot_begin_is_told_before_a_step(folder, tiny_bert, tmp_path):
     three = make_cross_encoder(tmp_path / "three", outputs=3)
     for base, problem in (
         ("static:dim=8", "has no transformer"),
-        (three, "has one output, this one has 3"),
+        (three, "has 3 outputs .*; a reranker needs one output"),
         (f"model:{make_cross_encoder(tmp_path / 'cross')},pooling=cls", "a cross-encoder to start from has no options"),
     ):
         with pytest.raises(UsageError, match=problem):

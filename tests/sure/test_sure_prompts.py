@@ -160,14 +160,14 @@ def test_the_digest_tells_every_change(tmp_path, old, new):
     ("name", "text", "message"),
     [
         ("sumary", GERMAN, r"sumary\.toml: is not a prompt .*did you mean summary\.toml"),
-        ("summary", "marker = 'x'\nprompt = y\n", r"summary\.toml: is no TOML: .*line 2"),
+        ("summary", "marker = 'x'\nprompt = y\n", r"summary\.toml: is not TOML: .*line 2"),
         ("summary", GERMAN.replace("marker = ", "mark = "), r"lacks marker; a prompt summary holds marker, prompt"),
         ("summary", GERMAN + "\nextra = 'x'\n", "holds extra, which is not known"),
         ("summary", GERMAN.replace("{passage}", ""), r"lacks the field \{passage\}"),
         ("summary", GERMAN.replace("{passage}", "{passage} {passages}"), r"has a field \{passages\}"),
         ("summary", GERMAN.replace('"Zusammenfassung:"', "3"), "marker should be text"),
         ("summary", GERMAN.replace('"Zusammenfassung:"', '" "'), "marker should be text that is not empty"),
-        ("summary", "", "is empty; expected a prompt in TOML"),
+        ("summary", "", "lacks marker, prompt; a prompt summary holds marker, prompt"),
         ("summary", GERMAN + "\ntags = 'no'\n", "tags should be true or false"),
     ],
 )

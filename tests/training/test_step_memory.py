@@ -219,7 +219,7 @@ def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, m
     assert (found.config.batch_size, found.config.mini_batch) == (16, 16)
     assert taken(found)[1] <= ROOM
     assert auto(tiny_bert, long_pairs, monkeypatch, 10**9, batch_size=16, mini_batch="auto").config.mini_batch is None
-    assert caplog.messages == [
+    assert [message for message in caplog.messages if "bare checkpoint" not in message] == [
         "`mini_batch=` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
         "`mini_batch=` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
     ]
