@@ -61,7 +61,7 @@ class RecordStore(Sequence[Record], Generic[Record]):
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - lives as long as the store
         self._starts = array("q", [0])
         self._digests = array("Q")
-        self._kept: np.ndarray | None = None
+        self._positions: np.ndarray | None = None
         for record in records:
             self.append(record)
 
@@ -77,22 +77,24 @@ class RecordStore(Sequence[Record], Generic[Record]):
         """Leave out records that equal an earlier one; returns how many."""
         first = np.unique(np.frombuffer(self._digests, dtype=np.uint64), return_index=True)[1]
         dropped = len(self._digests) - len(first)
-        self._kept = np.sort(first) if dropped else None
+        self._positions = np.sort(first) if dropped else None
         return dropped
 
     def chosen(self, keep: Sequence[int]) -> RecordStore[Record]:
         """The records at the positions ``keep``; they share the file."""
         part = RecordStore(self._pack, self._unpack)
         part._file, part._starts = self._file, self._starts
-        part._kept = (np.arange(len(self)) if self._kept is None else self._kept)[np.asarray(keep, dtype=np.int64)]
+        part._positions = (np.arange(len(self)) if self._positions is None else self._positions)[
+            np.asarray(keep, dtype=np.int64)
+        ]
         return part
 
     def place(self, index: int) -> int:
         """Which of all appended records, duplicates too, the record at ``index`` is, counted from 0."""
-        return index if self._kept is None else int(self._kept[index])
+        return index if self._positions is None else int(self._positions[index])
 
     def __len__(self) -> int:
-        return len(self._starts) - 1 if self._kept is None else len(self._kept)
+        return len(self._starts) - 1 if self._positions is None else len(self._positions)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

@@ -60,7 +60,7 @@ class ServiceEncoder(Encoder):
         self.similarity = similarities.registry.create("cosine")
         self._service = service
         self._revision = revision
-        self._asked = {"model": service.model, **({"dimensions": dimensions} if dimensions else {})}
+        self._parameters = {"model": service.model, **({"dimensions": dimensions} if dimensions else {})}
         self._format = {"encoding_format": "float"}
         self._prompts = prompts
         self._input_types = _input_types(input_type)
@@ -93,7 +93,12 @@ class ServiceEncoder(Encoder):
 
     @cached_property
     def _fingerprint(self) -> str:
-        about = {**self._asked, "service": self._service.where, "revision": self._revision, "prompts": self._prompts}
+        about = {
+            **self._parameters,
+            "service": self._service.where,
+            "revision": self._revision,
+            "prompts": self._prompts,
+        }
         about |= {"input_type": self._input_types} if self._input_types else {}
         return fingerprint_of(self.spec, about, self._probe)
 
@@ -139,7 +144,7 @@ class ServiceEncoder(Encoder):
 
     async def _call(self, texts: list[str], role: Role) -> np.ndarray:
         """Embeddings float32 ``[n, d]``."""
-        body = {**self._asked, **self._format, **self._input_types.get(role, {}), "input": texts}
+        body = {**self._parameters, **self._format, **self._input_types.get(role, {}), "input": texts}
         try:
             rows = await self._service.each(body, ("data",), len(texts), _vector, _EXPECTED)
         except PromptRefused as refused:
@@ -149,7 +154,7 @@ class ServiceEncoder(Encoder):
             return await self._call(texts, role)
         if len(widths := {len(row) for row in rows}) > 1:
             raise ServiceError(f"{self._service.where}: embeddings of {sorted(widths)} dimensions in one answer")
-        if (wanted := self._asked.get("dimensions")) and widths != {wanted}:
+        if (wanted := self._parameters.get("dimensions")) and widths != {wanted}:
             problem = f"gives {len(rows[0])} dimensions in spite of dimensions={wanted}; leave that out"
             raise ServiceError(f"{self._service.where} {problem}")
         return np.stack(rows)

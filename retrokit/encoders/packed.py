@@ -29,7 +29,7 @@ from retrokit.encoders.short_attention import SHORT, attend
 
 _SHORT_ATTENTION = "retrokit_short"
 
-_kept: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDictionary()
+_packed_modules: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDictionary()
 
 
 def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -43,12 +43,12 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         return _copy(module, dtype)
     config = _config(module)
     state = (dtype, stamp(module.state_dict()), None if config is None else config.to_dict())
-    entry = _kept.get(module)
+    entry = _packed_modules.get(module)
     if entry is None or entry[0] != state:
         copied = _copy(module, dtype)
         if packs:
             _pack(copied, dtype)
-        _kept[module] = entry = state, copied
+        _packed_modules[module] = entry = state, copied
     return entry[1]
 
 

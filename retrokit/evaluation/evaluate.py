@@ -68,7 +68,7 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     """
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
     with strictly(settings.strict):
-        evaluation = _computed(settings, baseline) if settings.encoders else _kept(settings)
+        evaluation = _computed(settings, baseline) if settings.encoders else _stored_results(settings)
     return evaluation if baseline is None else baseline.compared(evaluation)
 
 
@@ -239,7 +239,7 @@ def _check_searches(
             raise UsageError(f"`{name}=` {given}: no encoder is evaluated, and nothing else has embeddings to search")
 
 
-def _kept(settings: EvaluationSettings) -> Evaluation:
+def _stored_results(settings: EvaluationSettings) -> Evaluation:
     """What a results folder holds, without computing anything; of ``on`` and ``sim`` alone where those are given."""
     on, sim, metrics, results = settings.on, settings.sim, settings.metrics, settings.results
     if results is None:

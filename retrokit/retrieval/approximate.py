@@ -107,32 +107,32 @@ class ApproximateIndex:
         self._similarity = copy.deepcopy(similarity).to(device)
         self._documents, self._index, self._device = documents, index, device
         self._stored = stored or Quantization("float32", documents.shape[-1])
-        self._made = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
+        self._faiss_index = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
         self._checked: tuple[dict[int, float], int] = {}, 0
-        self._kept = None if folder is None else KeptIndex(folder, index)
-        cached = self._kept.read(self._made, len(documents)) if self._kept is not None else None
+        self._index_files = None if folder is None else KeptIndex(folder, index)
+        cached = self._index_files.read(self._faiss_index, len(documents)) if self._index_files is not None else None
         if cached is None:
             self._build()
         else:
-            self._made, self._checked = cached
-            _set_parameters(self._made, index)
+            self._faiss_index, self._checked = cached
+            _set_parameters(self._faiss_index, index)
 
     def _build(self) -> None:
         documents, index = self._documents, self._index
         factory = index.partition(":")[0]
-        if not self._made.is_trained:
+        if not self._faiss_index.is_trained:
             rows = _sample(len(documents), TRAINING_NUMBERS // documents.shape[-1])
             vectors = np.concatenate(list(self._prepared(documents[rows])))
-            _spare_warnings(self._made, index, len(rows))
-            keep_as_they_are(self._made, factory, self._stored)
-            _asked(index, partial(self._made.train, vectors))
-        keep_as_they_are(self._made, factory, self._stored)
+            _spare_warnings(self._faiss_index, index, len(rows))
+            keep_as_they_are(self._faiss_index, factory, self._stored)
+            _asked(index, partial(self._faiss_index.train, vectors))
+        keep_as_they_are(self._faiss_index, factory, self._stored)
         with progress("indexing", len(documents), "documents") as advance:
             for vectors in self._prepared(documents):
-                _asked(index, partial(self._made.add, vectors))
+                _asked(index, partial(self._faiss_index.add, vectors))
                 advance(len(vectors))
-        if self._kept is not None:
-            self._kept.write(self._made)
+        if self._index_files is not None:
+            self._index_files.write(self._faiss_index)
 
     def _prepared(self, documents: Embeddings) -> Iterator[np.ndarray]:
         """Blocks of documents as the index takes them, float32 ``[n, d']``."""
@@ -144,13 +144,13 @@ class ApproximateIndex:
         """About the ``k`` best documents of every query; the recall is that of the first search."""
         queries, documents, k = checked(queries, self._documents, k)
         vectors = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
-        scores, indices = _search(self._made, self._index, vectors, k)
+        scores, indices = _search(self._faiss_index, self._index, vectors, k)
         if not self._checked[1]:
             rows = _sample(len(queries), QUERIES_CHECKED)
             recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
             self._checked = recall, len(rows)
-            if self._kept is not None:
-                self._kept.write_recall(*self._checked)
+            if self._index_files is not None:
+                self._index_files.write_recall(*self._checked)
         return Approximate(scores, indices, *self._checked)
 
     @contextmanager
@@ -160,7 +160,7 @@ class ApproximateIndex:
         torch.set_num_threads(1)
         _faiss().omp_set_num_threads(1)
         try:
-            yield self._made
+            yield self._faiss_index
         finally:
             torch.set_num_threads(threads)
             _faiss().omp_set_num_threads(threads)
@@ -168,7 +168,7 @@ class ApproximateIndex:
     @property
     def bytes(self) -> int:
         """Of the whole index, as a file has them."""
-        faiss_index = self._made
+        faiss_index = self._faiss_index
         return len(
             faiss_index.serialized() if isinstance(faiss_index, SignIndex) else _faiss().serialize_index(faiss_index)
         )

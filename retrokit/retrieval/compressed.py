@@ -60,47 +60,47 @@ class SignIndex:
         factory = index.partition(":")[0]
         if not _PLAIN.fullmatch(factory) or "NSG" in factory:
             raise UsageError(f"index {index}: faiss has Flat, HNSW32 and IVF64,Flat for signs, and the like")
-        self._made = faiss.index_binary_factory(-(-dimension // 8) * 8, f"B{_kind(factory) or 'Flat'}")
+        self._faiss_index = faiss.index_binary_factory(-(-dimension // 8) * 8, f"B{_kind(factory) or 'Flat'}")
         self.metric_type = faiss.METRIC_INNER_PRODUCT
 
     @property
     def is_trained(self) -> bool:
-        return bool(self._made.is_trained)
+        return bool(self._faiss_index.is_trained)
 
     @property
     def ntotal(self) -> int:
-        return int(self._made.ntotal)
+        return int(self._faiss_index.ntotal)
 
     def train(self, rows: np.ndarray) -> None:
-        self._made.train(self._packed(rows))
+        self._faiss_index.train(self._packed(rows))
 
     def add(self, rows: np.ndarray) -> None:
-        self._made.add(self._packed(rows))
+        self._faiss_index.add(self._packed(rows))
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores float32 ``[nq, k]`` and indices int64 ``[nq, k]``, −1 where there are no more."""
-        apart, indices = self._made.search(self._packed(queries), k)
+        apart, indices = self._faiss_index.search(self._packed(queries), k)
         return (self.d - 2 * apart).astype(np.float32), indices
 
     def set_parameter(self, name: str, value: int) -> None:
         """Set ``nprobe``, ``efSearch`` or the like; raises ``RuntimeError`` for what it does not have."""
-        owner = self._made.hnsw if hasattr(self._made, "hnsw") else self._made
+        owner = self._faiss_index.hnsw if hasattr(self._faiss_index, "hnsw") else self._faiss_index
         if not hasattr(owner, name):
             raise RuntimeError(f"could not set parameter {name}")
         setattr(owner, name, value)
 
     def serialized(self) -> np.ndarray:
         """All of it in bytes, as a file has them."""
-        data: np.ndarray = self._faiss.serialize_index_binary(self._made)
+        data: np.ndarray = self._faiss.serialize_index_binary(self._faiss_index)
         return data
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
-        self._faiss.write_index_binary(self._made, str(path))
+        self._faiss.write_index_binary(self._faiss_index, str(path))
 
     def read(self, path: Path) -> SignIndex:
         """Take the place of what is in a file; raises ``RuntimeError`` where that is none."""
-        self._made = self._faiss.read_index_binary(str(path))
+        self._faiss_index = self._faiss.read_index_binary(str(path))
         return self
 
     def _packed(self, rows: np.ndarray) -> np.ndarray:

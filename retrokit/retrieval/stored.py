@@ -67,7 +67,7 @@ class StoredRows:
         device: torch.device | str = "cpu",
         folder: Path | None = None,
     ) -> None:
-        self.rows, self._kept, self._rescored, self._device = rows, quantization, rescored, device
+        self.rows, self._quantization, self._rescored, self._device = rows, quantization, rescored, device
         self.product = StoredProduct(spec, quantization, between_signs=quantization.dtype == "binary")
         self._index, self._folder = index, folder
 
@@ -76,11 +76,11 @@ class StoredRows:
         """The index of faiss, if there is one."""
         if self._index is None or not len(self.rows):
             return None
-        return ApproximateIndex(self.product, self.rows, self._index, self._device, self._folder, self._kept)
+        return ApproximateIndex(self.product, self.rows, self._index, self._device, self._folder, self._quantization)
 
     def asked(self, prepared: np.ndarray) -> np.ndarray:
         """Prepared queries as :attr:`product` takes them."""
-        return self._kept.narrowed(prepared) if self.product.between_signs else prepared
+        return self._quantization.narrowed(prepared) if self.product.between_signs else prepared
 
     @torch.inference_mode()
     def search(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,13 +100,13 @@ class StoredRows:
         scores = np.full(places.shape, -np.inf, dtype=np.float32)
         for query, row, score in zip(prepared, places, scores, strict=True):
             there = row >= 0
-            score[there] = self._kept.widened(self.rows[row[there]]) @ query
+            score[there] = self._quantization.widened(self.rows[row[there]]) @ query
         ordered = in_order(torch.from_numpy(scores), torch.from_numpy(places))
         return ordered[0][:, :k].numpy(), ordered[1][:, :k].numpy()
 
     def through(self, index: str | None) -> StoredRows:
         """The same documents through another index of faiss, or exactly."""
-        given = self._kept, self.product.spec, self._rescored
+        given = self._quantization, self.product.spec, self._rescored
         return StoredRows(self.rows, *given, index, self._device)
 
     @torch.inference_mode()
@@ -134,8 +134,8 @@ class StoredRows:
     ) -> np.ndarray:
         """Scores ``[n]`` on the scale of :meth:`search` of prepared queries at ``rows`` with prepared documents at
         ``columns``, which are taken for what they would be when stored."""
-        floats = Quantization("float32", self._kept.dimension)
-        stored = self._kept.widened(self._kept.narrowed(documents))
+        floats = Quantization("float32", self._quantization.dimension)
+        stored = self._quantization.widened(self._quantization.narrowed(documents))
         if self.product.between_signs and not self._rescored:
-            queries = self._kept.widened(self._kept.narrowed(queries))
+            queries = self._quantization.widened(self._quantization.narrowed(queries))
         return pair_scores(StoredProduct(self.product.spec, floats), queries, stored, rows, columns)

@@ -71,7 +71,7 @@ class BenchmarkRows:
     def __init__(self, items: Items, settings: Mapping[str, Any], testbeds: Sequence[str], language: str) -> None:
         self._file: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n")  # noqa: SIM115 - lives on
         self._settings, self._items, self._testbeds = settings, items, testbeds
-        self._kept: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._dropped: dict[str, Counter[str]] = {testbed: Counter() for testbed in testbeds}
         self._positions: Counter[str] = Counter(dict.fromkeys(POSITIONS, 0))
         kinds = kinds_of(testbeds)
@@ -105,7 +105,7 @@ class BenchmarkRows:
                 kind, cause = variants.dropped[testbed]
                 self._dropped[testbed][f"{kind}: {cause}"] += 1
             else:
-                self._kept[testbed] += 1
+                self._counts[testbed] += 1
         if variants.position:
             self._positions[variants.position] += 1
         calls = Counter(_KIND_OF_STEP[call.step] for call in variants.calls)
@@ -129,7 +129,7 @@ class BenchmarkRows:
             "skipped": self._items.skipped,
             "tried": len(self._items.items),
             "testbeds": {
-                testbed: {"kept": self._kept[testbed], "dropped": dict(sorted(self._dropped[testbed].items()))}
+                testbed: {"kept": self._counts[testbed], "dropped": dict(sorted(self._dropped[testbed].items()))}
                 for testbed in self._testbeds
             },
             "positions": dict(self._positions),
@@ -146,7 +146,7 @@ class BenchmarkRows:
 
     def nothing(self) -> str | None:
         """Why no query is left in any testbed, in a few words; ``None`` if one is."""
-        if self._kept.total():
+        if self._counts.total():
             return None
         causes = Counter[str]()
         for rejections in self._rejections.values():

@@ -102,12 +102,12 @@ class _Dialogue:
         self._attempts: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._known: dict[tuple[str, int], str] = {}
-        self._asked = ""
+        self._step = ""
 
     async def ask(self, step: str, **fields: str) -> str:
         """The answer to the prompt ``step``; one that was given before is not asked for again."""
         template, attempt = self._prompts[step], self._attempts.get(step, 0)
-        self._asked = step
+        self._step = step
         prompt = template.fill(**fields)
         if step in self._reasons:
             prompt += "\n\n" + self._prompts["retry"].fill(reason=self._reasons[step])
@@ -143,7 +143,7 @@ class _Dialogue:
                 if not left or rejected.cause == "refused":
                     raise _Dropped(kind, rejected.cause) from rejected
                 left -= 1
-                blamed = rejected.blamed or self._asked
+                blamed = rejected.blamed or self._step
                 self._attempts[blamed] = self._attempts.get(blamed, 0) + 1
                 self._reasons[blamed] = rejected.reason
                 for later in steps[steps.index(blamed) + 1 :]:
@@ -152,7 +152,7 @@ class _Dialogue:
 
     def _mark(self, cause: str) -> None:
         """Note at the last answer that was looked at why it was rejected."""
-        place = max(place for place, call in enumerate(self.calls) if call.step == self._asked)
+        place = max(place for place, call in enumerate(self.calls) if call.step == self._step)
         self.calls[place] = replace(self.calls[place], rejected=cause)
 
 

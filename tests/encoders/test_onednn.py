@@ -60,7 +60,7 @@ def test_what_does_not_prove_itself_is_not_used(how, monkeypatch, tiny_bert):
     queries, documents = np.random.default_rng(0).normal(size=(2, 40, 16)).astype(np.float32)
     dot = retrokit.similarity("dot")
     expected = encoder.embed(texts, "document", "fp32"), top_k(dot, queries, documents, 5, torch.device("cpu"))[0]
-    packed._kept.clear()
+    packed._packed_modules.clear()
     onednn.works.cache_clear()
     monkeypatch.setattr(torch.ops, "mkldnn", BROKEN[how])
     assert not onednn.works(torch.float32)

@@ -187,7 +187,7 @@ class _QueryFilters:
         passages: Passages,
         responses: ResponseStore,
     ) -> None:
-        self._asked, self._wording, self._passages, self._responses = settings, wording, passages, responses
+        self._settings, self._wording, self._passages, self._responses = settings, wording, passages, responses
         self._queries = [Query(place, type) for place in passages.chosen for type in settings.types]
         self._rejections: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
@@ -225,7 +225,7 @@ class _QueryFilters:
 
     def search(self, index: Index) -> None:
         """Drop queries that do not bring their passage back; of the others, note the scores and the negatives."""
-        left, settings = self._left, self._asked
+        left, settings = self._left, self._settings
         depth = min(settings.k + settings.negatives, len(self._passages.texts))
         with progress("round trip", len(left), "queries") as advance:
             for start in range(0, len(left), SEARCHED):
@@ -236,12 +236,12 @@ class _QueryFilters:
                 advance(len(part))
 
     def _note(self, query: Query, scores: np.ndarray, places: np.ndarray) -> None:
-        own = np.flatnonzero(places[: self._asked.k] == query.place)
+        own = np.flatnonzero(places[: self._settings.k] == query.place)
         if not len(own):
             query.dropped = "round_trip"
             return
         query.row["positive_score"] = _rounded(scores[own[0]])
-        below = np.flatnonzero(scores < scores[own[0]])[: self._asked.negatives]
+        below = np.flatnonzero(scores < scores[own[0]])[: self._settings.negatives]
         query.row["negatives"] = [self._passages.texts[place] for place in places[below]]
         query.row["negative_scores"] = [_rounded(score) for score in scores[below]]
 
@@ -255,7 +255,7 @@ class _QueryFilters:
                 query.dropped = "no_grade"
                 return
             query.row["grade"] = grade
-            query.dropped = "low_grade" if grade < self._asked.grade else None
+            query.dropped = "low_grade" if grade < self._settings.grade else None
 
         self._ask(llm, "judging", self._left, one)
 
@@ -267,7 +267,7 @@ class _QueryFilters:
         task: Callable[[Asker, Query], Awaitable[None]],
         check: Callable[[int, Session], None] = lambda done, session: None,
     ) -> None:
-        settings = self._asked
+        settings = self._settings
         spent = self._calls["prompt_tokens"] + self._calls["completion_tokens"]
         budget = None if settings.max_tokens is None else max(1, settings.max_tokens - spent)
 
@@ -298,7 +298,7 @@ class _QueryFilters:
 
     def outcome(self) -> WrittenQueries:
         """The record of it all."""
-        types = {type: TypeCounts() for type in self._asked.types}
+        types = {type: TypeCounts() for type in self._settings.types}
         for query in self._queries:
             types[query.type].asked += 1
             types[query.type].kept += query.dropped is None
@@ -309,7 +309,7 @@ class _QueryFilters:
             "passages_repeated": self._passages.repeated,
             "passages_with_queries": len({query.place for query in self._left}),
         }
-        return WrittenQueries(self._asked.output, counts, types, dict(self._rejections), dict(self._calls))
+        return WrittenQueries(self._settings.output, counts, types, dict(self._rejections), dict(self._calls))
 
 
 def _rounded(score: np.floating) -> float:

@@ -85,13 +85,13 @@ class SureRun(Mapping[str, dict[str, float]]):
 
     def __init__(self, candidates: SureCandidates, rankings: Sequence[Found], variants: Sequence[np.ndarray]) -> None:
         self._candidates = candidates
-        self._found = rankings
+        self._rankings = rankings
         self._variants = variants
         self._position = {query: position for position, query in enumerate(candidates.queries.ids)}
 
     def __getitem__(self, query: str) -> dict[str, float]:
         position = self._position[query]
-        ranking = self._found[position]
+        ranking = self._rankings[position]
         entries = np.concatenate([ranking.passages, self._variants[position]]).tolist()
         scores = np.concatenate([ranking.scores, ranking.variant_scores]).tolist()
         return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}

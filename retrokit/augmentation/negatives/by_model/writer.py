@@ -68,7 +68,7 @@ class Writer:
         self._counts = counts
         self._taken = 0
         self._ahead = 2 * concurrency
-        self._asked: dict[tuple[str, str], Future[Completion]] = {}
+        self._futures: dict[tuple[str, str], Future[Completion]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -79,7 +79,7 @@ class Writer:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         is_cached = self.session.store is not None
         if kind is None and is_cached:
-            wait(self._asked.values())  # what was read ahead is kept, so that a second run makes no call
+            wait(self._futures.values())  # what was read ahead is kept, so that a second run makes no call
         at_once = not is_cached or (kind is not None and not issubclass(kind, Exception))
         asyncio.run_coroutine_threadsafe(self.session.close(at_once), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -93,28 +93,28 @@ class Writer:
             for text in chain(texts, [None]):
                 if text is not None:
                     waiting.append((text, self._ask(text)))
-                while waiting and (text is None or len(self._asked) >= self._ahead):
+                while waiting and (text is None or len(self._futures) >= self._ahead):
                     first, keys = waiting.popleft()
                     yield first
                     for key in keys:
-                        del self._asked[key]
+                        del self._futures[key]
                     advance(1)
 
     def _ask(self, text: Text) -> list[tuple[str, str]]:
         anchors = [anchor for anchor, _ in sentences_of(text) if why_not(anchor) is None]
         wanted = dict.fromkeys((name, anchor) for anchor in anchors for name in self._asked_of)
-        new = [key for key in wanted if key not in self._asked]
+        new = [key for key in wanted if key not in self._futures]
         for key in new:
             self._future(*key)
         return new
 
     def _future(self, family: str, anchor: str) -> Future[Completion]:
         key = (family, anchor)
-        if key not in self._asked:
+        if key not in self._futures:
             question = self._asked_of[family].prompt.replace("{sentence}", anchor)
             future = self.session.ask(question, system=SYSTEM)
-            self._asked[key] = asyncio.run_coroutine_threadsafe(future, self._loop)
-        return self._asked[key]
+            self._futures[key] = asyncio.run_coroutine_threadsafe(future, self._loop)
+        return self._futures[key]
 
     def _edits(self, family: Family, sentence: Sentence) -> list[Edit]:
         try:
