@@ -338,6 +338,18 @@ FILES: dict[str, tuple[str, Any]] = {
             "*": Any,
         },
     ),
+    "prepare": (
+        "NUMBER_Prepare/config.json, in a model's folder: the similarity's transform.",
+        {"similarity_spec": str, "prefixes": (list[int] | None, "Matryoshka sizes, each prepared separately.")},
+    ),
+    "token-pooling": (
+        "NUMBER_TokenPooling/config.json, in a model's folder.",
+        {
+            "embedding_dimension": int,
+            "position": (int | None, "Of the token, from 0."),
+            "token_id": (int | None, "Of the separator, whose last embedding is taken."),
+        },
+    ),
     "metrics": (
         "A line of metrics.jsonl: logged steps, and evaluations.",
         {
@@ -379,6 +391,10 @@ FILES: dict[str, tuple[str, Any]] = {
         "plan.json, in a study's folder.",
         {"title": str, "text": str, "started_in": str, "gates": [str], "steps": [Step]},
     ),
+    "begun": (
+        "steps/NAME.begun.json, in a study's folder: the files that the step has read.",
+        {"*": (tuple[int, int], "Size in bytes, and time of the last change in nanoseconds.")},
+    ),
     "step": ("steps/NAME.json and steps/NAME.failed.json, in a study's folder.", STEP_STATE),
     "build-sure": ("build-sure.json, in the folder of a SURE benchmark.", SURE_RECORD),
     "sure-manifest": (
@@ -398,6 +414,27 @@ FILES: dict[str, tuple[str, Any]] = {
         {"query": str, "kind": str, "qualified": bool, "annotator": str, "sample": (str, "Digest of what was judged.")},
     ),
     "export": ("export.json, in the folder of an export.", EXPORT),
+    "unfinished-export": (
+        "unfinished.json, in the folder of an export that was interrupted: what resumes it.",
+        {"about": Any, "rows": int, "texts": int, "ids": (int, "Bytes of ids.jsonl.")},
+    ),
+    "ids": (
+        "A line of ids.jsonl, in the folder of an export: the row of the same number.",
+        {"id": str, "document?": (str, "Of a chunk; its id is DOCUMENT#NUMBER.")},
+    ),
+    "index-recall": (
+        "index-NAME.json, in the folder of an export: the recall of its approximate index.",
+        {"recall": ({"*": float}, "By depth."), "queries": (int, "How many it was measured with.")},
+    ),
+    "conversion": ("conversion.json, in the cache: a converted encoder.", but(Graph, "size")),
+    "mteb-queries": (
+        "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
+        {"*": {"*": float}},
+    ),
+    "tracking": (
+        "tracking.json, in a run's folder (finetune --track).",
+        {"name": (str, "What ends the run's name."), "*": (str, "The run's name or id, by tracker.")},
+    ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",
         {

@@ -20,16 +20,26 @@ from retrokit.cli.common import GroupWithDefault
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
 FILES = {
     r"retrokit\.json": "file-run",
+    r"tracking\.json": "file-tracking",
+    r"\d+_Prepare/config\.json": "file-prepare",
+    r"\d+_TokenPooling/config\.json": "file-token-pooling",
     r"plan\.json": "file-plan",
+    r"steps/[^/]*\.begun\.json": "file-begun",
+    r"steps/[^/]*\.json": "file-step",
     r"build-sure\.json": "file-build-sure",
     r"export\.json": "file-export",
+    r"unfinished\.json": "file-unfinished-export",
+    r"ids\.jsonl": "file-ids",
+    r"index-[^/]*\.json": "file-index-recall",
+    r"conversion\.json": "file-conversion",
+    r"retrokit/results/.*\.json": "file-mteb-queries",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",
-    r".*-[0-9a-f]{16}\.json": "file-result",
+    r"[^/]*-[0-9a-f]{16}\.json": "file-result",
 }
-"""By what the file is called."""
+"""By the end of the file's path: the first that fits."""
 LINES = {
-    "augment-(crops|dropout|mine|mix|negatives|queries)": "file-pairs",
+    "augment-(crops|dropout|mask|mine|mix|negatives|queries|score)": "file-pairs",
     "search": "file-hits",
     "build-sure-judge": "file-sure-verdict",
     "rerank-verify": "file-verdict",
@@ -51,9 +61,8 @@ def check(name: str, *texts: str) -> None:
 
 def check_file(path: Path, command: str = "") -> None:
     """Check a file of a kind that has a schema: it is known by its name, or what ``augment`` has written."""
-    found = next((schema for pattern, schema in FILES.items() if re.fullmatch(pattern, path.name)), None)
-    if path.parent.name == "steps" and path.suffix == ".json" and not path.name.endswith(".begun.json"):
-        found = "file-step"
+    place = path.absolute().as_posix()
+    found = next((schema for pattern, schema in FILES.items() if re.search(f"/{pattern}$", place)), None)
     if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"format": 1, "retrokit"'):
         found = "file-baseline"
     if found is None and path.suffix == ".jsonl":
@@ -80,7 +89,7 @@ def watch() -> None:
             if isinstance(target, (str, Path)):
                 path = Path(target)
                 beside = [path.with_name("metrics.jsonl")] if path.name == "retrokit.json" else []
-                for one in (path, path / "export.json", *beside):
+                for one in (path, *path.glob("*.json*"), *path.glob("*_*/config.json"), *beside):
                     if one.is_file():
                         check_file(one, running[0])
 

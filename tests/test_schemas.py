@@ -104,9 +104,34 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
         os.rename(tmp_path / "made", tmp_path / "out")
 
 
-def test_files_are_known_by_their_names(tmp_path):
-    (tmp_path / "retrokit.json").write_text('{"status": "finished", "similarity": "dot"}')
-    schemas.check_file(tmp_path / "retrokit.json")
-    (tmp_path / "retrokit.json").write_text('{"status": "begun", "similarity": "dot"}')
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("retrokit.json", {"status": "finished", "similarity": "dot"}, {"status": "begun", "similarity": "dot"}),
+        ("tracking.json", {"name": "a", "wandb": "run-a"}, {"wandb": "run-a"}),
+        ("2_Prepare/config.json", {"similarity_spec": "dot", "prefixes": None}, {"similarity_spec": "dot"}),
+        (
+            "1_TokenPooling/config.json",
+            {"embedding_dimension": 8, "position": 0, "token_id": None},
+            {"embedding_dimension": 8, "position": "first", "token_id": None},
+        ),
+        ("steps/a.begun.json", {"a.jsonl": [3, 10**18]}, {"a.jsonl": [3]}),
+        ("unfinished.json", {"about": None, "rows": 1, "texts": 1, "ids": 12}, {"about": None, "rows": 1}),
+        ("ids.jsonl", {"id": "d#0", "document": "d"}, {"id": 3}),
+        ("index-hnsw.json", {"recall": {"10": 0.9}, "queries": 5}, {"recall": {"10": None}, "queries": 5}),
+        (
+            "conversion.json",
+            dict.fromkeys(("spec", "backend", "dtype", "sample", "said"), "a"),
+            dict.fromkeys(("spec", "backend", "dtype", "sample"), "a"),
+        ),
+        ("retrokit/results/a/b/Task.json", {"ndcg@10": {"q": 0.5}}, {"ndcg@10": 0.5}),
+    ],
+)
+def test_files_are_known_by_their_names(tmp_path, name, right, wrong):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(right))
+    schemas.check_file(path)
+    path.write_text(json.dumps(wrong))
     with pytest.raises(ValidationError):
-        schemas.check_file(tmp_path / "retrokit.json")
+        os.rename(path, path)

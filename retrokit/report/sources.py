@@ -188,6 +188,11 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
     """An evaluation from what :func:`~retrokit.report.evaluation.evaluation_json` made of it: its tests are taken as
     they are."""
     results = [restored(Result, {"per_query": {}, **result}) for result in plain["results"]]
+    main_metrics: dict[str, str] = {}
+    for result in results:
+        metric = main_metrics.setdefault(result.task, result.main_metric)
+        if metric not in result.metrics:
+            raise ValueError(f"{result.name} on {result.task} has no {metric}, its main metric")
     trainings = {
         f"{encoder} {similarity}": Training(None, " ".join([*group["encoders"], *similarities]), seed)
         for group in plain["seeds"]

@@ -8,7 +8,6 @@ similarity. Douze et al., "The Faiss library", 2024.
 from __future__ import annotations
 
 import copy
-import json
 import os
 import re
 import secrets
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.quantization import Quantization
 from retrokit.errors import DataError, MissingExtra, UsageError, first_line, out_of_range
 from retrokit.notices import notice, progress
@@ -275,8 +274,8 @@ class KeptIndex:
     def write_recall(self, recall: dict[int, float], queries: int) -> None:
         """Keep what was measured, if the index is."""
         if self._file.is_file():
-            with suppress(OSError):  # the folder may be another's
-                self._recall.write_text(json.dumps({"recall": recall, "queries": queries}), encoding="utf-8")
+            with suppress(DataError):  # the folder may be another's
+                write_json(self._recall, {"recall": recall, "queries": queries})
 
 
 _LENGTH = 8  # bytes of a number at the end of a file: faiss before 1.15 finds what is not there in an IVF that was cut

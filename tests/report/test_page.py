@@ -149,6 +149,10 @@ def test_a_study_goes_through_json():
         ('{"results": [], "comparisons": []}', "is not whole"),
         (evaluation_json(evaluation_of([], {}, {})), "there is no result"),
         ({**evaluation_json(evaluation("a", "b")), "results": [vars(result("a", [0.1], "other"))]}, "is not whole"),
+        (
+            json.dumps(evaluation_json(evaluation("a", "b"))).replace('"main_metric": "', '"main_metric": "other '),
+            "has no other .*, its main metric",
+        ),
         ('{"layers": 3, "conclusion": ""}', "is not whole"),
         ('[{"fronts": 1}]', "is not whole"),
         ('{"task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
