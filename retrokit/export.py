@@ -30,7 +30,7 @@ from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import count_identified, read_corpus, read_queries
 from retrokit.data.export_settings import ROLES, ExportSettings
 from retrokit.data.exports import Export, ExportWriter, open_export
-from retrokit.data.files import digest
+from retrokit.data.files import check_exists, digest
 from retrokit.data.images import Image, with_images
 from retrokit.data.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.data.pairs import texts_file
@@ -70,6 +70,7 @@ def export(settings: ExportSettings) -> Export:
     if settings.sim is not None:
         _check_factorable(similarities.registry.create(settings.sim))
     path = texts_file(settings.source, corpus_file if side == "document" else queries_file)
+    check_exists(path)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
     if settings.shard is not None and is_pipe:
         raise UsageError(

@@ -87,6 +87,7 @@ def reading(process: subprocess.Popen[bytes], pipe: Path) -> Iterator[None]:
             break
         except OSError:  # nobody has opened it
             time.sleep(0.01)
+    time.sleep(0.2)  # between opening and reading, a signal is noticed only once something has been read
     yield
     os.close(number)
 
