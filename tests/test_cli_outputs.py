@@ -124,6 +124,18 @@ def test_a_split_output_that_is_the_input(typed: Typed) -> None:
     assert content() == before
 
 
+@pytest.mark.parametrize("command", ["eval --save-run", "rerank --save-run"])
+def test_a_name_with_a_slash_at_its_end_is_a_folder(typed: Typed, command: str) -> None:
+    assert typed(FILES[command].format(o="new/runs/"))[0] == 0
+    assert [path.is_file() for path in Path("new/runs").iterdir()] == [True]
+
+
+def test_a_refused_reranker_leaves_nothing(typed: Typed) -> None:
+    code, _ = typed("rerank static:8 --on beir:in/beir --with cross-encoder:in/bert --save-run run.trec")
+    assert code == 2
+    assert os.listdir() == ["in"]
+
+
 @pytest.mark.parametrize("command", FOLDERS)
 def test_what_lies_in_a_folder_stays(typed: Typed, command: str) -> None:
     Path("out").mkdir()

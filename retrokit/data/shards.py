@@ -23,17 +23,10 @@ _SHARD = "[0-9a-f]" * 2 * _DIGEST + ".npy"
 
 
 class Shards:
-    """Float32 arrays in ``folder``, made when they are first asked for; without a folder nothing is kept.
-
-    Raises:
-        DataError: the folder cannot be made.
-    """
+    """Float32 arrays in ``folder``, both made when they are first requested; without a folder nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        if folder is not None:
-            with disk_errors(folder):
-                folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def goes_on(self) -> bool:
@@ -53,6 +46,7 @@ class Shards:
         if embeddings is None or embeddings.shape != shape:
             embeddings = make()
             with disk_errors(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
                 _write(path, embeddings)
         return embeddings
 

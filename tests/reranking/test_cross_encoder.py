@@ -43,6 +43,8 @@ def test_scores_are_the_librarys_in_the_order_asked_for(folder):
     theirs = CrossEncoder(str(folder), device="cpu")
     one_by_one = [theirs.predict((q, d)) for q, d in zip(queries, documents, strict=True)]
     assert_rounded(scores, one_by_one)
+    long = [" ".join(documents)] * 2
+    assert_rounded(reranker.score_pairs(queries[:2], long), theirs.predict(list(zip(queries[:2], long, strict=True))))
     assert np.ptp(scores) > 0.05, "different pairs must get different scores"
     assert_rounded(reranker.rank(queries[3], documents[:5])[3], scores[3], 256)
     assert reranker.rank("a", []).shape == (0,)
@@ -84,14 +86,32 @@ def test_two_outputs_are_one_score(tmp_path):
         registry.create(f"cross-encoder:{path}", device="cpu")
 
 
-def test_a_template_without_a_place_for_the_text_is_one_line(tmp_path, tiny_llama):
+def yes_no_model(tiny_llama, path, template):
+    """A decoder with the tokens yes and no, and a chat template."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
     tokenizer.add_tokens(["yes", "no"])
     config = LlamaConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer))
-    LlamaForCausalLM(config).save_pretrained(tmp_path / "llm")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(path)
     tokenizer.pad_token = "</s>"
-    tokenizer.chat_template = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}"
-    tokenizer.save_pretrained(tmp_path / "llm")
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_a_decoder_that_answers_yes_or_no_scores_as_in_the_library(tmp_path, tiny_llama):
+    path = yes_no_model(tiny_llama, tmp_path / "llm", "{% for m in messages %}{{ m['content'] }} {% endfor %}")
+    texts = sentences(6, seed=4)
+    scores = registry.create(f"cross-encoder:{path}", device="cpu").score_pairs(["cat"] * len(texts), texts)
+    expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+    assert np.ptp(scores) > 0
+
+
+def test_a_template_without_a_place_for_the_text_is_one_line(tmp_path, tiny_llama):
+    template = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}"
+    yes_no_model(tiny_llama, tmp_path / "llm", template)
     with pytest.raises(DataError, match=r"llm: is not a cross-encoder that can be loaded"):
         registry.create(f"cross-encoder:{tmp_path / 'llm'}", device="cpu")
 
