@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from retrokit.study import step as step_module
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import steps_of
 from retrokit.study.tables import read_study
+from tests import schemas
 from tests.forked_python import KILL
 
 STUDY = """
@@ -42,11 +44,13 @@ TEXTS = '{"text": "A cat sat on the mat. The dog ran to the park. Birds sing in 
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", python)  # the engine, its steps and their commands
     (tmp_path / "texts.jsonl").write_text(TEXTS)
-    return tmp_path
+    yield tmp_path
+    for path in Path("out", "steps").glob("*.json"):  # of processes of their own
+        schemas.check_file(path)
 
 
 def plan(text: str = STUDY) -> StudyPlan:
