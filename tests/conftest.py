@@ -28,6 +28,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several proces
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-clock")
 
+_STORES = ("pgvector", "lancedb", "sqlite-vec", "sqlite-vec-cosine", "langchain", "llama-index")
 ALLOWED_SKIPS = (
     "there is no GPU that CUDA knows",
     "this processor packs no bf16 layers",
@@ -38,7 +39,7 @@ ALLOWED_SKIPS = (
     "ranx is not installed",
     "an extra",  # of trackers
     "a wrapper that docs/stores.md tells of",
-    *(f"{store} needs it: see" for store in ("pgvector", "lancedb", "sqlite-vec", "langchain", "llama-index")),
+    *(f"{store} needs it: see" for store in _STORES),
 )
 """How the reasons begin for which a test may be skipped in CI."""
 
